@@ -1,0 +1,214 @@
+"""Who acts: the contracts, one screen. Everything else is an implementation; `patchgrad.testing` checks each of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
+
+from patchgrad.values import (
+    Action,
+    Batch,
+    Call,
+    Floats,
+    Group,
+    Ids,
+    Malformed,
+    Message,
+    Observation,
+    Place,
+    Reward,
+    Sampling,
+    Stop,
+    Task,
+    Trajectory,
+    Turn,
+    Update,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+# --- sandbox -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a command ended. `report` is what the process wrote to file descriptor 3, which no path leads to."""
+
+    output: str
+    exit_code: int | None
+    state: Literal["ok", "timeout", "died"]
+    truncated: bool = False
+    directory: str = "/testbed"
+    seconds: float = 0.0
+    report: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The difference of a sandbox's working tree from its task's repository, by content.
+
+    `entries` maps a path below `/testbed` to (mode, content), content `None` meaning deleted. `directory` is the shell's.
+    """
+
+    address: str
+    entries: Mapping[str, tuple[int, bytes | None]]
+    directory: str = "/testbed"
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend truly enforces on this host; a recipe states what it requires."""
+
+    name: str
+    network: bool
+    processes: bool
+    memory: bool
+    disk: bool
+    pid_namespace: bool
+    fork: bool
+    notes: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Sandbox(Protocol):
+    """One isolated copy of a task's repository with a persistent shell; used for one episode, then closed.
+
+    `run` is the agent's shell: state (directory, variables) lives from command to command. `exec` is a fresh process. Neither
+    raises for what the command does: timeouts and deaths are in the result. Raises `SandboxFault` when the sandbox itself broke.
+    """
+
+    async def run(self, command: str, timeout: float | None = None) -> Result: ...
+    async def exec(
+        self,
+        argv: Sequence[str],
+        timeout: float | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+    ) -> Result: ...
+    async def read(self, path: str) -> bytes: ...
+    async def write(self, path: str, content: bytes) -> None: ...
+    async def snapshot(self) -> Snapshot: ...
+    async def close(self) -> None: ...
+
+
+class Sandboxes(Protocol):
+    """A backend: opens sandboxes from a task, or from a task and a snapshot (a fork)."""
+
+    def probe(self) -> Capabilities: ...
+    async def open(self, task: Task, state: Snapshot | None = None) -> Sandbox: ...
+    async def close(self) -> None: ...
+
+
+# --- agent ---------------------------------------------------------------------------------------
+
+
+class Tool(Protocol):
+    """One command of the agent's. Bad arguments are an observation, not an exception."""
+
+    name: str
+    usage: str
+
+    async def __call__(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Extend:
+    """Go on in the same token stream with these messages."""
+
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Open a new segment: the context is now exactly these messages."""
+
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    stop: Stop
+
+
+class Agent(Protocol):
+    """Pure functions between text and calls. Never sees the `Task`, so hidden checks cannot leak."""
+
+    @property
+    def tools(self) -> Mapping[str, Tool]: ...
+    def prompt(self, instruction: str, turns: Sequence[Turn]) -> Extend | Restart | Finish: ...
+    def parse(self, text: str) -> Call | Malformed: ...
+
+
+# --- policy and trainer --------------------------------------------------------------------------
+
+Weights = Mapping[str, "torch.Tensor"]
+
+
+class Policy(Protocol):
+    """Token ids in, token ids and their exact log-probabilities out.
+
+    `encode` gives the ids that append `messages` to the stream and open the assistant's turn; `previous` is the action they follow,
+    `None` at the start of a segment. `act` gets the whole stream; `session` names it so that a cache can be kept between turns.
+    """
+
+    @property
+    def version(self) -> int: ...
+    @property
+    def context(self) -> int: ...
+    def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids: ...
+    async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action: ...
+    def release(self, session: str) -> None: ...
+    def load(self, weights: Weights, version: int) -> None: ...
+
+
+class Trainer(Protocol):
+    """Owns the weights. `update` makes exactly one optimiser step; `save` and `load` are exact."""
+
+    @property
+    def version(self) -> int: ...
+    def update(self, batch: Batch, objective: Objective) -> Update: ...
+    def weights(self) -> Weights: ...
+    def save(self, folder: Path) -> None: ...
+    def load(self, folder: Path) -> None: ...
+
+
+class Objective(Protocol):
+    """Loss over trained tokens only; arrays are 1-D over the mask tokens of one pack.
+
+    Returns the **sum** of the per-token losses and metrics as sums; the trainer divides by `Batch.trained`, so that any split into
+    packs gives the same gradient.
+    """
+
+    def __call__(
+        self, logprobs: torch.Tensor, old: torch.Tensor, advantages: torch.Tensor
+    ) -> tuple[torch.Tensor, Mapping[str, torch.Tensor]]: ...
+
+
+# --- learning ------------------------------------------------------------------------------------
+
+RewardFunction = Callable[[Task, Trajectory, Verdict], Reward]
+Select = Callable[[Sequence[Group]], list[Group]]
+Estimator = Callable[[Group], list[Floats]]  # one array per rollout: an advantage per action token
+
+
+class Curriculum(Protocol):
+    """Which tasks next. `observe` is one of the two signals that go upstream."""
+
+    def draw(self, n: int) -> list[Task]: ...
+    def observe(self, group: Group) -> None: ...
+    def state(self) -> dict[str, Any]: ...
+    def restore(self, state: Mapping[str, Any]) -> None: ...
+
+
+class Executor(Protocol):
+    """Maps an async function over items, yielding results as they finish, within a bound on how many run at once."""
+
+    def map(self, function: Callable[[A], Awaitable[B]], items: Iterable[A]) -> AsyncIterator[B]: ...

@@ -1,0 +1,57 @@
+"""Every error that patchgrad raises on purpose.
+
+    PatchgradError            one sentence that says what is wrong and what to do
+    ├── ConfigError           a recipe, key or value that cannot work
+    ├── MissingDependency     an optional package or program that is not installed
+    ├── TaskError             a task, archive or task set that is broken
+    ├── StoreError            a run folder that is foreign, half written, or full
+    ├── SamplingRefused       sampling that would bias training
+    ├── CertificateError      a sample whose chain of turns does not verify
+    └── Fault                 infrastructure broke; the episode is no judgement of the policy
+        ├── SandboxFault
+        └── PolicyFault
+
+A command line prints the sentence and exits with 2; a rollout turns a `Fault` into data.
+"""
+
+from __future__ import annotations
+
+
+class PatchgradError(Exception):
+    """Base of all: `str(error)` is one sentence for a person."""
+
+
+class ConfigError(PatchgradError):
+    """A recipe, key or value that cannot work."""
+
+
+class MissingDependency(PatchgradError):
+    """An optional package or program is not installed; the sentence names the command that installs it."""
+
+
+class TaskError(PatchgradError):
+    """A task, archive or task set that is broken."""
+
+
+class StoreError(PatchgradError):
+    """A run folder that is foreign, half written, of another version, or a disk that is full."""
+
+
+class SamplingRefused(PatchgradError):
+    """Sampling that would bias the importance ratio was asked for in training."""
+
+
+class CertificateError(PatchgradError):
+    """A sample whose chain of turns does not verify."""
+
+
+class Fault(PatchgradError):
+    """Infrastructure broke: recorded, masked, never scored as a failure of the policy."""
+
+
+class SandboxFault(Fault):
+    """The sandbox itself broke, not the command in it."""
+
+
+class PolicyFault(Fault):
+    """The policy could not answer."""

@@ -1,0 +1,425 @@
+"""What flows: frozen values, in the order of the flow; a type mentions only types above it.
+
+    Task -> (Context, Action, Call, Observation) = Turn -> Segment -> Trajectory -> Verdict -> Reward
+         -> Rollout -> Group -> Sample -> Pack -> Batch -> Update, and Report for people
+
+Nothing here is edited after it was made. A later fact is a new type that holds the earlier one.
+Token arrays are one-dimensional `int32`, log-probabilities `float32`, both read-only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Ids = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float32]
+Bools = npt.NDArray[np.bool_]
+
+NO_IDS: Ids = np.zeros(0, np.int32)
+NO_IDS.setflags(write=False)
+
+
+def ids(values: Iterable[int] | npt.NDArray[Any]) -> Ids:
+    """Token ids as a read-only array: `ids([5, 7])` -> `array([5, 7], dtype=int32)`."""
+    return _frozen(np.array(list(values) if not isinstance(values, np.ndarray) else values, np.int32))
+
+
+def floats(values: Iterable[float] | npt.NDArray[Any]) -> Floats:
+    """Numbers per token as a read-only `float32` array."""
+    return _frozen(np.array(list(values) if not isinstance(values, np.ndarray) else values, np.float32))
+
+
+def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array.setflags(write=False)
+    return array
+
+
+def digest(*parts: bytes | str) -> str:
+    """SHA-256 over the parts with their lengths, so that `digest("ab", "c") != digest("a", "bc")`."""
+    sha = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        sha.update(len(data).to_bytes(8, "little"))
+        sha.update(data)
+    return sha.hexdigest()
+
+
+# --- tasks ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one sandbox may use. Seconds are per command; bytes are totals."""
+
+    command_seconds: float = 20.0
+    test_seconds: float = 60.0
+    memory: int = 1 << 30
+    disk: int = 256 << 20
+    processes: int = 128
+    output: int = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """The code under repair, by content.
+
+    `archive`: `location` is a tar file (plain or gzip) and `digest` its SHA-256; `git`: a repository and a commit id;
+    `image`: an OCI name and its digest.
+    """
+
+    kind: Literal["archive", "git", "image"]
+    location: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenFile:
+    """A test file that the agent never sees; the grader writes it over whatever the agent left at `path`."""
+
+    path: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """How a submission is judged. Test ids are pytest node ids (`tests/test_a.py::test_b[1]`).
+
+    `files` are written, and every path under `protected` is put back to its state in the repository, before `command` runs.
+    """
+
+    fail_to_pass: tuple[str, ...]
+    pass_to_pass: tuple[str, ...]
+    files: tuple[HiddenFile, ...] = ()
+    protected: tuple[str, ...] = ()
+    command: tuple[str, ...] = ("pytest",)
+    parser: str = "report"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One problem: a repository with a bug, words that describe it, and hidden tests that decide."""
+
+    id: str
+    instruction: str
+    repository: Repository
+    checks: Checks
+    setup: tuple[str, ...] = ()
+    limits: Limits = Limits()
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    def digest(self) -> str:
+        """The content hash of everything that can change a verdict; `tags` cannot."""
+        content = asdict(self)
+        del content["tags"]
+        content["repository"].pop("location")
+        return digest(json.dumps(content, sort_keys=True))
+
+
+# --- one turn ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How an action is drawn. Training accepts only the neutral setting: anything else biases the importance ratio."""
+
+    max_tokens: int
+    seed: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+
+    @property
+    def neutral(self) -> bool:
+        """Is the sampling distribution the policy's own softmax, untouched?"""
+        shape = (self.temperature, self.top_p, self.top_k, self.min_p, self.repetition_penalty)
+        return shape == (1.0, 1.0, 0, 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What the policy sampled: `token_ids` end with the end-of-turn token exactly when `finish` is `stop`."""
+
+    token_ids: Ids
+    logprobs: Floats
+    version: int
+    text: str
+    finish: Literal["stop", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A parsed action: a tool's name and its argument text, as the agent wrote it."""
+
+    tool: str
+    arguments: str
+
+
+MalformedKind = Literal["no command", "several commands", "unknown tool", "bad arguments"]
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """An action that names no single valid call; `message` is what the agent is told."""
+
+    kind: MalformedKind
+    message: str
+
+
+Failure = Literal["malformed", "bad arguments", "timeout", "died", "out of memory", "infrastructure"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the agent stands: current directory, and the open file with the first line of its window (1-based)."""
+
+    directory: str = "/testbed"
+    file: str | None = None
+    line: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What the environment answered. `exit_code` is `None` when no process of the agent's own ended."""
+
+    content: str
+    place: Place
+    exit_code: int | None = None
+    clipped: bool = False
+    seconds: float = 0.0
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One transaction: the ids it added to the context, the sampled action, the answer, and the files' state after it.
+
+    `context` holds only what came since the last action, so size is linear in turns. `state` is the address of the sandbox's
+    snapshot after the call. `address` chains over the parent's, so one hash names the whole history.
+    """
+
+    context: Ids
+    action: Action
+    call: Call | Malformed
+    observation: Observation
+    state: str
+    parent: str
+
+    @cached_property
+    def address(self) -> str:
+        action, answer = self.action, asdict(self.observation)
+        answer.pop("seconds")
+        return digest(
+            self.parent,
+            self.context.tobytes(),
+            action.token_ids.tobytes(),
+            action.logprobs.tobytes(),
+            json.dumps([action.version, action.text, action.finish, asdict(self.call), answer], sort_keys=True),
+            self.state,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Turns that form one contiguous token stream: one training sequence.
+
+    Contexts `[1 2]`, `[5]` and actions `[3 4]`, `[6 7]` give `tokens() == [1 2 3 4 5 6 7]` and `actions() == [F F T T F T T]`.
+    """
+
+    turns: tuple[Turn, ...]
+
+    def tokens(self) -> Ids:
+        return _frozen(np.concatenate([part for turn in self.turns for part in (turn.context, turn.action.token_ids)]))
+
+    def actions(self) -> Bools:
+        """True at sampled tokens, shape of `tokens()`."""
+        spans = [(len(turn.context), len(turn.action.token_ids)) for turn in self.turns]
+        return _frozen(np.concatenate([np.repeat([False, True], span) for span in spans]))
+
+    def logprobs(self) -> Floats:
+        """Sampling log-probabilities, one per action token."""
+        return _frozen(np.concatenate([turn.action.logprobs for turn in self.turns]))
+
+
+Stop = Literal["submitted", "turn limit", "context limit", "time limit", "abstained", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One attempt at a task from the first prompt to its end; `submission` is a patch, empty if nothing changed."""
+
+    id: str
+    task: str
+    segments: tuple[Segment, ...]
+    stop: Stop
+    submission: str
+    seconds: float = 0.0
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        return tuple(turn for segment in self.segments for turn in segment.turns)
+
+
+# --- judgement -----------------------------------------------------------------------------------
+
+Status = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed", "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class TestOutcome:
+    """One expected test: which list it is from and how it ended after the submission."""
+
+    __test__ = False  # not a test class, whatever pytest thinks of the name
+    id: str
+    expected: Literal["fail_to_pass", "pass_to_pass"]
+    status: Status
+
+    @property
+    def satisfied(self) -> bool:
+        """SWE-bench's rule in its version-5 form: a skipped pass-to-pass test holds, a skipped or missing fail-to-pass does not."""
+        good = ("passed", "xfailed") if self.expected == "fail_to_pass" else ("passed", "xfailed", "skipped")
+        return self.status in good
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What grading found: stored, never changed. `stages` are those reached, of applied / collected / ran.
+
+    `tamper` names what the submission did to tests or their configuration; `fault` an infrastructure failure, which is no
+    judgement of the submission.
+    """
+
+    task: str
+    patch: str
+    stages: tuple[str, ...]
+    tests: tuple[TestOutcome, ...]
+    tamper: tuple[str, ...] = ()
+    fault: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def resolved(self) -> bool:
+        """Every expected test is satisfied, and none of it was won by tampering."""
+        return "ran" in self.stages and not self.tamper and bool(self.tests) and all(t.satisfied for t in self.tests)
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """A number and the named parts that add up to it; a pure function of task, trajectory and verdict."""
+
+    value: float
+    parts: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    task: Task
+    trajectory: Trajectory
+    verdict: Verdict
+    reward: Reward
+
+    @property
+    def solved(self) -> bool:
+        return self.verdict.resolved
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """All attempts at one task under one policy version."""
+
+    rollouts: tuple[Rollout, ...]
+
+    @property
+    def task(self) -> Task:
+        return self.rollouts[0].task
+
+    @property
+    def solve_rate(self) -> float:
+        return sum(r.solved for r in self.rollouts) / len(self.rollouts)
+
+
+# --- learning ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One training sequence: an advantage and a keep flag per **action token** (not per token) of the segment."""
+
+    segment: Segment
+    advantages: Floats
+    keep: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Sequences laid end to end within a token budget. All arrays but `starts` have one entry per token.
+
+    Two samples of 3 and 2 tokens: `tokens [a b c d e]`, `positions [0 1 2 0 1]`, `starts [0 3 5]`. `mask[i]` says that token i is
+    a trained action token: its log-probability is predicted at i-1. `logprobs` and `advantages` are zero elsewhere.
+    """
+
+    tokens: Ids
+    positions: Ids
+    starts: Ids
+    mask: Bools
+    logprobs: Floats
+    advantages: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one optimiser step sees. `trained` counts mask tokens over all packs: the global denominator of a token mean."""
+
+    packs: tuple[Pack, ...]
+    trained: int
+    sequences: int
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One optimiser step: the policy version it made, and what was measured on the way."""
+
+    version: int
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean with its standard error, both as shares (0.39, 0.02)."""
+
+    mean: float
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """An evaluation: one policy on one task set, `attempts` a task, with the budget beside the numbers."""
+
+    name: str
+    tasks: int
+    attempts: int
+    pass_at_1: Estimate
+    pass_at_k: Estimate
+    submitted: Estimate
+    turns: float
+    action_tokens: float
+    seconds: float
+    budget: Mapping[str, float]
+    solved: Mapping[str, int]
+    stops: Mapping[str, int]
+    faults: int = 0
