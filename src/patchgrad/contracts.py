@@ -18,6 +18,7 @@ from patchgrad.values import (
     Message,
     Observation,
     Place,
+    Report,
     Reward,
     Sampling,
     Stop,
@@ -155,8 +156,9 @@ Weights = Mapping[str, "torch.Tensor"]
 class Policy(Protocol):
     """Token ids in, token ids and their exact log-probabilities out.
 
-    `encode` gives the ids that append `messages` to the stream and open the assistant's turn; `previous` is the action they follow,
-    `None` at the start of a segment. `act` gets the whole stream; `session` names it so that a cache can be kept between turns.
+    `encode` gives the ids that append `messages` to the stream and open the assistant's turn; `previous` is the action they
+    follow, `None` at the start of a segment. `act` gets the whole stream; `session` names it so that a cache can be kept between
+    turns.
     """
 
     @property
@@ -183,8 +185,8 @@ class Trainer(Protocol):
 class Objective(Protocol):
     """Loss over trained tokens only; arrays are 1-D over the mask tokens of one pack.
 
-    Returns the **sum** of the per-token losses and metrics as sums; the trainer divides by `Batch.trained`, so that any split into
-    packs gives the same gradient.
+    Returns the **sum** of the per-token losses and metrics as sums; the trainer divides by `Batch.trained`, so that any split
+    into packs gives the same gradient.
     """
 
     def __call__(
@@ -212,3 +214,19 @@ class Executor(Protocol):
     """Maps an async function over items, yielding results as they finish, within a bound on how many run at once."""
 
     def map(self, function: Callable[[A], Awaitable[B]], items: Iterable[A]) -> AsyncIterator[B]: ...
+
+
+# --- people --------------------------------------------------------------------------------------
+
+
+class Progress(Protocol):
+    """What a person sees of a run. It only tells: no loop reads anything back from it.
+
+    `stage("rft", 200)` opens a stage of 200 steps. `advance(solved=True, turns=7)` finishes one of them: a bool is counted and
+    shown as its share in this stage, anything else as its latest value. `say` is one line about what the agent just did.
+    """
+
+    def stage(self, name: str, total: int) -> None: ...
+    def advance(self, n: int = 1, **facts: bool | float | str) -> None: ...
+    def say(self, text: str) -> None: ...
+    def table(self, reports: Sequence[Report]) -> None: ...
