@@ -1,0 +1,247 @@
+"""TOML <-> the dataclasses themselves: a recipe is a frozen dataclass, and its file is the same value in words.
+
+    dumps(recipe)                          text that `loads` turns back into an equal value
+    loads(Recipe, text)                    missing keys keep their defaults; unknown ones are refused with the nearest valid name
+    override(recipe, {"rl.turns": "12"})   what `--rl.turns 12` on a command line does
+
+A field is a bool, int, float, str, `Literal`, a tuple of those, a dataclass, a tuple of dataclasses, or any of them `| None`.
+`None` is written `"none"`, because TOML has no word for it. What a value may be beyond its type is the recipe's own business: it
+raises `ConfigError` in `__post_init__`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import tomllib
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from patchgrad.errors import ConfigError
+
+T = TypeVar("T")
+NONE = "none"
+
+
+def dumps(value: Any) -> str:
+    """The value as TOML, every field of it: `dumps(Point(1, 2.0))` -> `'x = 1\\ny = 2.0\\n'`."""
+    return "\n".join(_table(value, ())).lstrip("\n") + "\n"
+
+
+def loads(cls: type[T], text: str) -> T:
+    """The value that the text describes; `loads(type(v), dumps(v)) == v`."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"This is not valid TOML: {error}.") from None
+    made: T = _from_table(cls, data, ())
+    return made
+
+
+def override(value: T, changes: Mapping[str, str]) -> T:
+    """A copy with some fields set from text, each read as its field's type.
+
+    `{"stages.0.turns": "12"}` reaches into a tuple of dataclasses; `{"betas": "0.9,0.95"}` gives a tuple of numbers;
+    `{"warmup.steps": "5"}` on a table that is `None` starts from the table's defaults.
+    """
+    for key, text in changes.items():
+        value = _set(value, tuple(key.split(".")), (), text)
+    return value
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def _table(value: Any, path: tuple[str, ...]) -> Iterator[str]:
+    nested: list[tuple[str, Any]] = []
+    for field in fields(value):
+        item = getattr(value, field.name)
+        if is_dataclass(item) or _is_rows(item):
+            nested.append((field.name, item))
+        else:
+            yield f"{field.name} = {_scalar(item, _hints(type(value))[field.name], (*path, field.name))}"
+    for name, item in nested:
+        inner = (*path, name)
+        header = ".".join(inner)
+        if is_dataclass(item):
+            yield f"\n[{header}]"
+            yield from _table(item, inner)
+        else:
+            for row in item:
+                yield f"\n[[{header}]]"
+                yield from _table(row, inner)
+
+
+def _is_rows(item: Any) -> bool:
+    return isinstance(item, tuple) and bool(item) and is_dataclass(item[0])
+
+
+def _scalar(item: Any, kind: Any, path: tuple[str, ...]) -> str:
+    if item is None:
+        return f'"{NONE}"'
+    if isinstance(item, bool):
+        return "true" if item else "false"
+    if isinstance(item, int):
+        return str(item)
+    if isinstance(item, float):
+        return "nan" if math.isnan(item) else repr(float(item))
+    if isinstance(item, str):
+        return _string(item, _optional(kind)[1], path)
+    if isinstance(item, tuple):
+        return "[" + ", ".join(_scalar(part, Any, path) for part in item) + "]"
+    raise ConfigError(f"{_key(path)} is a {type(item).__name__}, which a recipe cannot hold.")
+
+
+def _string(text: str, optional: bool, path: tuple[str, ...]) -> str:
+    if optional and text == NONE:
+        raise ConfigError(f'{_key(path)} cannot be the text "{NONE}", because that means that it is absent.')
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"{_key(path)} holds text that is not valid Unicode.") from None
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def _hints(cls: Any) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def _optional(kind: Any) -> tuple[Any, bool]:
+    """The type without `None`, and whether `None` was in it."""
+    if get_origin(kind) in (Union, types.UnionType):
+        rest = [part for part in get_args(kind) if part is not type(None)]
+        if len(rest) == 1:
+            return rest[0], True
+    return kind, False
+
+
+def _from_table(cls: Any, data: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    hints, known = _hints(cls), {field.name: field for field in fields(cls)}
+    for key in data:
+        _require(key, known, path)
+    given = {key: _value(hints[key], item, (*path, key)) for key, item in data.items()}
+    absent = [name for name, field in known.items() if name not in given and _required(field)]
+    if absent:
+        raise ConfigError(f"{_key((*path, absent[0]))} is missing, and it has no default.")
+    return cls(**given)
+
+
+def _required(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def _require(key: str, known: Iterable[str], path: tuple[str, ...]) -> None:
+    names = list(known)
+    if key in names:
+        return
+    near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
+    hint = f"did you mean {_key((*path, near[0]))}?" if near else f"valid here: {', '.join(sorted(names))}."
+    raise ConfigError(f"There is no key {_key((*path, key))}; {hint}")
+
+
+def _value(kind: Any, item: Any, path: tuple[str, ...]) -> Any:
+    kind, optional = _optional(kind)
+    if optional and item == NONE:
+        return None
+    if is_dataclass(kind):
+        if isinstance(item, Mapping):
+            return _from_table(kind, item, path)
+    elif get_origin(kind) is tuple:
+        return _items(kind, item, path)
+    elif get_origin(kind) is Literal:
+        if any(type(item) is type(choice) and item == choice for choice in get_args(kind)):
+            return item
+    elif kind is float:
+        if isinstance(item, int | float) and not isinstance(item, bool):
+            return float(item)
+    elif kind in (bool, int, str) and type(item) is kind:
+        return item
+    raise _wrong(path, item, kind, optional)
+
+
+def _items(kind: Any, item: Any, path: tuple[str, ...]) -> tuple[Any, ...]:
+    parts = get_args(kind)
+    if not isinstance(item, list | tuple):
+        raise _wrong(path, item, kind, False)
+    if len(parts) == 2 and parts[1] is Ellipsis:
+        return tuple(_value(parts[0], part, (*path, str(i))) for i, part in enumerate(item))
+    if len(parts) != len(item):
+        raise _wrong(path, item, kind, False)
+    return tuple(_value(part, one, (*path, str(i))) for i, (part, one) in enumerate(zip(parts, item, strict=True)))
+
+
+def _wrong(path: tuple[str, ...], item: Any, kind: Any, optional: bool) -> ConfigError:
+    given = repr(item) if isinstance(item, str) else json.dumps(item, default=str)
+    return ConfigError(f"{_key(path)} must be {_words(kind)}{' or none' if optional else ''}, but {given:.80} was given.")
+
+
+def _words(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(str(choice) for choice in get_args(kind))
+    if get_origin(kind) is tuple:
+        parts = get_args(kind)
+        many = len(parts) == 2 and parts[1] is Ellipsis
+        return f"a list, each item {_words(parts[0])}" if many else f"a list of {len(parts)} items"
+    if is_dataclass(kind):
+        return "a table with " + ", ".join(field.name for field in fields(kind))
+    return {bool: "true or false", int: "a whole number", float: "a number", str: "text"}.get(kind, str(kind))
+
+
+def _key(path: tuple[str, ...]) -> str:
+    return ".".join(path)
+
+
+# --- overriding ----------------------------------------------------------------------------------
+
+
+def _set(value: Any, rest: tuple[str, ...], path: tuple[str, ...], text: str) -> Any:
+    head, tail = rest[0], rest[1:]
+    if isinstance(value, tuple):
+        _require(head, [str(i) for i in range(len(value))], path)
+        changed = list(value)
+        changed[int(head)] = _set(value[int(head)], tail, (*path, head), text)
+        return tuple(changed)
+    _require(head, [field.name for field in fields(value)], path)
+    here, current = (*path, head), getattr(value, head)
+    kind, optional = _optional(_hints(type(value))[head])
+    if not tail:
+        return replace(value, **{head: _parse(kind, optional, text, here)})
+    if current is None and is_dataclass(kind):
+        current = _from_table(kind, {}, here)
+    if not is_dataclass(current) and not _is_rows(current):
+        raise ConfigError(f"{_key(here)} is {_words(kind)} and has no key {_key(tail)} in it.")
+    return replace(value, **{head: _set(current, tail, here, text)})
+
+
+def _parse(kind: Any, optional: bool, text: str, path: tuple[str, ...]) -> Any:
+    if optional and text == NONE:
+        return None
+    if is_dataclass(kind):
+        raise ConfigError(f"{_key(path)} is {_words(kind)}: set one of these, as in {_key(path)}.{fields(kind)[0].name}.")
+    if get_origin(kind) is tuple:
+        parts = [part.strip() for part in text.split(",")] if text.strip() else []
+        inner = get_args(kind)
+        kinds = [inner[0]] * len(parts) if inner[1:] == (Ellipsis,) else list(inner)
+        if len(kinds) != len(parts):
+            raise _wrong(path, text, kind, optional)
+        return tuple(_parse(one, False, part, path) for one, part in zip(kinds, parts, strict=True))
+    if get_origin(kind) is Literal:
+        for choice in get_args(kind):
+            if str(choice) == text:
+                return choice
+    if kind is bool and text in ("true", "false"):
+        return text == "true"
+    if kind is str:
+        return text
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    raise _wrong(path, text, kind, optional)
