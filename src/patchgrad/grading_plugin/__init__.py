@@ -1,0 +1,10 @@
+"""The folder that a sandbox's `site-packages` holds read-only, so that `python -m pytest -p patchgrad_report` works inside it.
+
+Sandboxes copy `FOLDER / "patchgrad_report.py"`; nothing here imports patchgrad, because patchgrad is not in there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
