@@ -1,0 +1,148 @@
+"""Writing that is either done or not: a file under another name, flushed to the disk, then renamed."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from patchgrad.errors import StoreError
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Any failure of the disk in here is one sentence; what stood in the folder before still stands."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            sentence = f"No space is left on the disk that holds {folder}; free some, then go on with --resume."
+        else:
+            sentence = f"{error.filename or folder} cannot be written: {error.strerror or error}."
+        raise StoreError(sentence) from error
+
+
+def sync(path: Path) -> None:
+    """Wait until a file or a folder's list of names is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def put(path: Path, content: bytes | Callable[[Path], None]) -> None:
+    """Replace one file as a whole; a callable writes it itself, at the path that it is given."""
+    partial = path.with_name(f".{path.name}.partial")
+    with writing(path.parent):
+        try:
+            if callable(content):
+                content(partial)
+            else:
+                partial.write_bytes(content)
+            sync(partial)
+            partial.replace(path)
+            sync(path.parent)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+
+
+def put_folder(path: Path, save: Callable[[Path], None]) -> None:
+    """Replace one folder as a whole; `save` fills it under another name."""
+    partial, old = path.with_name(f".{path.name}.partial"), path.with_name(f".{path.name}.old")
+    with writing(path.parent):
+        for left in (partial, old):
+            shutil.rmtree(left, ignore_errors=True)
+        partial.mkdir(parents=True)
+        try:
+            save(partial)
+            for file in [partial, *partial.rglob("*")]:
+                sync(file)
+            if path.exists():
+                path.rename(old)
+            partial.rename(path)
+            sync(path.parent)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def recover(folder: Path) -> None:
+    """Undo what a kill left of `put` and `put_folder`: a half-written copy goes, a copy that was moved aside comes back."""
+    for left in folder.glob(".*.partial"):
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
+    for old in folder.glob(".*.old"):
+        path = old.with_name(old.name.removeprefix(".").removesuffix(".old"))
+        shutil.rmtree(old) if path.exists() else old.rename(path)
+
+
+def append(path: Path, line: bytes) -> None:
+    """Add one whole line in one write; where that fails, the part that was written is taken back."""
+    with writing(path.parent):
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            before = os.fstat(descriptor).st_size
+            try:
+                if os.write(descriptor, line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(descriptor, before)
+                raise
+        finally:
+            os.close(descriptor)
+
+
+def lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Every whole line with its offset; a last line without its newline is still being written, so it is left out."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        file.seek(offset)
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            yield offset, line
+            offset += len(line)
+
+
+def records(path: Path) -> Iterator[Any]:
+    """Every line of a JSON-lines file as data."""
+    for number, (_, line) in enumerate(lines(path), 1):
+        try:
+            yield json.loads(line)
+        except ValueError as error:
+            raise StoreError(f"{path} is damaged at line {number}; restore it from a copy or start another run.") from error
+
+
+def cut(path: Path, good: Callable[[bytes], bool]) -> None:
+    """Drop a torn tail: what follows the last newline, then last lines that are not `good`."""
+    if not path.exists():
+        return
+    ends = [0, *(offset + len(line) for offset, line in lines(path))]
+    with path.open("rb") as file:
+        while len(ends) > 1:
+            file.seek(ends[-2])
+            if good(file.read(ends[-1] - ends[-2])):
+                break
+            ends.pop()
+    if path.stat().st_size != ends[-1]:
+        with writing(path.parent):
+            os.truncate(path, ends[-1])
+
+
+def is_json(line: bytes) -> bool:
+    """Can this line be read at all?"""
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True

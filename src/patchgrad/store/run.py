@@ -1,0 +1,274 @@
+"""One run's folder: create it, go on with it, or read it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from patchgrad import __version__
+from patchgrad.errors import StoreError
+from patchgrad.store import files, table
+from patchgrad.store.codec import plain, value
+from patchgrad.store.journal import Entry, Journal
+from patchgrad.values import Report, Rollout, Task
+
+FORMAT = 1
+
+
+class Run:
+    """A run folder. `create` begins one, `resume` goes on with one, `open` only reads; the first two hold the writer's lock.
+
+        with Run.create("runs/laptop", dumps(recipe)) as run:
+            run.write_rollouts("rft", 0, rollouts)
+            run.save_state({"phase": "rft", "iteration": 0})
+
+    What counts as done is what `save_state` said last: `write_rollouts`, `write_metrics` and `checkpoint` of the same phase and
+    iteration may be called again after a resume and replace what a killed process left.
+    """
+
+    def __init__(self, folder: Path, lock: int | None) -> None:
+        self.folder = folder
+        self.journal = Journal(folder / "journal")
+        self._lock = lock
+        self._tasks: dict[str, Task] = {}
+
+    @classmethod
+    def create(cls, folder: str | Path, recipe: str) -> Run:
+        """A new run with this recipe text; a folder that holds anything already is refused and left as it is."""
+        path = Path(folder)
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            if (path / "run.json").is_file():
+                raise StoreError(f"{path} holds a run already; add --resume to go on with it, or name another folder with --run.")
+            raise StoreError(f"{path} holds something that is no run of patchgrad's; name another folder with --run.")
+        about = {"program": "patchgrad", "format": FORMAT, "version": __version__, "created": datetime.now(UTC).isoformat()}
+
+        def fill(partial: Path) -> None:
+            for name in ("journal", "rollouts", "checkpoints"):
+                (partial / name).mkdir()
+            (partial / "recipe.toml").write_text(recipe)
+            (partial / "run.json").write_text(json.dumps(about, indent=2) + "\n")
+
+        with files.writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        files.put_folder(path, fill)
+        return cls(path, _acquire(path))
+
+    @classmethod
+    def resume(cls, folder: str | Path) -> Run:
+        """Go on with a run: takes the lock, then cuts what a killed writer left half done."""
+        path = _recognised(Path(folder))
+        run = cls(path, _acquire(path))
+        with files.writing(path):
+            for place in (path, path / "checkpoints", path / "rollouts"):
+                files.recover(place)
+        run.journal.repair()
+        for name in ("tasks.jsonl", "metrics.jsonl"):
+            files.cut(path / name, files.is_json)
+        return run
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Run:
+        """Read a run, finished or not; nothing in it is changed."""
+        return cls(_recognised(Path(folder)), None)
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the lock back; reading stays possible."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _writable(self) -> None:
+        if self._lock is None:
+            raise StoreError(f"{self.folder} was opened for reading; go on with it through Run.resume.")
+
+    # --- recipe and state ----------------------------------------------------------------------
+
+    @property
+    def recipe(self) -> str:
+        """The recipe's text, exactly as it was given."""
+        return (self.folder / "recipe.toml").read_text()
+
+    def state(self) -> dict[str, Any]:
+        """What `save_state` said last; empty before the first time."""
+        path = self.folder / "state.json"
+        if not path.exists():
+            return {}
+        return dict(_loads(path))
+
+    def save_state(self, state: Mapping[str, Any]) -> None:
+        """The commit point: everything written so far reaches the disk, then the state is replaced as a whole."""
+        self._writable()
+        with files.writing(self.folder):
+            self.journal.sync()
+            for name in ("tasks.jsonl", "metrics.jsonl"):
+                if (self.folder / name).exists():
+                    files.sync(self.folder / name)
+        files.put(self.folder / "state.json", (json.dumps(state, indent=2) + "\n").encode())
+
+    # --- tasks, turns, rollouts ----------------------------------------------------------------
+
+    def tasks(self) -> dict[str, Task]:
+        """Every task that was stored, by id."""
+        for record in files.records(self.folder / "tasks.jsonl"):
+            if record.get("id") not in self._tasks:
+                task = value(Task, record)
+                self._tasks[task.id] = task
+        return dict(self._tasks)
+
+    def write_tasks(self, tasks: Iterable[Task]) -> None:
+        """Store the tasks that are not there yet; an id that stands for another content is refused."""
+        self._writable()
+        known = self._tasks or self.tasks()
+        for task in tasks:
+            if task.id not in known:
+                files.append(self.folder / "tasks.jsonl", json.dumps(plain(task)).encode() + b"\n")
+                self._tasks[task.id] = known[task.id] = task
+            elif known[task.id].digest() != task.digest():
+                raise StoreError(f"Task {task.id} stands in {self.folder} with another content; give one of the two another id.")
+
+    def write_turn(self, entry: Entry) -> str:
+        """Journal one turn as soon as it happened; returns its address."""
+        self._writable()
+        return self.journal.append(entry)
+
+    def write_rollouts(self, phase: str, iteration: int, rollouts: Sequence[Rollout]) -> None:
+        """One table for this phase and iteration, with the tasks and turns that it names; a second call replaces the table."""
+        self._writable()
+        self.write_tasks(rollout.task for rollout in rollouts)
+        for rollout in rollouts:
+            for number, segment in enumerate(rollout.trajectory.segments):
+                for turn in segment.turns:
+                    self.journal.append(Entry(rollout.trajectory.id, rollout.task.id, number, turn))
+        table.write(self.folder / "rollouts" / f"{phase}-{iteration:05d}.parquet", phase, iteration, rollouts)
+
+    def rollouts(self, phase: str, iteration: int | None = None) -> list[Rollout]:
+        """The rollouts of a phase exactly as they were, every turn verified; tasks as they were stored first."""
+        tasks = self.tasks()
+        return [table.rollout(row, tasks[row["task"]], self.journal.turn) for row in self.rows(phase, iteration)]
+
+    def rows(self, phase: str = "*", iteration: int | None = None, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """The tables' rows as dicts, for pages and figures; `rows()` gives all of them."""
+        number = "*" if iteration is None else f"{iteration:05d}"
+        return table.read(sorted((self.folder / "rollouts").glob(f"{phase}-{number}.parquet")), columns)
+
+    # --- figures -------------------------------------------------------------------------------
+
+    def write_metrics(self, record: Mapping[str, Any]) -> None:
+        """One line; it should name `phase` and `iteration`. A number that is not finite is written as null."""
+        self._writable()
+        files.append(self.folder / "metrics.jsonl", json.dumps(_finite(record)).encode() + b"\n")
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """One record an iteration: where an iteration was repeated after a resume, the later one."""
+        latest: dict[tuple[Any, Any], dict[str, Any]] = {}
+        for record in files.records(self.folder / "metrics.jsonl"):
+            key = (record.get("phase"), record.get("iteration"))
+            latest.pop(key, None)
+            latest[key] = record
+        return list(latest.values())
+
+    def write_predictions(self, model: str, rollouts: Iterable[Rollout]) -> None:
+        """SWE-bench's format: the first attempt at each task."""
+        self._writable()
+        first: dict[str, Rollout] = {}
+        for rollout in rollouts:
+            first.setdefault(rollout.task.id, rollout)
+        rows = [
+            {"instance_id": name, "model_name_or_path": model, "model_patch": rollout.trajectory.submission}
+            for name, rollout in first.items()
+        ]
+        files.put(self.folder / "predictions.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode())
+
+    def write_reports(self, reports: Sequence[Report]) -> None:
+        """The table, one entry a policy, in the order of training."""
+        self._writable()
+        data = {"format": FORMAT, "reports": [plain(report) for report in reports]}
+        files.put(self.folder / "report.json", (json.dumps(_finite(data), indent=2) + "\n").encode())
+
+    def reports(self) -> list[Report]:
+        """What `write_reports` wrote; empty before."""
+        path = self.folder / "report.json"
+        return [value(Report, item) for item in _loads(path)["reports"]] if path.exists() else []
+
+    # --- checkpoints ---------------------------------------------------------------------------
+
+    def checkpoint(self, step: int | str, save: Callable[[Path], None]) -> Path:
+        """A checkpoint is there as a whole or not at all; `save` fills the folder that it is given."""
+        self._writable()
+        path = self.folder / "checkpoints" / _step(step)
+        files.put_folder(path, save)
+        return path
+
+    def checkpoints(self) -> list[Path]:
+        """Complete checkpoints, oldest first."""
+        found = [path for path in (self.folder / "checkpoints").iterdir() if path.is_dir() and path.name[0] != "."]
+        return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
+
+    def discard(self, step: int | str) -> None:
+        """Delete a checkpoint that is no longer needed; one that is not there is no error."""
+        self._writable()
+        shutil.rmtree(self.folder / "checkpoints" / _step(step), ignore_errors=True)
+
+
+def _step(step: int | str) -> str:
+    return f"{step:06d}" if isinstance(step, int) else step
+
+
+def _loads(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path} cannot be read, so this run is damaged; start another with --run.") from error
+
+
+def _recognised(path: Path) -> Path:
+    if not (path / "run.json").is_file():
+        raise StoreError(f"{path} is no run of patchgrad's: it has no run.json; name a folder that `patchgrad train` made.")
+    about = _loads(path / "run.json")
+    if not isinstance(about, dict) or about.get("program") != "patchgrad":
+        raise StoreError(f"{path} was written by another program; name a folder that `patchgrad train` made.")
+    if about.get("format") != FORMAT:
+        raise StoreError(
+            f"{path} has format {about.get('format')}, written by patchgrad {about.get('version')}, and this one reads format "
+            f"{FORMAT}; use that version, or start another run with --run."
+        )
+    for name in ("recipe.toml", "journal", "rollouts", "checkpoints"):
+        if not (path / name).exists():
+            raise StoreError(f"{path} is only half there: {name} is missing; restore it, or start another run with --run.")
+    return path
+
+
+def _acquire(path: Path) -> int:
+    """The writer's lock; the kernel gives it back even when the process is killed."""
+    with files.writing(path):
+        descriptor = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise StoreError(f"Another process is writing to {path}; wait for it, or start another run with --run.") from None
+    return descriptor
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {key: _finite(item) for key, item in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(item) for item in data]
+    if data is None or isinstance(data, str | int):
+        return data
+    number = float(data)  # numpy's and torch's scalars too
+    return number if math.isfinite(number) else None

@@ -1,0 +1,156 @@
+"""Rollouts as parquet: one row an attempt, readable by pandas, DuckDB and datasets without patchgrad.
+
+`conversation` is a list of turns: what the agent wrote, what it called, what came back. `trajectory`, `verdict` and
+`reward_parts` are JSON; the trajectory names its turns by address, so tokens stand once, in the journal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from patchgrad.errors import MissingDependency, StoreError
+from patchgrad.store.codec import plain, value
+from patchgrad.store.files import put
+from patchgrad.values import Call, Malformed, Reward, Rollout, Segment, Task, Trajectory, Turn, Verdict
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TURN = {
+    "text": "string",
+    "tool": "string",
+    "arguments": "string",
+    "malformed": "string",
+    "observation": "string",
+    "exit_code": "int64",
+    "failure": "string",
+    "directory": "string",
+    "tokens": "int64",
+    "logprob": "double",
+    "version": "int64",
+    "seconds": "double",
+}
+COLUMNS = {
+    "task": "string",
+    "attempt": "string",
+    "phase": "string",
+    "iteration": "int64",
+    "policy_version": "int64",
+    "solved": "bool",
+    "reward": "double",
+    "stop": "string",
+    "fault": "string",
+    "turns": "int64",
+    "malformed": "int64",
+    "context_tokens": "int64",
+    "action_tokens": "int64",
+    "seconds": "double",
+    "instruction": "string",
+    "submission": "string",
+    "trajectory": "string",
+    "verdict": "string",
+    "reward_parts": "string",
+}
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        raise MissingDependency("Rollouts are stored as parquet, which needs pyarrow: pip install 'patchgrad[train]'.") from None
+    return pyarrow
+
+
+def _schema(arrow: Any) -> pa.Schema:
+    turn = arrow.struct([(name, arrow.type_for_alias(kind)) for name, kind in TURN.items()])
+    columns = [(name, arrow.type_for_alias(kind)) for name, kind in COLUMNS.items()]
+    made: pa.Schema = arrow.schema([*columns, ("conversation", arrow.list_(turn))], metadata={"patchgrad.format": "1"})
+    return made
+
+
+def write(path: Path, phase: str, iteration: int, rollouts: Sequence[Rollout]) -> None:
+    """One file, whole or not at all."""
+    arrow = _arrow()
+    table = arrow.Table.from_pylist([_row(phase, iteration, rollout) for rollout in rollouts], schema=_schema(arrow))
+    put(path, lambda partial: arrow.parquet.write_table(table, partial, compression="zstd"))
+
+
+def read(paths: Iterable[Path], columns: Sequence[str] | None) -> list[dict[str, Any]]:
+    """The rows of these files as dicts, in order."""
+    arrow = _arrow()
+    rows: list[dict[str, Any]] = []
+    for path in paths:
+        try:
+            rows += arrow.parquet.read_table(path, columns=columns).to_pylist()
+        except (OSError, arrow.ArrowException) as error:
+            raise StoreError(f"{path} is not a table that patchgrad wrote: {str(error).splitlines()[0]}.") from error
+    return rows
+
+
+def rollout(row: dict[str, Any], task: Task, turn: Callable[[str], Turn]) -> Rollout:
+    """The value that a row was made from; `turn` finds a turn by its address."""
+    kept = json.loads(row["trajectory"])
+    segments = tuple(Segment(tuple(turn(address) for address in addresses)) for addresses in kept.pop("segments"))
+    trajectory = Trajectory(segments=segments, **kept)
+    verdict = value(Verdict, json.loads(row["verdict"]))
+    return Rollout(task, trajectory, verdict, Reward(row["reward"], json.loads(row["reward_parts"])))
+
+
+def _row(phase: str, iteration: int, rollout: Rollout) -> dict[str, Any]:
+    trajectory, turns = rollout.trajectory, rollout.trajectory.turns
+    kept = {
+        "id": trajectory.id,
+        "task": trajectory.task,
+        "segments": [[turn.address for turn in segment.turns] for segment in trajectory.segments],
+        "stop": trajectory.stop,
+        "submission": trajectory.submission,
+        "seconds": trajectory.seconds,
+    }
+    return {
+        "task": trajectory.task,
+        "attempt": trajectory.id,
+        "phase": phase,
+        "iteration": iteration,
+        "policy_version": turns[-1].action.version if turns else None,
+        "solved": rollout.solved,
+        "reward": rollout.reward.value,
+        "stop": trajectory.stop,
+        "fault": rollout.verdict.fault,
+        "turns": len(turns),
+        "malformed": sum(isinstance(turn.call, Malformed) for turn in turns),
+        "context_tokens": sum(len(turn.context) for turn in turns),
+        "action_tokens": sum(len(turn.action.token_ids) for turn in turns),
+        "seconds": trajectory.seconds,
+        "instruction": _text(rollout.task.instruction),
+        "submission": _text(trajectory.submission),
+        "trajectory": json.dumps(kept),
+        "verdict": json.dumps(plain(rollout.verdict)),
+        "reward_parts": json.dumps(dict(rollout.reward.parts)),
+        "conversation": [_turn(turn) for turn in turns],
+    }
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+    called = turn.call if isinstance(turn.call, Call) else None
+    return {
+        "text": _text(turn.action.text),
+        "tool": _text(called.tool) if called else None,
+        "arguments": _text(called.arguments) if called else None,
+        "malformed": turn.call.kind if isinstance(turn.call, Malformed) else None,
+        "observation": _text(turn.observation.content),
+        "exit_code": turn.observation.exit_code,
+        "failure": turn.observation.failure,
+        "directory": turn.observation.place.directory,
+        "tokens": len(turn.action.token_ids),
+        "logprob": float(turn.action.logprobs.mean()) if len(turn.action.logprobs) else None,
+        "version": turn.action.version,
+        "seconds": turn.observation.seconds,
+    }
+
+
+def _text(text: str) -> str:
+    """Text that parquet can hold: bytes that were no UTF-8 become question marks here, and stay exact in the journal."""
+    return text.encode(errors="replace").decode()

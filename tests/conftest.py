@@ -1,0 +1,8 @@
+"""Property tests run without a deadline: a slow moment of a shared machine is no bug."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+settings.register_profile("patchgrad", deadline=None, max_examples=60)
+settings.load_profile("patchgrad")

@@ -1,0 +1,395 @@
+"""A run's folder: exact round trips, torn writes, locks, resume, and folders that are not ours."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchgrad.contracts import Snapshot
+from patchgrad.errors import StoreError
+from patchgrad.store import Entry, Run, plain, value
+from patchgrad.values import (
+    Action,
+    Call,
+    Checks,
+    Estimate,
+    HiddenFile,
+    Limits,
+    Malformed,
+    Observation,
+    Place,
+    Report,
+    Repository,
+    Reward,
+    Rollout,
+    Segment,
+    Task,
+    TestOutcome,
+    Trajectory,
+    Turn,
+    Verdict,
+    floats,
+    ids,
+)
+
+TASK = Task(
+    "t1",
+    "clamp(5, 1, 3) gives 1.",
+    Repository("archive", "t1.tar", "ab" * 32),
+    Checks(("tests/test_a.py::test_b[1]",), ("tests/test_a.py::test_c",), (HiddenFile("tests/test_a.py", "def test"),)),
+    tags={"family": "compare"},
+)
+
+text = st.text(st.characters())  # lone surrogates included: an agent may print any byte
+token_ids = st.lists(st.integers(0, 2**31 - 1), max_size=6).map(ids)
+logprobs = st.lists(st.floats(width=32), max_size=6).map(floats)
+actions = st.builds(Action, token_ids, logprobs, st.integers(0, 99), text, st.sampled_from(["stop", "length"]))
+calls = st.builds(Call, text, text) | st.builds(Malformed, st.just("no command"), text)
+observations = st.builds(
+    Observation,
+    text,
+    st.builds(Place, text, st.none() | text, st.integers(1, 99)),
+    st.none() | st.integers(0, 255),
+    st.booleans(),
+    st.floats(0, 9),
+    st.none() | st.just("timeout"),
+)
+
+
+@st.composite
+def trajectories(draw: st.DrawFn) -> Trajectory:
+    segments, parent = [], ""
+    for _ in range(draw(st.integers(0, 2))):
+        turns = []
+        for _ in range(draw(st.integers(1, 3))):
+            turn = Turn(draw(token_ids), draw(actions), draw(calls), draw(observations), draw(st.text("0a", max_size=4)), parent)
+            parent = turn.address
+            turns.append(turn)
+        segments.append(Segment(tuple(turns)))
+    return Trajectory(
+        draw(st.text(min_size=1)), "t1", tuple(segments), draw(st.sampled_from(["submitted", "failed"])), draw(text)
+    )
+
+
+verdicts = st.builds(
+    Verdict,
+    st.just("t1"),
+    text,
+    st.sampled_from([(), ("applied",), ("applied", "collected", "ran")]),
+    st.lists(st.builds(TestOutcome, text, st.just("fail_to_pass"), st.sampled_from(["passed", "failed"]))).map(tuple),
+    st.lists(text).map(tuple),
+    st.none() | text,
+    st.floats(0, 9),
+)
+rollouts = st.builds(
+    Rollout,
+    st.just(TASK),
+    trajectories(),
+    verdicts,
+    st.builds(Reward, st.floats(-1, 1), st.dictionaries(st.text(), st.floats(-1, 1))),
+)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equality of values to the bit: arrays do not compare with `==`."""
+    if isinstance(one, np.ndarray):
+        return bool(one.dtype == other.dtype) and one.tobytes() == other.tobytes()
+    return type(one) is type(other) and plain(one) == plain(other)
+
+
+def turn(number: int, parent: str = "") -> Turn:
+    action = Action(ids([7, number]), floats([-0.5, -0.25]), 3, f"turn {number}", "stop")
+    return Turn(ids([1, number]), action, Call("open", "a.py"), Observation("ok", Place(), 0), "s", parent)
+
+
+def attempt(name: str, solved: bool = True, turns: int = 3) -> Rollout:
+    chain: list[Turn] = []
+    for number in range(turns):
+        chain.append(turn(number, chain[-1].address if chain else name))
+    outcome = TestOutcome("tests/test_a.py::test_b[1]", "fail_to_pass", "passed" if solved else "failed")
+    trajectory = Trajectory(name, TASK.id, (Segment(tuple(chain)),), "submitted", "diff")
+    verdict = Verdict(TASK.id, "diff", ("applied", "collected", "ran"), (outcome,))
+    return Rollout(TASK, trajectory, verdict, Reward(float(solved), {"tests": float(solved)}))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    with Run.create(tmp_path / "run", "seed = 1\n") as made:
+        yield made
+
+
+@given(rollouts)
+def test_values_survive_plain_data_to_the_bit(rollout: Rollout) -> None:
+    back = value(Rollout, json.loads(json.dumps(plain(rollout))))
+    assert same(back, rollout)
+    assert [t.address for t in back.trajectory.turns] == [t.address for t in rollout.trajectory.turns]
+
+
+@given(st.dictionaries(st.text(), st.tuples(st.integers(0, 0o777), st.none() | st.binary())))
+def test_snapshots_survive_plain_data(entries: dict[str, tuple[int, bytes | None]]) -> None:
+    snapshot = Snapshot("a", entries)
+    assert value(Snapshot, json.loads(json.dumps(plain(snapshot)))) == snapshot
+
+
+@given(st.lists(rollouts, max_size=3))
+def test_rollouts_survive_the_folder_to_the_bit(tmp_path_factory: pytest.TempPathFactory, given_rollouts: list[Rollout]) -> None:
+    folder = tmp_path_factory.mktemp("store") / "run"
+    with Run.create(folder, "") as run:
+        run.write_rollouts("rft", 0, given_rollouts)
+    back = Run.open(folder).rollouts("rft")
+    assert len(back) == len(given_rollouts)
+    assert all(same(one, other) for one, other in zip(back, given_rollouts, strict=True))
+
+
+def test_data_of_the_wrong_shape_is_a_store_error() -> None:
+    with pytest.raises(StoreError, match="A stored Task cannot be read"):
+        value(Task, {"id": "x"})
+    with pytest.raises(StoreError, match="A set cannot be stored"):
+        plain({1})
+
+
+def test_a_row_can_be_read_without_patchgrad(run: Run) -> None:
+    import pyarrow.parquet
+
+    run.write_rollouts("stage1", 4, [attempt("t1/0"), attempt("t1/1", solved=False)])
+    rows = pyarrow.parquet.read_table(run.folder / "rollouts" / "stage1-00004.parquet").to_pylist()
+    assert [row["solved"] for row in rows] == [True, False]
+    assert rows[0]["conversation"][1] == {
+        "text": "turn 1",
+        "tool": "open",
+        "arguments": "a.py",
+        "malformed": None,
+        "observation": "ok",
+        "exit_code": 0,
+        "failure": None,
+        "directory": "/testbed",
+        "tokens": 2,
+        "logprob": -0.375,
+        "version": 3,
+        "seconds": 0.0,
+    }
+
+
+def test_a_turn_is_written_once(run: Run) -> None:
+    rollout = attempt("t1/0")
+    for one in rollout.trajectory.turns:
+        run.write_turn(Entry("t1/0", "t1", 0, one))
+    run.write_rollouts("rft", 0, [rollout])
+    run.write_rollouts("rft", 0, [rollout])
+    assert len(list(run.journal.entries())) == 3
+    assert len(run.rows()) == 1
+
+
+def test_a_reader_sees_only_whole_turns_while_another_process_writes(run: Run) -> None:
+    first, second = turn(0), turn(1)
+    run.write_turn(Entry("a", "t1", 0, first))
+    reader = Run.open(run.folder)
+    assert first.address in reader.journal
+    run.write_turn(Entry("a", "t1", 0, second))
+    with (run.folder / "journal" / "00000.jsonl").open("ab") as file:
+        file.write(b'{"address": "half')
+    assert [entry.turn.address for entry in reader.journal.entries()] == [first.address, second.address]
+    assert second.address in reader.journal
+
+
+@pytest.mark.parametrize("tail", [b'{"address": "ha', b"\x00" * 500, b'{"address": "x"}\n', b"\n\n"])
+def test_a_torn_tail_is_cut_on_resume(run: Run, tail: bytes) -> None:
+    first = turn(0)
+    run.write_turn(Entry("a", "t1", 0, first))
+    run.write_metrics({"phase": "rft", "iteration": 0})
+    run.close()
+    journal, metrics = run.folder / "journal" / "00000.jsonl", run.folder / "metrics.jsonl"
+    before = journal.read_bytes(), metrics.read_bytes()
+    for path in (journal, metrics):
+        with path.open("ab") as file:
+            file.write(tail.replace(b"}\n", b"\n"))
+    with Run.resume(run.folder) as again:
+        assert (journal.read_bytes(), metrics.read_bytes()) == before
+        assert again.journal.turn(first.address).address == first.address
+
+
+def test_damage_in_the_middle_is_reported_not_skipped(run: Run) -> None:
+    for number in range(3):
+        run.write_turn(Entry("a", "t1", 0, turn(number)))
+    path = run.folder / "journal" / "00000.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"turn 1", b"turn 9"))
+    with pytest.raises(StoreError, match="damaged at byte"):
+        list(Run.open(run.folder).journal.entries())
+    with pytest.raises(StoreError, match="damaged at byte"):
+        Run.open(run.folder).journal.turn(turn(1).address)
+    with pytest.raises(StoreError, match="holds no turn"):
+        run.journal.turn("0" * 64)
+
+
+def test_a_new_journal_file_begins_when_one_is_full(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("patchgrad.store.journal.LIMIT", 1)
+    for number in range(3):
+        run.write_turn(Entry("a", "t1", 0, turn(number)))
+    assert len(run.journal.files()) == 3
+    assert [entry.turn.action.text for entry in run.journal.entries()] == ["turn 0", "turn 1", "turn 2"]
+
+
+def saving(text: str) -> Callable[[Path], None]:
+    def save(folder: Path) -> None:
+        (folder / "weights").write_text(text)
+
+    return save
+
+
+def test_a_checkpoint_is_whole_or_absent(run: Run) -> None:
+    def fails(folder: Path) -> None:
+        saving("half")(folder)
+        raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError):
+        run.checkpoint(1, fails)
+    assert run.checkpoints() == []
+    kept = run.checkpoint(1, saving("one"))
+    with pytest.raises(RuntimeError):
+        run.checkpoint(1, fails)
+    assert (kept / "weights").read_text() == "one"
+    run.checkpoint(1, saving("two"))
+    run.checkpoint("final", saving("end"))
+    assert [(path.name, (path / "weights").read_text()) for path in run.checkpoints()] == [("000001", "two"), ("final", "end")]
+    run.discard(1)
+    assert [path.name for path in run.checkpoints()] == ["final"]
+
+
+def test_a_checkpoint_that_a_kill_left_aside_comes_back(run: Run) -> None:
+    run.checkpoint(1, saving("one"))
+    run.close()
+    place = run.folder / "checkpoints"
+    (place / "000001").rename(place / ".000001.old")
+    (place / ".000001.partial").mkdir()
+    with Run.resume(run.folder) as again:
+        assert [path.name for path in again.checkpoints()] == ["000001"]
+        assert sorted(path.name for path in place.iterdir()) == ["000001"]
+
+
+def test_state_metrics_and_reports(run: Run) -> None:
+    assert run.state() == {}
+    assert run.reports() == []
+    run.write_metrics({"phase": "rft", "iteration": 0, "loss": 3.0})
+    run.write_metrics({"phase": "rft", "iteration": 0, "loss": np.float32("nan"), "deep": [np.float64(1.5), True, 3]})
+    run.save_state({"phase": "rft", "iteration": 0})
+    assert run.metrics() == [{"phase": "rft", "iteration": 0, "loss": None, "deep": [1.5, True, 3]}]
+    half = Estimate(0.5, 0.1)
+    report = Report("base", 2, 4, half, half, half, 5.0, 60.0, 9.0, {"turns": 8}, {"t1": 2}, {"submitted": 3})
+    run.write_reports([report])
+    again = Run.open(run.folder)
+    assert (again.state(), again.reports(), again.recipe) == ({"phase": "rft", "iteration": 0}, [report], "seed = 1\n")
+
+
+def test_predictions_are_in_the_format_of_swe_bench(run: Run) -> None:
+    run.write_predictions("patchgrad", [attempt("t1/0"), attempt("t1/1")])
+    assert [json.loads(line) for line in (run.folder / "predictions.jsonl").read_text().splitlines()] == [
+        {"instance_id": "t1", "model_name_or_path": "patchgrad", "model_patch": "diff"}
+    ]
+
+
+def test_tasks_are_stored_once_and_an_id_means_one_content(run: Run) -> None:
+    run.write_tasks([TASK, replace(TASK, tags={}), replace(TASK, repository=replace(TASK.repository, location="elsewhere"))])
+    assert Run.open(run.folder).tasks() == {"t1": TASK}
+    with pytest.raises(StoreError, match="another content"):
+        run.write_tasks([replace(TASK, limits=Limits(memory=1))])
+
+
+def test_an_existing_run_is_not_overwritten(run: Run) -> None:
+    with pytest.raises(StoreError, match="holds a run already; add --resume"):
+        Run.create(run.folder, "")
+
+
+def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    uses: list[Callable[[], Run]] = [
+        lambda: Run.create(tmp_path, ""),
+        lambda: Run.resume(tmp_path),
+        lambda: Run.open(tmp_path),
+    ]
+    for use in uses:
+        with pytest.raises(StoreError, match="no run of patchgrad's"):
+            use()
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('{"program": "patchgrad", "format": 99, "version": "9.0"}', "has format 99, written by patchgrad 9.0"),
+        ('{"program": "other"}', "written by another program"),
+        ("[]", "written by another program"),
+        ('{"progr', "cannot be read, so this run is damaged"),
+    ],
+)
+def test_a_folder_of_another_kind_is_named(run: Run, content: str, words: str) -> None:
+    run.close()
+    (run.folder / "run.json").write_text(content)
+    for use in (Run.resume, Run.open):
+        with pytest.raises(StoreError, match=words):
+            use(run.folder)
+
+
+def test_a_half_written_folder_is_named(run: Run) -> None:
+    run.close()
+    (run.folder / "recipe.toml").unlink()
+    with pytest.raises(StoreError, match=r"only half there: recipe\.toml is missing"):
+        Run.resume(run.folder)
+
+
+def test_creation_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be written"):
+        Run.create(tmp_path / "file" / "run", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_two_writers_refuse_each_other_and_a_reader_cannot_write(run: Run) -> None:
+    with pytest.raises(StoreError, match="Another process is writing"):
+        Run.resume(run.folder)
+    with pytest.raises(StoreError, match="opened for reading"):
+        Run.open(run.folder).save_state({})
+    run.close()
+    Run.resume(run.folder).close()
+
+
+def _write_until_killed(folder: Path) -> None:
+    run = Run.resume(folder)
+    run.write_turn(Entry("a", "t1", 0, turn(0)))
+    os.kill(os.getpid(), 9)
+
+
+def test_a_killed_writer_leaves_its_turns_and_no_lock(run: Run) -> None:
+    run.close()
+    process = multiprocessing.get_context("spawn").Process(target=_write_until_killed, args=(run.folder,))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -9
+    with Run.resume(run.folder) as again:
+        assert [entry.turn.action.text for entry in again.journal.entries()] == ["turn 0"]
+
+
+def test_a_full_disk_is_one_sentence(run: Run) -> None:
+    for name in ("metrics.jsonl", ".state.json.partial"):
+        (run.folder / name).symlink_to("/dev/full")
+    with pytest.raises(StoreError, match="No space is left on the disk that holds"):
+        run.write_metrics({"phase": "rft"})
+    (run.folder / "metrics.jsonl").unlink()
+    with pytest.raises(StoreError, match="No space is left on the disk that holds"):
+        run.save_state({"phase": "rft"})
+    assert run.state() == {}
+
+
+def test_a_damaged_table_is_named(run: Run) -> None:
+    (run.folder / "rollouts" / "rft-00000.parquet").write_bytes(b"not a table")
+    with pytest.raises(StoreError, match="not a table that patchgrad wrote"):
+        run.rows()
