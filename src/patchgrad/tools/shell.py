@@ -1,0 +1,61 @@
+"""The shell, and submit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from patchgrad.contracts import Sandbox
+from patchgrad.tools.arguments import parse
+from patchgrad.tools.special import Special
+from patchgrad.tools.window import View, answer
+from patchgrad.values import Failure, Observation, Place
+
+SPECIAL = ("open", "goto", "scroll_down", "scroll_up", "create", "search_file", "edit", "replace", "submit")
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Any command that needs no keyboard, in the sandbox's persistent shell; `seconds` is its deadline, `None` the task's."""
+
+    view: View
+    seconds: float | None = None
+
+    name = "shell"
+    usage = "any non-interactive shell command"
+    reads_only = False
+
+    async def __call__(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+        result = await sandbox.run(arguments, self.seconds)
+        content, failure = result.output.rstrip("\n"), None
+        notes: list[str] = []
+        if result.truncated:
+            notes.append("[... the rest of the output was cut ...]")
+        failures: dict[str, tuple[Failure, str]] = {
+            "timeout": ("timeout", f"The command was stopped after {result.seconds:.0f} seconds."),
+            "died": ("died", "The shell died; a new one was started."),
+        }
+        if result.state in failures:
+            failure, note = failures[result.state]
+            notes.append(note)
+        lost = re.search(r"(?:^|: )(\w+): command not found", content)
+        if result.exit_code == 127 and lost and lost[1] in SPECIAL:
+            notes.append(f"{lost[1]} is a special tool: it must be the first and only command of its block.")
+        if not content and not notes and not self.view.brief:
+            notes.append("Your command ran successfully and did not produce any output." if result.exit_code == 0 else "")
+        seen = answer("\n".join(part for part in (content, *notes) if part), place, self.view, failure)
+        place = replace(place, directory=result.directory)
+        clipped = seen.clipped or result.truncated
+        return replace(seen, place=place, exit_code=result.exit_code, clipped=clipped, seconds=result.seconds)
+
+
+class Submit(Special):
+    """`submit`: the episode ends, and its difference from the repository's commit is graded."""
+
+    name = "submit"
+    usage = "submit [OPTIONS]"
+    reads_only = True
+
+    async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+        parse(arguments)
+        return answer("" if self.view.brief else "Submitted.", place, self.view)

@@ -1,0 +1,131 @@
+"""The file behind a window: reading, numbering, and where the window stands. No state: a `Place` says it all.
+
+A file is its lines without their ends; what the last line ended with, and carriage returns, survive an edit.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, replace
+
+from patchgrad.contracts import Sandbox
+from patchgrad.values import Failure, Observation, Place
+
+ROOT = "/testbed"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What tools show. `lines` is the window's height, `overlap` what two scrolls share, `limit` the longest observation.
+
+    `brief` leaves out everything that repeats what the policy knows: for models of a few million parameters. Defaults are
+    SWE-agent's; the paper (section 3.3) does not report its own.
+    """
+
+    lines: int = 100
+    overlap: int = 2
+    limit: int = 16_384
+    brief: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One text file: `File("/testbed/a.py", ("x = 1",))` stands for the text `x = 1` and a line end."""
+
+    path: str
+    lines: tuple[str, ...]
+    ended: bool = True
+
+    def text(self) -> str:
+        return "\n".join(self.lines) + ("\n" if self.ended and self.lines else "")
+
+    def spliced(self, start: int, end: int, new: tuple[str, ...]) -> File:
+        """Lines `start` to `end`, both included and 1-based, become `new`; a file of carriage returns gets them too."""
+        if self.lines and all(line.endswith("\r") for line in self.lines):
+            new = tuple(line + "\r" for line in new)
+        return replace(self, lines=self.lines[: start - 1] + new + self.lines[end:])
+
+
+class Unusable(Exception):
+    """What a call asked for cannot be done; the sentence becomes its observation."""
+
+
+def split(path: str, text: str) -> File:
+    r"""Cut a text at line feeds only: a form feed is no line's end, `str.splitlines` thinks otherwise."""
+    if not text:
+        return File(path, ())
+    ended = text.endswith("\n")
+    return File(path, tuple((text[:-1] if ended else text).split("\n")), ended)
+
+
+def locate(path: str, place: Place) -> str:
+    """An absolute path: `locate("cart.py", Place("/testbed/shop"))` is `/testbed/shop/cart.py`."""
+    return posixpath.normpath(posixpath.join(place.directory, path))
+
+
+def short(path: str) -> str:
+    """`/testbed/shop/cart.py` as `shop/cart.py`; other paths as they are."""
+    return posixpath.relpath(path, ROOT) if path.startswith(ROOT + "/") else path
+
+
+async def load(sandbox: Sandbox, path: str) -> File:
+    """Read a text file; raises `Unusable` where there is none."""
+    try:
+        content = await sandbox.read(path)
+    except IsADirectoryError:
+        raise Unusable(f"{short(path)} is a directory.") from None
+    except FileNotFoundError:
+        raise Unusable(f"File {short(path)} not found.") from None
+    except OSError as error:
+        raise Unusable(f"Cannot read {short(path)}: {error.strerror or error}.") from None
+    if b"\0" in content[:8192]:
+        raise Unusable(f"{short(path)} is a binary file.")
+    return split(path, content.decode("utf-8", "surrogateescape"))
+
+
+async def save(sandbox: Sandbox, file: File) -> None:
+    """Write a text file back; raises `Unusable` where it cannot be."""
+    try:
+        await sandbox.write(file.path, file.text().encode("utf-8", "surrogateescape"))
+    except OSError as error:
+        raise Unusable(f"Cannot write {short(file.path)}: {error.strerror or error}.") from None
+
+
+def top(file: File, line: int, view: View) -> int:
+    """The window's first line so that `line` stands a sixth from its top (SWE-agent's rule), inside the file."""
+    return clamp(file, line - view.lines // 6, view)
+
+
+def clamp(file: File, first: int, view: View) -> int:
+    return max(1, min(first, len(file.lines) - view.lines + 1))
+
+
+def render(file: File, first: int, view: View) -> str:
+    """The paper's file view (section 3.4): `[File: PATH (N lines total)]`, then `12:text` for each line of the window."""
+    last = min(len(file.lines), first + view.lines - 1)
+    name = short(file.path) if view.brief else file.path
+    rows = [f"[File: {name} ({len(file.lines)} lines total)]", *numbered(file, first, last)]
+    if not view.brief and first > 1:
+        rows.insert(1, f"({first - 1} more lines above)")
+    if not view.brief and last < len(file.lines):
+        rows.append(f"({len(file.lines) - last} more lines below)")
+    return "\n".join(rows)
+
+
+def numbered(file: File, first: int, last: int) -> list[str]:
+    """Lines `first` to `last` as `7:text`, those outside the file left out."""
+    first, last = max(1, first), min(last, len(file.lines))
+    return [f"{number}:{file.lines[number - 1].rstrip(chr(13))}" for number in range(first, last + 1)]
+
+
+def answer(content: str, place: Place, view: View, failure: Failure | None = None) -> Observation:
+    """An observation within the limit; what is cut is said, head and tail stay.
+
+    `abcdefgh` with a limit of 4 reads `ab`, `[... 4 characters left out ...]`, `gh`.
+    """
+    content = content.encode("utf-8", "replace").decode()  # a lone surrogate of a file in another encoding has no token
+    clipped = len(content) > view.limit
+    if clipped:
+        half, left = view.limit // 2, len(content) - view.limit
+        content = f"{content[: view.limit - half]}\n[... {left} characters left out ...]\n{content[len(content) - half :]}"
+    return Observation(content, place, clipped=clipped, failure=failure)
