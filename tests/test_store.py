@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from patchgrad.contracts import Snapshot
 from patchgrad.errors import StoreError
-from patchgrad.store import Entry, Run, plain, value
+from patchgrad.store import Run, plain, value
 from patchgrad.values import (
     Action,
     Call,
@@ -183,7 +183,7 @@ def test_a_row_can_be_read_without_patchgrad(run: Run) -> None:
 def test_a_turn_is_written_once(run: Run) -> None:
     rollout = attempt("t1/0")
     for one in rollout.trajectory.turns:
-        run.write_turn(Entry("t1/0", "t1", 0, one))
+        run.write_turn("t1/0", one)
     run.write_rollouts("rft", 0, [rollout])
     run.write_rollouts("rft", 0, [rollout])
     assert len(list(run.journal.entries())) == 3
@@ -192,10 +192,10 @@ def test_a_turn_is_written_once(run: Run) -> None:
 
 def test_a_reader_sees_only_whole_turns_while_another_process_writes(run: Run) -> None:
     first, second = turn(0), turn(1)
-    run.write_turn(Entry("a", "t1", 0, first))
+    run.write_turn("a", first)
     reader = Run.open(run.folder)
     assert first.address in reader.journal
-    run.write_turn(Entry("a", "t1", 0, second))
+    run.write_turn("a", second)
     with (run.folder / "journal" / "00000.jsonl").open("ab") as file:
         file.write(b'{"address": "half')
     assert [entry.turn.address for entry in reader.journal.entries()] == [first.address, second.address]
@@ -205,7 +205,7 @@ def test_a_reader_sees_only_whole_turns_while_another_process_writes(run: Run) -
 @pytest.mark.parametrize("tail", [b'{"address": "ha', b"\x00" * 500, b'{"address": "x"}\n', b"\n\n"])
 def test_a_torn_tail_is_cut_on_resume(run: Run, tail: bytes) -> None:
     first = turn(0)
-    run.write_turn(Entry("a", "t1", 0, first))
+    run.write_turn("a", first)
     run.write_metrics({"phase": "rft", "iteration": 0})
     run.close()
     journal, metrics = run.folder / "journal" / "00000.jsonl", run.folder / "metrics.jsonl"
@@ -220,7 +220,7 @@ def test_a_torn_tail_is_cut_on_resume(run: Run, tail: bytes) -> None:
 
 def test_damage_in_the_middle_is_reported_not_skipped(run: Run) -> None:
     for number in range(3):
-        run.write_turn(Entry("a", "t1", 0, turn(number)))
+        run.write_turn("a", turn(number))
     path = run.folder / "journal" / "00000.jsonl"
     path.write_bytes(path.read_bytes().replace(b"turn 1", b"turn 9"))
     with pytest.raises(StoreError, match="damaged at byte"):
@@ -234,7 +234,7 @@ def test_damage_in_the_middle_is_reported_not_skipped(run: Run) -> None:
 def test_a_new_journal_file_begins_when_one_is_full(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("patchgrad.store.journal.LIMIT", 1)
     for number in range(3):
-        run.write_turn(Entry("a", "t1", 0, turn(number)))
+        run.write_turn("a", turn(number))
     assert len(run.journal.files()) == 3
     assert [entry.turn.action.text for entry in run.journal.entries()] == ["turn 0", "turn 1", "turn 2"]
 
@@ -364,7 +364,7 @@ def test_two_writers_refuse_each_other_and_a_reader_cannot_write(run: Run) -> No
 
 def _write_until_killed(folder: Path) -> None:
     run = Run.resume(folder)
-    run.write_turn(Entry("a", "t1", 0, turn(0)))
+    run.write_turn("a", turn(0))
     os.kill(os.getpid(), 9)
 
 

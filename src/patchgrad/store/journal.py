@@ -2,7 +2,7 @@
 
 A line names the turn's address first, so that an index is built without reading the arrays:
 
-    {"address": "9f2c...", "trajectory": "t1/0", "task": "t1", "segment": 0, "turn": {...}}
+    {"address": "9f2c...", "trajectory": "t1/0", "turn": {...}}
 
 The address is a hash over the turn and its parent's address. A line that does not match its address is damage, never data.
 A line survives the death of the process as soon as `append` returns; `sync` makes it survive the death of the machine.
@@ -26,11 +26,9 @@ LIMIT = 256 << 20  # bytes after which a new file begins, so that one can be cop
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One turn and where it belongs: which attempt (`Trajectory.id`), at which task, in which of its segments."""
+    """One turn and the attempt that it belongs to (`Trajectory.id`)."""
 
     trajectory: str
-    task: str
-    segment: int
     turn: Turn
 
 
@@ -46,8 +44,8 @@ class Journal:
         """Write one turn and give its address; a turn that is there already is not written twice."""
         address = entry.turn.address
         if address not in self:
-            record = {"address": address, "trajectory": entry.trajectory, "task": entry.task, "segment": entry.segment}
-            line = json.dumps({**record, "turn": plain(entry.turn)}).encode() + b"\n"
+            record = {"address": address, "trajectory": entry.trajectory, "turn": plain(entry.turn)}
+            line = json.dumps(record).encode() + b"\n"
             files.append(self._file(), line)
         return address
 
@@ -110,8 +108,7 @@ def _entry(line: bytes) -> Entry | None:
     """The line's turn, or `None` where the line is damaged."""
     try:
         record = json.loads(line)
-        turn = value(Turn, record["turn"])
-        entry = Entry(record["trajectory"], record["task"], record["segment"], turn)
+        entry = Entry(record["trajectory"], value(Turn, record["turn"]))
     except (ValueError, KeyError, TypeError, StoreError):
         return None
-    return entry if turn.address == record["address"] else None
+    return entry if entry.turn.address == record["address"] else None

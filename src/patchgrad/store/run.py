@@ -17,7 +17,7 @@ from patchgrad.errors import StoreError
 from patchgrad.store import files, table
 from patchgrad.store.codec import plain, value
 from patchgrad.store.journal import Entry, Journal
-from patchgrad.values import Report, Rollout, Task
+from patchgrad.values import Report, Rollout, Task, Turn
 
 FORMAT = 1
 
@@ -139,19 +139,18 @@ class Run:
             elif known[task.id].digest() != task.digest():
                 raise StoreError(f"Task {task.id} stands in {self.folder} with another content; give one of the two another id.")
 
-    def write_turn(self, entry: Entry) -> str:
-        """Journal one turn as soon as it happened; returns its address."""
+    def write_turn(self, trajectory: str, turn: Turn) -> None:
+        """Journal one turn of the attempt `trajectory` as soon as it happened."""
         self._writable()
-        return self.journal.append(entry)
+        self.journal.append(Entry(trajectory, turn))
 
     def write_rollouts(self, phase: str, iteration: int, rollouts: Sequence[Rollout]) -> None:
         """One table for this phase and iteration, with the tasks and turns that it names; a second call replaces the table."""
         self._writable()
         self.write_tasks(rollout.task for rollout in rollouts)
         for rollout in rollouts:
-            for number, segment in enumerate(rollout.trajectory.segments):
-                for turn in segment.turns:
-                    self.journal.append(Entry(rollout.trajectory.id, rollout.task.id, number, turn))
+            for turn in rollout.trajectory.turns:
+                self.journal.append(Entry(rollout.trajectory.id, turn))
         table.write(self.folder / "rollouts" / f"{phase}-{iteration:05d}.parquet", phase, iteration, rollouts)
 
     def rollouts(self, phase: str, iteration: int | None = None) -> list[Rollout]:
