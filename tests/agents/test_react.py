@@ -1,0 +1,116 @@
+"""The paper's protocol: section 3.2's two errors, 3.4's prompt line, 3.5's prompts."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchgrad.agents import ReactAgent
+from patchgrad.contracts import Extend, Finish
+from patchgrad.tools import View, toolset
+from patchgrad.values import NO_IDS, Action, Call, Malformed, Observation, Place, Turn, floats
+
+FULL = ReactAgent(toolset())
+BRIEF = ReactAgent(toolset(View(lines=40, brief=True)), prompts="brief")
+
+
+def turn(call: Call | Malformed, observation: Observation) -> Turn:
+    return Turn(NO_IDS, Action(NO_IDS, floats([]), 0, "", "stop"), call, observation, "s", "p")
+
+
+def block(text: str) -> str:
+    return f"Because.\n```command\n{text}\n```"
+
+
+@pytest.mark.parametrize(
+    ("text", "call"),
+    [
+        (block("ls -l"), Call("shell", "ls -l")),
+        (block("open shop/cart.py 3"), Call("open", "shop/cart.py 3")),
+        (block("submit"), Call("submit", "")),
+        (block("\n  submit \n"), Call("submit", "")),
+        (block("shell ls"), Call("shell", "shell ls")),
+        (block("opened x"), Call("shell", "opened x")),
+        (block("cd a\nls"), Call("shell", "cd a\nls")),
+        (block("edit 1:1 << 'EOF'\n  x\nEOF"), Call("edit", "1:1 << 'EOF'\n  x\nEOF")),
+        (block("cat > a.md << EOF\n```command\nls\n```\nEOF"), Call("shell", "cat > a.md << EOF\n```command\nls\n```\nEOF")),
+        ("```python\nx\n```\n" + block("ls") + "\nand that is all\n```\nx\n```", Call("shell", "ls")),
+    ],
+)
+def test_the_first_word_of_the_one_block_decides(text: str, call: Call) -> None:
+    assert FULL.parse(text) == call
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("", "no command"),
+        ("just words", "no command"),
+        ("```edit 198:198\nx\n```", "no command"),
+        ("```command\nls", "no command"),
+        (block(""), "no command"),
+        (block("  \n "), "no command"),
+        (block("ls") + "\n" + block("pwd"), "several commands"),
+        (block("ls") + "\n```command\npwd", "several commands"),
+    ],
+)
+def test_format_errors(text: str, kind: str) -> None:
+    for agent in (FULL, BRIEF):
+        found = agent.parse(text)
+        assert isinstance(found, Malformed)
+        assert found.kind == kind
+        assert found.message
+
+
+@given(st.text(alphabet="`command\n<E OF'ls", max_size=60))
+def test_parsing_never_raises_and_is_deterministic(text: str) -> None:
+    assert FULL.parse(text) == FULL.parse(text)
+
+
+def test_the_first_prompt_holds_the_papers_sections_in_order() -> None:
+    step = FULL.prompt("It is broken.", ())
+    assert isinstance(step, Extend)
+    system, user = step.messages
+    sections = re.findall(r"^# (.+)$", system.content, re.MULTILINE)
+    assert sections == ["SPECIAL TOOLS", "ENVIRONMENT RESPONSE", "YOUR RESPONSE", "HANDLING TESTS", "USEFUL ADVICE"]
+    assert re.findall(r"^# (.+)$", user.content, re.MULTILINE) == ["ISSUE DESCRIPTION", "ADDITIONAL ADVICE", "CHECKLIST"]
+    assert "It is broken." in user.content
+    assert user.content.endswith("\n(Current directory: /testbed, current file: none) bash-$")
+    for name, tool in FULL.tools.items():
+        assert name == "shell" or f"- {tool.usage}" in system.content
+
+
+def test_the_demonstration_is_extra_and_speaks_the_protocol() -> None:
+    step = ReactAgent(toolset(), demonstration=True).prompt("x", ())
+    plain = FULL.prompt("x", ())
+    assert isinstance(step, Extend)
+    assert isinstance(plain, Extend)
+    assert step.messages[0].content.startswith(plain.messages[0].content)
+    answers = re.findall(r"<agent>\n(.*?)\n</agent>", step.messages[0].content, re.DOTALL)
+    calls = [FULL.parse(answer) for answer in answers]
+    assert [call.tool for call in calls if isinstance(call, Call)] == ["create", "edit", "shell", "edit", "shell", "submit"]
+
+
+def test_later_prompts_are_the_observation_above_the_prompt_line() -> None:
+    seen = Observation("hello", Place("/testbed/shop", "/testbed/shop/cart.py", 3))
+    step = FULL.prompt("x", [turn(Call("shell", "ls"), seen)])
+    assert isinstance(step, Extend)
+    assert step.messages[0].content == "hello\n(Current directory: /testbed/shop, current file: /testbed/shop/cart.py) bash-$"
+    step = BRIEF.prompt("x", [turn(Call("shell", "ls"), seen)])
+    assert isinstance(step, Extend)
+    assert step.messages[0].content == "hello\n(shop cart.py) $"
+
+
+def test_brief_is_the_issue_alone() -> None:
+    step = BRIEF.prompt("It is broken.\n", ())
+    assert isinstance(step, Extend)
+    assert [(m.role, m.content) for m in step.messages] == [("user", "It is broken.\n(.) $")]
+
+
+def test_submit_finishes_unless_it_failed() -> None:
+    place = Place()
+    assert FULL.prompt("x", [turn(Call("submit", ""), Observation("", place))]) == Finish("submitted")
+    assert isinstance(FULL.prompt("x", [turn(Call("submit", "now"), Observation("", place, failure="bad arguments"))]), Extend)
