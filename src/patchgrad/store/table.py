@@ -118,7 +118,7 @@ def _row(phase: str, iteration: int, rollout: Rollout) -> dict[str, Any]:
         "solved": rollout.solved,
         "reward": rollout.reward.value,
         "stop": trajectory.stop,
-        "fault": rollout.verdict.fault,
+        "fault": _text(rollout.verdict.fault) if rollout.verdict.fault is not None else None,
         "turns": len(turns),
         "malformed": sum(isinstance(turn.call, Malformed) for turn in turns),
         "context_tokens": sum(len(turn.context) for turn in turns),
