@@ -1,0 +1,76 @@
+"""A pool of tasks drawn in shuffled passes, with the paper's refresh at a change of stage."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from patchgrad.errors import ConfigError
+from patchgrad.values import Group, Task
+
+
+class Pool:
+    """Uniform without replacement: every task comes once before any comes again.
+
+    Three tasks `a b c`, draws of two: `[b a] [c b] [c a] ...` The state is plain data, so that a resumed run goes on with the same draw.
+    """
+
+    def __init__(self, tasks: Sequence[Task], seed: int) -> None:
+        if not tasks:
+            raise ConfigError("the task pool is empty: raise the number of tasks, or loosen the refresh")
+        self._tasks = {task.id: task for task in tasks}
+        self._seed = seed
+        self._passes = 0
+        self._queue: list[str] = []
+        self._solved: dict[str, int] = {}
+        self._attempts: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def draw(self, n: int) -> list[Task]:
+        drawn: list[Task] = []
+        while len(drawn) < n:
+            if not self._queue:
+                order = sorted(self._tasks)
+                random.Random(f"pool {self._seed} {self._passes}").shuffle(order)
+                self._queue, self._passes = order, self._passes + 1
+            drawn.append(self._tasks[self._queue.pop()])
+        return drawn
+
+    def observe(self, group: Group) -> None:
+        task = group.task.id
+        self._solved[task] = self._solved.get(task, 0) + sum(rollout.solved for rollout in group.rollouts)
+        self._attempts[task] = self._attempts.get(task, 0) + len(group.rollouts)
+
+    def refreshed(self, solved_from: float = 2 / 3) -> Pool:
+        """The pool of the next stage: tasks solved in at least `solved_from` of all attempts so far, or never, leave.
+
+        Tasks that were not tried yet stay. arXiv 2508.03501, section 4.3 (the paper has 7,249 -> 2,028).
+        """
+        kept = [task for task in self._tasks.values() if self._keeps(task.id, solved_from)]
+        return Pool(kept or list(self._tasks.values()), self._seed + 1)
+
+    def _keeps(self, task: str, solved_from: float) -> bool:
+        attempts = self._attempts.get(task, 0)
+        return attempts == 0 or 0 < self._solved[task] < solved_from * attempts
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "tasks": list(self._tasks),
+            "seed": self._seed,
+            "passes": self._passes,
+            "queue": list(self._queue),
+            "solved": dict(self._solved),
+            "attempts": dict(self._attempts),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state()`. Raises `ConfigError` when it names tasks that this pool does not have."""
+        unknown = set(state["tasks"]) - set(self._tasks)
+        if unknown:
+            raise ConfigError(f"the saved curriculum names {len(unknown)} tasks that this recipe does not have, first {min(unknown)}")
+        self._tasks = {task: self._tasks[task] for task in state["tasks"]}
+        self._seed, self._passes, self._queue = state["seed"], state["passes"], list(state["queue"])
+        self._solved, self._attempts = dict(state["solved"]), dict(state["attempts"])

@@ -1,0 +1,48 @@
+"""Episodes as asyncio tasks of this process, a bounded number at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import TypeVar
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class LocalExecutor:
+    """`map` starts items in order, at most `live` at once, and yields results as they finish.
+
+    The first exception cancels what is still running and is raised; leaving the loop early cancels too.
+    """
+
+    def __init__(self, live: int) -> None:
+        self._live = live
+
+    async def map(self, function: Callable[[A], Awaitable[B]], items: Iterable[A]) -> AsyncIterator[B]:
+        waiting = iter(items)
+        running: set[asyncio.Task[B]] = set()
+
+        async def call(item: A) -> B:
+            return await function(item)
+
+        def start() -> bool:
+            for item in waiting:
+                running.add(asyncio.create_task(call(item)))
+                return True
+            return False
+
+        try:
+            while len(running) < self._live and start():
+                pass
+            while running:
+                done, running_now = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                running = set(running_now)
+                for task in done:
+                    result = task.result()
+                    start()
+                    yield result
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)

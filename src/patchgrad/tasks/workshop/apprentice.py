@@ -1,0 +1,178 @@
+"""A scripted, noisy apprentice: the stand-in for a pre-trained model, which cannot be had offline.
+
+It writes demonstrations through the ordinary rollout loop, as a `Policy` that plays text. It opens the file of the issue, edits a
+line, runs the tests, undoes and tries again, or submits while red. With `skill` a try is the true repair; otherwise it is a plausible
+wrong edit: a mutation of some line of the same file. Most demonstrations therefore fail, and a model warmed up on them solves little.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+import tokenize
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from patchgrad.contracts import Weights
+from patchgrad.errors import PolicyFault
+from patchgrad.tasks.archive import open_archive
+from patchgrad.tasks.mutations import mutants
+from patchgrad.values import Action, Ids, Message, Sampling, Task, floats
+
+PLAUSIBLE = ("cmp_boundary", "cmp_negate", "op_swap", "const_off1", "bool_swap", "negate_cond", "swap_args", "wrong_name")
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """Probabilities of the apprentice's choices, each taken anew at every turn where it arises."""
+
+    skill: float = 0.12
+    tests_after_edit: float = 0.75
+    retries_when_red: float = 0.6
+    malformed: float = 0.03
+    gives_up: float = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace `old` by `new`: the smallest whole-token piece around the change that occurs once in the file."""
+
+    old: str
+    new: str
+
+    def command(self) -> str:
+        return f"replace {_quoted(self.old)} {_quoted(self.new)}"
+
+
+def smallest_edit(source: str, before: str, after: str) -> Edit:
+    """The edit that turns line `before` into `after`, in whole tokens with one neighbour on each side.
+
+    `    if value < low:` -> `    if value <= low:` gives `Edit("value < low", "value <= low")`; more of the line where that is not unique.
+    """
+    old, new = _tokens(before), _tokens(after)
+    head = 0
+    while head < min(len(old), len(new)) and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    for margin in range(1, max(len(old), len(new)) + 1):
+        first, last = max(0, head - margin), max(0, tail - margin)
+        edit = Edit(_piece(before, old, first, last), _piece(after, new, first, last))
+        if edit.old and source.count(edit.old) == 1:
+            return edit
+    return Edit(before.strip(), after.strip())
+
+
+@lru_cache(maxsize=4096)
+def wrong_edits(source: str) -> tuple[Edit, ...]:
+    """Plausible single-line edits of a file, at most one a line and family."""
+    found = {}
+    for mutant in mutants(source):
+        if mutant.family in PLAUSIBLE and mutant.single_line:
+            edit = smallest_edit(source, mutant.before.rstrip("\n"), mutant.after.rstrip("\n"))
+            found.setdefault((mutant.line, mutant.family), edit)
+    return tuple(found.values())
+
+
+def _tokens(line: str) -> list[str]:
+    """The tokens of one line of code; its words where it is no statement of its own, as `elif x:` is not."""
+    try:
+        return [t.string for t in tokenize.generate_tokens(io.StringIO(line.strip()).readline) if t.string.strip()]
+    except tokenize.TokenError:
+        return line.split()
+
+
+def _piece(line: str, tokens: list[str], first: int, last: int) -> str:
+    """The text from token `first` to the token `last` from the end, with the spaces of the line."""
+    position, starts, ends = 0, [], []
+    for token in tokens:
+        position = line.index(token, position)
+        starts.append(position)
+        position += len(token)
+        ends.append(position)
+    chosen = range(first, len(tokens) - last)
+    return line[starts[chosen[0]] : ends[chosen[-1]]] if chosen else ""
+
+
+def _quoted(text: str) -> str:
+    return f"'{text}'" if '"' in text else f'"{text}"'
+
+
+class Apprentice:
+    """Plays one episode of one workshop task; a `Policy` of version -1 whose log-probabilities are zero."""
+
+    version = -1
+
+    def __init__(
+        self,
+        task: Task,
+        habits: Habits,
+        seed: int,
+        encode_messages: Callable[[Sequence[Message], Action | None], Ids],
+        encode_action: Callable[[str], Ids],
+        context: int,
+    ) -> None:
+        self.context = context
+        self._habits = habits
+        self._random = random.Random(f"apprentice {task.id} {seed}")
+        self._encode_messages = encode_messages
+        self._encode_action = encode_action
+        self._source = open_archive(task.repository)[task.tags["file"]].decode()
+        self._file = task.tags["file"]
+        self._repair = smallest_edit(self._source, task.tags["broken_line"], task.tags["fixed_line"])
+        self._wrong = wrong_edits(self._source)
+        self._tried: list[Edit] = []
+        self._observation = ""
+        self._last = ""
+
+    def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
+        self._observation = messages[-1].content
+        return self._encode_messages(messages, previous)
+
+    async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
+        kind, text = self._next()
+        if self._random.random() < self._habits.malformed:
+            text = self._garbled(text)
+        else:
+            self._last = kind
+        token_ids = self._encode_action(text)[: sampling.max_tokens]
+        return Action(token_ids, floats([0.0] * len(token_ids)), self.version, text, "stop")
+
+    def release(self, session: str) -> None:
+        self._last = ""
+
+    def load(self, weights: Weights, version: int) -> None:
+        raise PolicyFault("an apprentice plays a script: it has no weights to load")
+
+    def _next(self) -> tuple[str, str]:
+        chance = self._random.random
+        if self._last == "":
+            return "open", turn("Look at it.", f"open {self._file}")
+        if self._last in ("open", "undo"):
+            if chance() < self._habits.gives_up:
+                return "submit", turn("Done.", "submit")
+            return "edit", turn("Fix it.", self._edit().command())
+        if self._last == "edit":
+            if chance() < self._habits.tests_after_edit:
+                return "test", turn("Test it.", "pytest")
+            return "submit", turn("Done.", "submit")
+        if self._last == "test" and "failed" in self._observation and chance() < self._habits.retries_when_red:
+            return "undo", turn("Undo it.", "git checkout .")
+        return "submit", turn("Done.", "submit")
+
+    def _edit(self) -> Edit:
+        if self._random.random() < self._habits.skill:
+            return self._repair
+        fresh = [edit for edit in self._wrong if edit not in self._tried] or [self._repair]
+        self._tried.append(self._random.choice(fresh))
+        return self._tried[-1]
+
+    def _garbled(self, text: str) -> str:
+        return self._random.choice((text.replace("```command\n", "").replace("\n```", ""), f"{text}\n{text}"))
+
+
+def turn(thought: str, command: str) -> str:
+    """An action's text in the agent's protocol: `Test it.` and one fenced command block."""
+    return f"{thought}\n```command\n{command}\n```"

@@ -1,0 +1,152 @@
+"""Builds a task from a bug: a small git-able repository with modules, tests and an issue text, plus hidden tests.
+
+    shop/__init__.py  shop/cart.py (the bug among its neighbours)  shop/stock.py  tests/test_cart.py  tests/test_stock.py  pytest.ini
+
+Visible tests show the bug in at least one case; hidden tests hold these and others, so that answering only the visible ones fails.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+from patchgrad.tasks.archive import pack, store
+from patchgrad.tasks.workshop.bugs import Bug, bugs, bugs_of
+from patchgrad.tasks.workshop.templates import TEMPLATES, Template
+from patchgrad.values import Checks, HiddenFile, Limits, Task, digest
+
+PACKAGES = ("shop", "bank", "farm", "game", "clinic", "school", "museum", "depot")
+MODULES = ("core", "rules", "tools", "model", "report", "orders", "plans", "parts")
+PYTEST_INI = "[pytest]\naddopts = -q --tb=no --no-header\npythonpath = .\nconsole_output_style = classic\n"
+LIMITS = Limits(command_seconds=6.0, test_seconds=8.0, memory=512 << 20, disk=16 << 20, processes=64, output=4_000)
+
+# Words of one role. The sets are disjoint, so two renamed lines are equal only if their originals are.
+SYNONYMS = {
+    "item": ("entry", "element"),
+    "items": ("entries", "elements"),
+    "total": ("amount_so_far", "tally"),
+    "result": ("answer", "outcome"),
+    "limit": ("bound", "cap"),
+    "count": ("found", "hits"),
+    "low": ("lower_end", "floor"),
+    "high": ("upper_end", "ceiling"),
+    "index": ("spot", "place"),
+    "text": ("phrase", "message"),
+    "word": ("term", "piece"),
+    "number": ("digit_source", "figure"),
+}
+
+
+def workshop_tasks(count: int, seed: int, held_out: bool, folder: Path, functions: tuple[int, ...] = (1, 2)) -> list[Task]:
+    """`count` tasks of one side of the split, every bug used about equally often; archives are stored in `folder`.
+
+    `functions` are the sizes of the buggy module that occur: 1 is easy, 3 is hard. The same arguments give the same tasks.
+    """
+    random_ = random.Random(f"workshop {seed} {held_out}")
+    pool = list(bugs(held_out))
+    order: list[Bug] = []
+    while len(order) < count:
+        order.extend(random_.sample(pool, len(pool)))
+    return [_task(bug, random_, functions[i % len(functions)], folder) for i, bug in enumerate(order[:count])]
+
+
+def _task(bug: Bug, random_: random.Random, functions: int, folder: Path) -> Task:
+    package = random_.choice(PACKAGES)
+    module, other = random_.sample(MODULES, 2)
+    names = _renaming(bug.template.source, random_)
+    neighbours = _neighbours(bug.template, functions, random_)
+    own = [bug.template, *neighbours[: functions - 1]]
+    random_.shuffle(own)
+    sources = [_rename(bug.source, names) if t is bug.template else t.source for t in own]
+    visible, hidden = _choose_cases(bug, random_)
+    others = "".join(_tests(t, bugs_of(t)[0], (0,)) for t in own if t is not bug.template)
+    head = f"from {package}.{module} import " + ", ".join(t.name for t in own) + "\n\n"
+    distant = neighbours[-1]
+    test_file = f"tests/test_{module}.py"
+    files = {
+        "README.md": f"# {package}\n",
+        "pytest.ini": PYTEST_INI,
+        f"{package}/__init__.py": "",
+        f"{package}/{module}.py": "\n\n".join(sources),
+        f"{package}/{other}.py": distant.source,
+        test_file: head + _tests(bug.template, bug, visible) + others,
+        f"tests/test_{other}.py": f"from {package}.{other} import {distant.name}\n\n" + _tests(distant, bugs_of(distant)[0], (0,)),
+    }
+    repository = store(folder, pack({path: text.encode() for path, text in files.items()}))
+    failing = tuple(f"{test_file}::test_{bug.template.name}_{i + 1}" for i in hidden if i in bug.failing)
+    passing = tuple(f"{test_file}::test_{bug.template.name}_{i + 1}" for i in hidden if i not in bug.failing)
+    passing += tuple(f"{test_file}::test_{t.name}_1" for t in own if t is not bug.template)
+    instruction = _issue(bug, visible, f"{package}/{module}.py", random_)
+    return Task(
+        id=f"workshop:{bug.template.name}:{bug.family}:{digest(instruction, repository.digest)[:8]}",
+        instruction=instruction,
+        repository=repository,
+        checks=Checks(
+            fail_to_pass=failing,
+            pass_to_pass=passing,
+            files=(HiddenFile(test_file, head + _tests(bug.template, bug, hidden) + others),),
+            protected=("tests", "pytest.ini"),
+            command=("pytest", test_file),
+        ),
+        limits=LIMITS,
+        tags={
+            "source": "workshop",
+            "split": "held_out" if bug.template.held_out else "train",
+            "template": bug.template.name,
+            "family": bug.family,
+            "functions": str(functions),
+            "file": f"{package}/{module}.py",
+            "function": bug.template.name,
+            "broken_line": _rename(bug.broken_line, names),
+            "fixed_line": _rename(bug.fixed_line, names),
+        },
+    )
+
+
+def _neighbours(template: Template, functions: int, random_: random.Random) -> list[Template]:
+    """Correct functions beside the bug, of the same side of the split and with some bug of their own (so that cases exist)."""
+    pool = [t for t in TEMPLATES if t.held_out == template.held_out and t.name != template.name and bugs_of(t)]
+    return random_.sample(pool, functions)
+
+
+def _renaming(source: str, random_: random.Random) -> dict[str, str]:
+    names = set(re.findall(r"\w+", source))
+    return {name: random_.choice(SYNONYMS[name]) for name in SYNONYMS if name in names and random_.random() < 0.3}
+
+
+def _rename(source: str, names: dict[str, str]) -> str:
+    return re.sub(r"\b\w+\b", lambda match: names.get(match.group(), match.group()), source)
+
+
+def _choose_cases(bug: Bug, random_: random.Random) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Indices of visible and hidden cases: 3 visible, at least one of them failing; hidden adds up to 5, one of them failing."""
+    failing = list(bug.failing)
+    random_.shuffle(failing)
+    rest = [i for i in range(len(bug.cases)) if i not in bug.failing]
+    random_.shuffle(rest)
+    visible = sorted([failing[0], *failing[2:3], *rest[:1]])
+    extra = [failing[1], *failing[3:5], *rest[1:3]]
+    return tuple(visible), tuple(sorted({*visible, *extra}))
+
+
+def _tests(template: Template, bug: Bug, cases: tuple[int, ...]) -> str:
+    blocks = []
+    for i in cases:
+        arguments = ", ".join(repr(a) for a in bug.cases[i])
+        blocks.append(f"\ndef test_{template.name}_{i + 1}():\n    assert {template.name}({arguments}) == {bug.expected[i].text}\n")
+    return "".join(blocks)
+
+
+def _issue(bug: Bug, visible: tuple[int, ...], file: str, random_: random.Random) -> str:
+    i = next(i for i in visible if i in bug.failing)
+    call = f"{bug.template.name}({', '.join(repr(a) for a in bug.cases[i])})"
+    wanted, got = bug.expected[i].text, bug.actual[i]
+    symptom = f"raises {got.text}" if got.kind == "raises" else f"gives {got.text}"
+    return random_.choice(
+        (
+            f"{call} in {file} {symptom}, expected {wanted}.",
+            f"In {file}, {call} {symptom}. It should give {wanted}.",
+            f"Wrong answer from {file}: {call} {symptom} instead of {wanted}.",
+        )
+    )

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from patchgrad.tasks.archive import open_archive
+from patchgrad.tasks.workshop import workshop_tasks
+from patchgrad.tasks.workshop.apprentice import smallest_edit
+from patchgrad.tasks.workshop.bugs import bugs, call, training_lines
+from patchgrad.tasks.workshop.templates import TEMPLATES
+
+
+def test_every_template_runs_and_answers_its_own_cases() -> None:
+    for template in TEMPLATES:
+        space: dict[str, object] = {}
+        exec(template.source, space)
+        outcomes = [call(space[template.name], template.case(random.Random(i))) for i in range(5)]  # type: ignore[arg-type]
+        assert sum(outcome.kind == "returns" for outcome in outcomes) >= 3, template.name
+
+
+def test_no_template_is_on_both_sides_of_the_split() -> None:
+    assert len({template.name for template in TEMPLATES}) == len(TEMPLATES)
+    assert not {b.template.name for b in bugs(True)} & {b.template.name for b in bugs(False)}
+
+
+def test_no_held_out_bug_line_stands_in_any_training_source_or_mutant() -> None:
+    assert not {bug.broken_line.strip() for bug in bugs(True)} & training_lines()
+
+
+def test_every_bug_breaks_some_call_and_hangs_in_none() -> None:
+    for bug in (*bugs(True), *bugs(False)):
+        assert len(bug.failing) >= 2
+        assert all(outcome.kind != "hangs" for outcome in bug.actual)
+
+
+@pytest.mark.parametrize("held_out", [True, False])
+def test_the_same_seed_gives_the_same_tasks_and_another_seed_others(tmp_path: Path, held_out: bool) -> None:
+    first = workshop_tasks(12, 3, held_out, tmp_path)
+    assert first == workshop_tasks(12, 3, held_out, tmp_path)
+    assert {t.id for t in first} != {t.id for t in workshop_tasks(12, 4, held_out, tmp_path)}
+
+
+def test_the_issue_and_the_visible_tree_hold_neither_the_repair_nor_the_hidden_tests(tmp_path: Path) -> None:
+    for task in workshop_tasks(60, 0, True, tmp_path):
+        files = open_archive(task.repository)
+        visible = files[task.checks.files[0].path].decode()
+        hidden = task.checks.files[0].content
+        assert task.tags["fixed_line"].strip() not in task.instruction
+        assert set(visible.splitlines()) < set(hidden.splitlines())
+        assert task.checks.fail_to_pass
+
+
+def test_the_smallest_edit_repairs_the_file(tmp_path: Path) -> None:
+    for task in workshop_tasks(60, 1, False, tmp_path):
+        source = open_archive(task.repository)[task.tags["file"]].decode()
+        edit = smallest_edit(source, task.tags["broken_line"], task.tags["fixed_line"])
+        assert source.replace(edit.old, edit.new, 1) == source.replace(task.tags["broken_line"], task.tags["fixed_line"], 1)
+
+
+def test_an_edit_takes_whole_tokens_with_a_neighbour_on_each_side() -> None:
+    edit = smallest_edit("    if value < low:\n", "    if value < low:", "    if value <= low:")
+    assert (edit.old, edit.new) == ("value < low", "value <= low")
+    assert edit.command() == 'replace "value < low" "value <= low"'
