@@ -1,0 +1,1 @@
+"""Networks in plain torch, shared by the policies that sample from them and the trainers that change them."""

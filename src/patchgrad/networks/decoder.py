@@ -1,0 +1,267 @@
+"""A decoder-only transformer of the Llama family, for training on packed sequences.
+
+RMSNorm (1910.07467), rotary positions (2104.09864), grouped-query attention (2305.13245), SwiGLU (2002.05202); with bias on the
+query, key and value projections it is Qwen2 (2407.10671), with a norm on queries and keys Qwen3 (2505.09388). Parameters carry
+the names of the transformers library, so a state dict is a checkpoint.
+
+Axes: T tokens of a pack, H heads, K key-value heads, D head size, d hidden size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from patchgrad.errors import ConfigError
+
+Family = Literal["llama", "qwen2", "qwen3"]
+ARCHITECTURES: Mapping[str, str] = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
+LOGITS = 1 << 24  # elements of one block of logits; a longer sequence is cut and recomputed in the backward pass
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderConfig:
+    """The shape of a network. `context` is the number of positions it claims; `eos` the ids that end a turn."""
+
+    vocabulary: int
+    hidden: int = 160
+    layers: int = 4
+    heads: int = 5
+    kv_heads: int = 1
+    head_size: int = 32
+    intermediate: int = 448
+    family: Family = "qwen3"
+    theta: float = 10_000.0
+    epsilon: float = 1e-6
+    tied: bool = True
+    context: int = 2048
+    eos: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.heads % self.kv_heads or self.head_size % 2:
+            raise ConfigError("a network needs heads divisible by kv_heads and an even head_size")
+        if self.family == "llama" and self.hidden % self.heads:
+            raise ConfigError("a llama network needs hidden divisible by heads: transformers refuses it otherwise")
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> DecoderConfig:
+        """Reads the `config.json` of a transformers checkpoint; raises `ConfigError` for what this network cannot compute."""
+        family: Any = content.get("model_type")
+        if family not in ARCHITECTURES:
+            raise ConfigError(f"model_type {family!r} is not supported: choose a checkpoint of {', '.join(ARCHITECTURES)}")
+        rope = content.get("rope_parameters") or content.get("rope_scaling") or {}
+        refused = {
+            "scaled rotary positions": rope.get("rope_type", rope.get("type", "default")) != "default",
+            "sliding windows": bool(content.get("use_sliding_window")),
+            "biases outside q, k and v": family != "qwen2" and bool(content.get("attention_bias") or content.get("mlp_bias")),
+            "activations other than silu": content.get("hidden_act", "silu") != "silu",
+        }
+        for what, present in refused.items():
+            if present:
+                raise ConfigError(f"the checkpoint uses {what}, which the embedded network does not have: use another policy")
+        heads = int(content["num_attention_heads"])
+        eos = content.get("eos_token_id")
+        return cls(
+            vocabulary=int(content["vocab_size"]),
+            hidden=int(content["hidden_size"]),
+            layers=int(content["num_hidden_layers"]),
+            heads=heads,
+            kv_heads=int(content.get("num_key_value_heads") or heads),
+            head_size=int(content.get("head_dim") or int(content["hidden_size"]) // heads),
+            intermediate=int(content["intermediate_size"]),
+            family=family,
+            theta=float(rope.get("rope_theta") or content.get("rope_theta") or 10_000.0),
+            epsilon=float(content.get("rms_norm_eps", 1e-6)),
+            tied=bool(content.get("tie_word_embeddings", False)),
+            context=int(content.get("max_position_embeddings", 2048)),
+            eos=tuple(eos) if isinstance(eos, list) else () if eos is None else (int(eos),),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The `config.json` with which transformers builds the same network."""
+        return {
+            "architectures": [ARCHITECTURES[self.family]],
+            "model_type": self.family,
+            "vocab_size": self.vocabulary,
+            "hidden_size": self.hidden,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": self.heads,
+            "num_key_value_heads": self.kv_heads,
+            "head_dim": self.head_size,
+            "intermediate_size": self.intermediate,
+            "hidden_act": "silu",
+            "rope_theta": self.theta,
+            "rms_norm_eps": self.epsilon,
+            "tie_word_embeddings": self.tied,
+            "max_position_embeddings": self.context,
+            "eos_token_id": list(self.eos) or None,
+            "attention_bias": self.family == "qwen2",
+            "torch_dtype": "float32",
+        }
+
+
+class Norm(nn.Module):
+    """x / rms(x) * weight over the last axis."""
+
+    def __init__(self, size: int, epsilon: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.epsilon = epsilon
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, (x.shape[-1],), self.weight, self.epsilon)
+
+
+class Attention(nn.Module):
+    """Causal attention within each document of a pack."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        c, bias = config, config.family == "qwen2"
+        self.heads, self.kv_heads, self.size = c.heads, c.kv_heads, c.head_size
+        self.q_proj = nn.Linear(c.hidden, c.heads * c.head_size, bias=bias)
+        self.k_proj = nn.Linear(c.hidden, c.kv_heads * c.head_size, bias=bias)
+        self.v_proj = nn.Linear(c.hidden, c.kv_heads * c.head_size, bias=bias)
+        self.o_proj = nn.Linear(c.heads * c.head_size, c.hidden, bias=False)
+        if c.family == "qwen3":
+            self.q_norm, self.k_norm = Norm(c.head_size, c.epsilon), Norm(c.head_size, c.epsilon)
+        self.normed = c.family == "qwen3"
+
+    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], lengths: list[int]) -> Tensor:
+        tokens = x.shape[0]
+        q = self.q_proj(x).view(tokens, self.heads, self.size)
+        k = self.k_proj(x).view(tokens, self.kv_heads, self.size)
+        v = self.v_proj(x).view(tokens, self.kv_heads, self.size)
+        if self.normed:
+            q, k = self.q_norm(q), self.k_norm(k)
+        q, k = (rotate(part, *rope).to(v.dtype) for part in (q, k))
+        # A loop over documents: on a CPU it is faster than padding and than any dense mask, and `split` has a linear backward.
+        documents = zip(*(torch.split(part, lengths) for part in (q, k, v)), strict=True)
+        out: Tensor = self.o_proj(torch.cat([self.one(*document) for document in documents]).reshape(tokens, -1))
+        return out
+
+    def one(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Attention of one document: `[T, H, D], [T, K, D], [T, K, D] -> [T, H, D]`."""
+        grouped = self.heads != self.kv_heads
+        q, k, v = (part.transpose(0, 1).unsqueeze(0) for part in (q, k, v))
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)[0].transpose(0, 1)
+
+
+class FeedForward(nn.Module):
+    """SwiGLU: down(silu(gate(x)) * up(x))."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(config.hidden, config.intermediate, bias=False)
+        self.up_proj = nn.Linear(config.hidden, config.intermediate, bias=False)
+        self.down_proj = nn.Linear(config.intermediate, config.hidden, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        return out
+
+
+class Layer(nn.Module):
+    """Pre-norm residual block."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.input_layernorm = Norm(config.hidden, config.epsilon)
+        self.self_attn = Attention(config)
+        self.post_attention_layernorm = Norm(config.hidden, config.epsilon)
+        self.mlp = FeedForward(config)
+
+    def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], lengths: list[int]) -> Tensor:
+        x = x + self.self_attn(self.input_layernorm(x), rope, lengths)
+        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
+        return out
+
+
+class Body(nn.Module):
+    """Everything below the head: its prefix `model.` in parameter names is transformers' own."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(config.vocabulary, config.hidden)
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
+        self.norm = Norm(config.hidden, config.epsilon)
+
+
+class Decoder(nn.Module):
+    """The network. `forward_packed` gives hidden states, `logprobs` turns chosen ones into log-probabilities."""
+
+    def __init__(self, config: DecoderConfig, seed: int = 0) -> None:
+        super().__init__()
+        self.config = config
+        self.model = Body(config)
+        if not config.tied:
+            self.lm_head = nn.Linear(config.hidden, config.vocabulary, bias=False)
+        generator = torch.Generator().manual_seed(seed)
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            elif parameter.dim() == 2:
+                nn.init.normal_(parameter, std=0.02, generator=generator)
+
+    @property
+    def head(self) -> Tensor:
+        """The output matrix `[V, d]`; the embedding itself when tied."""
+        return self.model.embed_tokens.weight if self.config.tied else self.lm_head.weight
+
+    def forward_packed(self, tokens: Tensor, positions: Tensor, starts: Sequence[int]) -> Tensor:
+        """Hidden states `[T, d]` of documents laid end to end; `starts` has one entry more than there are documents."""
+        lengths = [last - first for first, last in pairwise(starts)]
+        rope = rotary(self.config, positions)
+        x: Tensor = self.model.embed_tokens(tokens)
+        for layer in self.model.layers:
+            x = layer(x, rope, lengths)
+        normed: Tensor = self.model.norm(x)
+        return normed
+
+    def logprobs(self, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probability of each target and the entropy it was drawn under: `[N, d], [N] -> [N], [N]`, always `float32`.
+
+        Only rows given here meet the vocabulary. When rows times V is large they are taken in blocks that the backward pass
+        recomputes, so that memory stays below one block.
+        """
+        rows = max(1, LOGITS // self.config.vocabulary)
+        if len(hidden) <= rows:
+            return _logprobs(hidden, targets, self.head)
+        parts = [
+            checkpoint(_logprobs, hidden[i : i + rows], targets[i : i + rows], self.head, use_reentrant=False)
+            for i in range(0, len(hidden), rows)
+        ]
+        return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+
+
+def _logprobs(hidden: Tensor, targets: Tensor, head: Tensor) -> tuple[Tensor, Tensor]:
+    logs = F.log_softmax(F.linear(hidden, head).float(), -1)
+    with torch.no_grad():
+        entropy = -(logs.exp() * logs).sum(-1)
+    return logs.gather(-1, targets.unsqueeze(-1)).squeeze(-1), entropy
+
+
+def frequencies(config: DecoderConfig) -> Tensor:
+    """theta^(-2i/D) for i below D/2."""
+    exponents = torch.arange(0, config.head_size, 2, dtype=torch.float32) / config.head_size
+    return 1.0 / config.theta**exponents
+
+
+def rotary(config: DecoderConfig, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of every rotation, `[T, 1, D]` each, halves repeated as transformers lays them out."""
+    angles = positions[:, None].float() * frequencies(config).to(positions.device)
+    angles = torch.cat([angles, angles], -1).unsqueeze(1)
+    return angles.cos(), angles.sin()
+
+
+def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Rotates pairs (i, i + D/2) of `[T, H, D]`."""
+    left, right = x.chunk(2, -1)
+    return x * cosine + torch.cat([-right, left], -1) * sine

@@ -1,0 +1,59 @@
+"""Samples to batches within a token budget; nothing is cut, nothing is dropped, no order is needed.
+
+Samples of 5, 3 and 2 tokens with a budget of 6 become packs of 5 and of 3 + 2 tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from patchgrad.values import Batch, Pack, Sample, floats, ids
+
+
+def pack(samples: Sequence[Sample], budget: int, context: float = 0.0) -> Batch:
+    """First-fit decreasing: longest first, each into the first pack with room; a sample over the budget has a pack of its own.
+
+    A kept action token that opens its sequence could not be predicted from anything, so it is left out of the mask. With `context`
+    the other tokens are trained too, at that advantage: a language model of prompts and observations, for supervised warm-up only.
+    """
+    bins: list[list[Sample]] = []
+    room: list[int] = []
+    lengths = {id(sample): len(sample.segment.tokens()) for sample in samples}
+    for sample in sorted(samples, key=lambda sample: -lengths[id(sample)]):
+        length = lengths[id(sample)]
+        place = next((i for i, free in enumerate(room) if free >= length), len(room))
+        if place == len(room):
+            bins.append([])
+            room.append(budget)
+        bins[place].append(sample)
+        room[place] -= length
+    packs = tuple(_join(members, context) for members in bins)
+    return Batch(packs, sum(int(p.mask.sum()) for p in packs), len(samples))
+
+
+def minibatches(samples: Sequence[Sample], size: int, seed: int) -> list[list[Sample]]:
+    """A seeded shuffle cut into lists of `size`, the last one shorter; every sample is in exactly one."""
+    order = np.random.default_rng(seed).permutation(len(samples))
+    return [[samples[i] for i in order[first : first + size]] for first in range(0, len(samples), size)]
+
+
+def _join(samples: Sequence[Sample], context: float) -> Pack:
+    tokens = [sample.segment.tokens() for sample in samples]
+    starts = np.cumsum([0, *(len(part) for part in tokens)])
+    size = int(starts[-1])
+    mask = np.zeros(size, bool)
+    logprobs, advantages = np.zeros(size, np.float32), np.zeros(size, np.float32)
+    for sample, first in zip(samples, starts[:-1], strict=True):
+        if context:
+            others = first + 1 + np.flatnonzero(~sample.segment.actions()[1:])
+            mask[others], advantages[others] = True, context
+        at = first + np.flatnonzero(sample.segment.actions())
+        kept = sample.keep & (at > first)
+        mask[at[kept]] = True
+        logprobs[at[kept]] = sample.segment.logprobs()[kept]
+        advantages[at[kept]] = sample.advantages[kept]
+    positions = np.concatenate([np.arange(len(part)) for part in tokens])
+    mask.setflags(write=False)
+    return Pack(ids(np.concatenate(tokens)), ids(positions), ids(starts), mask, floats(logprobs), floats(advantages))

@@ -1,0 +1,1 @@
+"""Trainers: who owns the weights and changes them, one optimiser step an update."""

@@ -1,0 +1,164 @@
+"""The trainer that runs in this process: packs spread over threads, gradients summed in a fixed order."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from patchgrad.contracts import Objective, Weights
+from patchgrad.errors import ConfigError, StoreError
+from patchgrad.networks import folder as folders
+from patchgrad.networks.decoder import Decoder
+from patchgrad.trainers.muon import AdamW, Muon, Optimiser
+from patchgrad.trainers.schedules import Schedule, constant
+from patchgrad.values import Batch, Pack, Update
+
+Gradients = dict[str, Tensor]
+Sums = dict[str, float]
+
+
+class LocalTrainer:
+    """Owns a network and its optimiser.
+
+    `schedule` may be replaced at any time; it is asked with the number of steps made since it was set. Each of `threads` workers
+    takes every `threads`-th pack with one torch thread of its own: gradients depend on the number of workers only by rounding, and
+    are bitwise the same for the same number. A step with a non-finite gradient is skipped and reported as `skipped`.
+    """
+
+    def __init__(
+        self,
+        network: Decoder,
+        *,
+        schedule: Schedule | float = 1e-3,
+        optimiser: Literal["muon", "adamw"] | Callable[[Mapping[str, Tensor]], Optimiser] = "muon",
+        clip: float = 1.0,
+        precision: Literal["float32", "bfloat16"] = "float32",
+        threads: int = 1,
+    ) -> None:
+        self.network = network
+        self.parameters = dict(network.named_parameters())
+        make = {"muon": Muon, "adamw": AdamW}[optimiser] if isinstance(optimiser, str) else optimiser
+        self.optimiser: Optimiser = make(self.parameters)
+        self.clip, self.precision, self.threads = clip, precision, threads
+        self._version = self._steps = 0
+        self._schedule = constant(schedule) if isinstance(schedule, float) else schedule
+        self._workers = ThreadPoolExecutor(threads, "trainer", initializer=torch.set_num_threads, initargs=(1,))
+
+    @property
+    def version(self) -> int:
+        return self._version
+
+    @property
+    def schedule(self) -> Schedule:
+        return self._schedule
+
+    @schedule.setter
+    def schedule(self, schedule: Schedule) -> None:
+        """A new phase of training: the new schedule starts at its step 0."""
+        self._schedule, self._steps = schedule, 0
+
+    def update(self, batch: Batch, objective: Objective) -> Update:
+        """One optimiser step on the mean loss per trained token.
+
+        Metrics: what the objective reports and `loss`, `entropy`, `gap` (mean absolute difference to the sampling log-probability),
+        each a mean per trained token; `grad_norm` before clipping, `rate`, `tokens`, `trained`, `sequences`, `seconds`, `skipped`.
+        """
+        if not batch.trained:
+            raise ConfigError("a batch without a trained token has no gradient: drop it before the update")
+        began = time.perf_counter()
+        shares = [batch.packs[worker :: self.threads] for worker in range(self.threads)]
+        shares = [share for share in shares if share]
+        results = list(self._workers.map(lambda share: self._share(share, batch.trained, objective), shares))
+        gradients, sums = results[0]
+        for more, others in results[1:]:
+            _add(gradients, more, sums, others)
+        norm = float(torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in gradients.values()])))
+        rate = self._schedule(self._steps)
+        finite = norm < float("inf")
+        if finite:
+            for gradient in gradients.values():
+                gradient.mul_(min(1.0, self.clip / (norm + 1e-6)))
+            self.optimiser.step(gradients, rate)
+        self._steps += 1
+        self._version += 1
+        means = {name: value / batch.trained for name, value in sums.items()}
+        counts = {
+            "grad_norm": norm,
+            "rate": rate,
+            "tokens": float(sum(len(pack.tokens) for pack in batch.packs)),
+            "trained": float(batch.trained),
+            "sequences": float(batch.sequences),
+            "seconds": time.perf_counter() - began,
+            "skipped": float(not finite),
+        }
+        return Update(self._version, means | counts)
+
+    def _share(self, packs: Sequence[Pack], trained: int, objective: Objective) -> tuple[Gradients, Sums]:
+        """Gradients and metric sums of some packs, on a worker thread."""
+        gradients: Gradients = {}
+        sums: Sums = defaultdict(float)
+        for pack in packs:
+            more, others = self._pack(pack, trained, objective)
+            _add(gradients, more, sums, others)
+        return gradients, sums
+
+    def _pack(self, pack: Pack, trained: int, objective: Objective) -> tuple[Gradients, Sums]:
+        at = torch.from_numpy(pack.mask.nonzero()[0])
+        tokens, positions = (torch.from_numpy(array.astype("int64")) for array in (pack.tokens, pack.positions))
+        old, advantages = (torch.from_numpy(array.copy())[at] for array in (pack.logprobs, pack.advantages))
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.precision == "bfloat16"):
+            hidden = self.network.forward_packed(tokens, positions, pack.starts.tolist())
+            logprobs, entropy = self.network.logprobs(hidden[at - 1], tokens[at])
+        loss, metrics = objective(logprobs, old, advantages)
+        # Shared parameters, separate gradients: `grad` returns them instead of adding to a place that two threads would write.
+        gradients = torch.autograd.grad(loss / trained, list(self.parameters.values()))
+        sums = {name: float(value) for name, value in metrics.items()}
+        gap = torch.where(old < 0, logprobs.detach() - old, 0.0).abs().sum()
+        sums |= {"loss": float(loss.detach()), "entropy": float(entropy.sum()), "gap": float(gap)}
+        return dict(zip(self.parameters, gradients, strict=True)), sums
+
+    def weights(self) -> Weights:
+        """The parameters by their transformers names; a view, so copy what must outlive the next update."""
+        return {name: parameter.detach() for name, parameter in self.parameters.items()}
+
+    def save(self, folder: Path) -> None:
+        """Writes a model folder, `optimiser.safetensors` and `trainer.json`."""
+        folders.save(folder, self.network.config, self.weights())
+        save_file({name: tensor.contiguous() for name, tensor in self.optimiser.state().items()}, folder / "optimiser.safetensors")
+        (folder / "trainer.json").write_text(json.dumps({"version": self._version, "steps": self._steps}) + "\n")
+
+    def load(self, folder: Path) -> None:
+        """Takes weights, optimiser and counters from a folder that `save` wrote; the next update is bitwise the same."""
+        try:
+            counters = json.loads((folder / "trainer.json").read_text())
+            state = load_file(folder / "optimiser.safetensors")
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{folder} is no checkpoint of a trainer: it lacks trainer.json or optimiser.safetensors") from error
+        network = folders.load(folder)
+        if network.config != self.network.config:
+            raise StoreError(f"{folder} holds a network of another shape than this trainer's")
+        self.network.load_state_dict(network.state_dict())
+        try:
+            self.optimiser.restore(state)
+        except KeyError as error:
+            raise StoreError(f"{folder} was saved with another optimiser: it has no {error}") from error
+        self._version, self._steps = int(counters["version"]), int(counters["steps"])
+
+
+def _add(gradients: Gradients, more: Gradients, sums: Sums, others: Mapping[str, float]) -> None:
+    for name, gradient in more.items():
+        if name in gradients:
+            gradients[name].add_(gradient)
+        else:
+            gradients[name] = gradient
+    for name, value in others.items():
+        sums[name] = sums.get(name, 0.0) + value

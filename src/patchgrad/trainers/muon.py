@@ -1,0 +1,112 @@
+"""Muon and AdamW: each takes gradients by name, changes parameters in place, and gives its whole state as named tensors."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+STEPS = 5
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+
+
+class Optimiser(Protocol):
+    """`state` and `restore` are exact: a restored optimiser makes the same next step, bit for bit."""
+
+    def step(self, gradients: Mapping[str, Tensor], rate: float) -> None: ...
+    def state(self) -> dict[str, Tensor]: ...
+    def restore(self, state: Mapping[str, Tensor]) -> None: ...
+
+
+class AdamW:
+    """Adam with decoupled weight decay (1711.05101); decay acts on matrices only."""
+
+    def __init__(
+        self, parameters: Mapping[str, Tensor], *, betas: tuple[float, float] = (0.9, 0.95), epsilon: float = 1e-8, decay: float = 0.0
+    ) -> None:
+        self.parameters, self.betas, self.epsilon, self.decay = dict(parameters), betas, epsilon, decay
+        self.first = {name: torch.zeros_like(p, requires_grad=False) for name, p in parameters.items()}
+        self.second = {name: torch.zeros_like(p, requires_grad=False) for name, p in parameters.items()}
+        self.steps = 0
+
+    @torch.no_grad()
+    def step(self, gradients: Mapping[str, Tensor], rate: float) -> None:
+        self.steps += 1
+        one, two = self.betas
+        correction = (1 - two**self.steps) ** 0.5
+        for name, parameter in self.parameters.items():
+            gradient, first, second = gradients[name], self.first[name], self.second[name]
+            first.lerp_(gradient, 1 - one)
+            second.mul_(two).addcmul_(gradient, gradient, value=1 - two)
+            if self.decay and parameter.dim() > 1:
+                parameter.mul_(1 - rate * self.decay)
+            denominator = second.sqrt().div_(correction).add_(self.epsilon)
+            parameter.addcdiv_(first, denominator, value=-rate / (1 - one**self.steps))
+
+    def state(self) -> dict[str, Tensor]:
+        return (
+            {f"first.{name}": tensor for name, tensor in self.first.items()}
+            | {f"second.{name}": tensor for name, tensor in self.second.items()}
+            | {"steps": torch.tensor(self.steps)}
+        )
+
+    @torch.no_grad()
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        for name in self.parameters:
+            self.first[name].copy_(state[f"first.{name}"])
+            self.second[name].copy_(state[f"second.{name}"])
+        self.steps = int(state["steps"])
+
+
+class Muon:
+    """Momentum made orthogonal (Jordan et al. 2024, kellerjordan.github.io/posts/muon) for hidden matrices; AdamW for the rest.
+
+    A matrix's Nesterov momentum M is replaced by an approximate U V^T of its SVD, scaled by 0.2 sqrt(max(rows, columns)), so that
+    an update has AdamW's usual root mean square and one learning rate serves both (2502.16982). No weight decay. Matrices of one
+    shape are orthogonalised together. Embeddings, the head, norms and biases go to AdamW.
+    """
+
+    def __init__(self, parameters: Mapping[str, Tensor], *, momentum: float = 0.95) -> None:
+        self.momentum = momentum
+        self.matrices = {name: p for name, p in parameters.items() if p.dim() == 2 and ".layers." in name}
+        self.rest = AdamW({name: p for name, p in parameters.items() if name not in self.matrices})
+        self.buffers = {name: torch.zeros_like(p, requires_grad=False) for name, p in self.matrices.items()}
+        self.shapes: dict[torch.Size, list[str]] = defaultdict(list)
+        for name, parameter in self.matrices.items():
+            self.shapes[parameter.shape].append(name)
+
+    @torch.no_grad()
+    def step(self, gradients: Mapping[str, Tensor], rate: float) -> None:
+        for shape, names in self.shapes.items():
+            for name in names:
+                self.buffers[name].lerp_(gradients[name], 1 - self.momentum)
+            stacked = torch.stack([gradients[name].lerp(self.buffers[name], self.momentum) for name in names])
+            scale = 0.2 * max(shape) ** 0.5
+            for name, update in zip(names, orthogonal(stacked), strict=True):
+                self.matrices[name].add_(update, alpha=-rate * scale)
+        self.rest.step(gradients, rate)
+
+    def state(self) -> dict[str, Tensor]:
+        return {f"momentum.{name}": tensor for name, tensor in self.buffers.items()} | self.rest.state()
+
+    @torch.no_grad()
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        for name, buffer in self.buffers.items():
+            buffer.copy_(state[f"momentum.{name}"])
+        self.rest.restore(state)
+
+
+def orthogonal(matrices: Tensor) -> Tensor:
+    """A quintic Newton-Schulz iteration that drives all singular values of `[N, rows, columns]` to about 1 (0.7 to 1.2)."""
+    a, b, c = COEFFICIENTS
+    tall = matrices.shape[-2] > matrices.shape[-1]
+    x = matrices.transpose(-2, -1) if tall else matrices
+    x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
+    for _ in range(STEPS):
+        gram = x @ x.transpose(-2, -1)
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    out: Tensor = x.transpose(-2, -1) if tall else x
+    return out
