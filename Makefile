@@ -1,0 +1,82 @@
+# Everything a newcomer needs: `make train` in a fresh clone, then `make test`.
+# A GPU's build of torch: make install TORCH="torch==2.12.0+cu126" (or install torch into .venv first and say TORCH=torch).
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+TORCH ?=
+RUN ?=
+
+ifeq ($(origin PATH),undefined)
+export PATH := /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+endif
+
+.PHONY: help
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
+
+.PHONY: install
+install: $(VENV)/.train bubblewrap ## the virtual environment with .venv/bin/patchgrad, and bubblewrap where that is allowed
+
+.PHONY: train
+train: install ## base policy -> RFT -> two stages of RL -> evaluation, on this machine's CPU; ends with a table
+	$(BIN)/patchgrad train laptop $(if $(RUN),--run $(RUN))
+
+.PHONY: smoke
+smoke: install ## the same path in two minutes, with no claim about skill
+	$(BIN)/patchgrad train smoke $(if $(RUN),--run $(RUN))
+
+.PHONY: test
+test: install $(VENV)/.dev ## the tests
+	$(BIN)/python -m pytest -q -m "not slow"
+
+.PHONY: test-slow
+test-slow: install $(VENV)/.dev ## the tests that take longer than a minute each
+	$(BIN)/python -m pytest -q -m slow
+
+.PHONY: check
+check: $(VENV)/.train $(VENV)/.dev ## lint, format, strict types, import rings, light import
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/house
+
+.PHONY: clean
+clean: ## remove the virtual environment and caches; runs stay
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist src/*.egg-info
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "patchgrad needs Python 3.11 or newer; name one, as in: make install PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "Python cannot make a virtual environment; install its venv module, as in: apt-get install python3-venv" >&2; exit 1; }
+
+# With TORCH given, the extra's other packages are installed beside it, because its pin would replace it.
+$(VENV)/.train: pyproject.toml | $(BIN)/python
+ifeq ($(TORCH),)
+	$(PIP) install -q -e '.[train]'
+else
+	$(PIP) install -q -e . '$(TORCH)' $$($(BIN)/python -c 'import tomllib; \
+	  extra = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["train"]; \
+	  print(*[name for name in extra if not name.startswith("torch")])')
+endif
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/.train
+	$(PIP) install -q -e '.[dev]'
+	@touch $@
+
+.PHONY: bubblewrap
+bubblewrap:
+	@command -v bwrap >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ]; then as=""; elif sudo -n true 2>/dev/null; then as="sudo -n"; else as="no"; fi; \
+	if [ "$$as" != no ] && command -v apt-get >/dev/null; then \
+	  echo "Installing bubblewrap, which isolates what the agent runs."; \
+	  { $$as apt-get -qq update && DEBIAN_FRONTEND=noninteractive $$as apt-get -qq install -y bubblewrap; } >/dev/null 2>&1 </dev/null; \
+	fi; \
+	command -v bwrap >/dev/null || echo "bubblewrap is missing, and training needs it to isolate the agent; as an administrator: apt-get install bubblewrap" >&2

@@ -1,0 +1,122 @@
+"""The map of the house: who may import whom, imports for typing and inside functions counted.
+
+values <- contracts <- {folders of alternatives, loops} <- recipes <- cli        values <- store <- viewer
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import patchgrad
+
+ROOT = Path(patchgrad.__file__).parent
+FOLDERS = {
+    "advantages",
+    "agents",
+    "curricula",
+    "executors",
+    "objectives",
+    "policies",
+    "rewards",
+    "sandboxes",
+    "tasks",
+    "tools",
+    "trainers",
+}
+LOOPS = {"rollout", "grading", "credit", "packing", "learning", "evaluation"}
+CORE = {"values", "errors", "contracts"}
+PARTS = {"networks", "grading_plugin"}  # used by alternatives: torch networks, and the file that a sandbox's pytest loads
+
+ALLOWED: dict[str, set[str]] = {
+    "": set(),
+    "errors": set(),
+    "values": set(),
+    "contracts": {"values"},
+    "config": {"errors"},
+    "store": {"values", "errors", ""},
+    "viewer": {"values", "errors", "store"},
+    "networks": CORE,
+    "grading_plugin": set(),
+    "testing": CORE | PARTS | LOOPS,
+    **dict.fromkeys(FOLDERS, CORE | PARTS),
+    **dict.fromkeys(LOOPS, CORE | LOOPS | {"grading_plugin"}),
+    "recipes": CORE | FOLDERS | LOOPS | PARTS | {"config", "store", "viewer", ""},
+    "cli": CORE | FOLDERS | LOOPS | PARTS | {"config", "store", "viewer", "recipes", "testing", ""},
+}
+
+LONG = {"values.py"}  # what flows stands on one page, because a type mentions only types above it
+
+MODULES = sorted(ROOT.rglob("*.py"))
+
+
+def names(path: Path) -> list[str]:
+    """`patchgrad/store/run.py` -> `["patchgrad", "store", "run"]`."""
+    parts = ["patchgrad", *path.relative_to(ROOT).with_suffix("").parts]
+    return parts[:-1] if parts[-1] == "__init__" else parts
+
+
+def imported(path: Path) -> set[str]:
+    """Every module of ours that a file imports, in full."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide where a thing comes from"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name for name in found if name.split(".")[0] == "patchgrad"}
+
+
+def room(module: str) -> str:
+    """The top-level name, "" for the package itself: `patchgrad.store.Run` -> `store`."""
+    part = module.split(".")[1]
+    return part if part in ALLOWED else ""
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_module_imports_only_what_its_ring_may(path: Path) -> None:
+    here = names(path)[1] if len(names(path)) > 1 else ""
+    assert here in ALLOWED, f"the house has no room called {here}: draw it in DESIGN's map and here, or put it where it belongs"
+    wrong = {name for name in imported(path) if room(name) not in ALLOWED[here] | {here}}
+    assert not wrong, f"{here} may not import {sorted(wrong)}"
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    files = {".".join(names(path)): path for path in MODULES}
+    graph = {name: {_known(target, files) for target in imported(path)} - {name, ""} for name, path in files.items()}
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, f"a cycle: {' -> '.join([*trail[trail.index(name) :], name])}"
+        if name not in done:
+            for target in graph[name]:
+                visit(target, (*trail, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+def _known(module: str, files: dict[str, Path]) -> str:
+    """The file behind a dotted name: `patchgrad.values.Task` -> `patchgrad.values`. A package's own front is no dependency."""
+    while module and module not in files:
+        module = module.rpartition(".")[0]
+    return module
+
+
+def test_a_file_holds_one_idea() -> None:
+    long = {str(path.relative_to(ROOT)) for path in MODULES if len(path.read_text().splitlines()) > 400} - LONG
+    assert not long, f"past 400 lines: {long}"
+
+
+def test_a_function_can_be_read_at_once() -> None:
+    long = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (node.end_lineno or 0) - node.lineno + 1 > 60
+    ]
+    assert not long, f"past 60 lines: {long}"
