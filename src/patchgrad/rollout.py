@@ -1,0 +1,284 @@
+"""One task, one trajectory: the only place where an agent meets an environment.
+
+    prompt -> encode -> room left? -> act -> parse -> call -> snapshot -> Turn, until Finish or a limit
+
+It ends in a `Trajectory` whatever happens: a broken sandbox or policy makes `stop == "failed"`, which credit drops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from patchgrad.contracts import Agent, Extend, Finish, Policy, Restart, Result, Sandbox, Snapshot
+from patchgrad.errors import ConfigError, PolicyFault, SandboxFault
+from patchgrad.values import (
+    NO_IDS,
+    Action,
+    Call,
+    Ids,
+    Malformed,
+    Message,
+    Observation,
+    Place,
+    Sampling,
+    Segment,
+    Stop,
+    Task,
+    Trajectory,
+    Turn,
+    digest,
+    ids,
+)
+
+log = logging.getLogger(__name__)
+
+GRACE = 30.0  # seconds beyond a command's own deadline after which the sandbox counts as broken
+
+_ALL_BINARY = "/tmp/.all-binary"
+_SCRIPT = """
+rm -f .git/index.lock
+sources=(. ':(exclude,glob)**/__pycache__/**' ':(exclude,glob)**/*.pyc' ':(exclude,glob)**/.pytest_cache/**')
+git="git -c core.fileMode=false -c core.hooksPath=/dev/null -c core.autocrlf=false -c core.attributesFile=$2"
+$git add -A -- "${sources[@]}" &&
+$git diff --cached --binary --no-color --no-ext-diff --no-textconv --no-renames "$1" -- "${sources[@]}" >&3
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one attempt may use: turns, tokens of the whole stream, tokens of one action, seconds on the wall.
+
+    `Budget(turns=40, context=65_536)` is the paper's stage 1, `Budget(80, 131_072)` its stage 2 (Table 3).
+    """
+
+    turns: int
+    context: int
+    action_tokens: int = 4096
+    seconds: float = 3600.0
+
+    def __post_init__(self) -> None:
+        if min(self.turns, self.context, self.action_tokens) < 1 or self.seconds <= 0:
+            raise ConfigError(f"Every limit of a budget must be above zero, and not all are in {self}.")
+
+
+def genesis(task: Task, attempt_id: str) -> str:
+    """The address before the first turn: the chain of an attempt names its task and itself."""
+    return digest("genesis", task.digest(), attempt_id)
+
+
+async def rollout(
+    task: Task,
+    agent: Agent,
+    policy: Policy,
+    sandbox: Sandbox,
+    budget: Budget,
+    *,
+    attempt_id: str,
+    seed: int,
+    on_turn: Callable[[Turn], None] | None = None,
+    on_state: Callable[[Snapshot], None] | None = None,
+    sampling: Sampling | None = None,
+    history: Sequence[Segment] = (),
+    base: str = "",
+) -> Trajectory:
+    """Let the agent work on the task in the sandbox until it submits or a limit is reached.
+
+    `on_turn` is called once for each new turn, `on_state` before it for each new state: together they are a journal. `sampling`
+    shapes the distribution in evaluations (its seed and length are replaced). The same seed, id and answers give the same turns.
+
+    `history` resumes or forks: turns that were already taken, with the sandbox opened from the last one's state. An agent may have
+    committed in them, so `base` then names the repository's own commit, which `commit` reads from a fresh sandbox.
+    """
+    episode = _Episode(task, agent, policy, sandbox, budget, attempt_id, seed, on_turn, on_state, sampling, history)
+    try:
+        return await episode.play(base)
+    finally:
+        episode.release()
+
+
+class _Episode:
+    """The growing state of one attempt; nothing outlives `play`."""
+
+    def __init__(
+        self,
+        task: Task,
+        agent: Agent,
+        policy: Policy,
+        sandbox: Sandbox,
+        budget: Budget,
+        attempt_id: str,
+        seed: int,
+        on_turn: Callable[[Turn], None] | None,
+        on_state: Callable[[Snapshot], None] | None,
+        sampling: Sampling | None,
+        history: Sequence[Segment],
+    ) -> None:
+        self.task, self.agent, self.policy, self.sandbox, self.budget = task, agent, policy, sandbox, budget
+        self.id, self.seed = attempt_id, seed
+        self.on_turn, self.on_state = on_turn, on_state
+        self.sampling = sampling or Sampling(1, 0)
+        self.segments: list[list[Turn]] = [list(segment.turns) for segment in history if segment.turns]
+        self.turns: list[Turn] = [turn for segment in self.segments for turn in segment]
+        self.stream: Ids = Segment(tuple(self.segments[-1])).tokens() if self.segments else NO_IDS
+        self.limit = min(budget.context, policy.context)
+        self.started = time.monotonic()
+        self.session = ""
+        self.state = ""
+
+    def release(self) -> None:
+        if self.session:
+            self.policy.release(self.session)
+
+    async def play(self, base: str) -> Trajectory:
+        submission = ""
+        try:
+            base = base or await commit(self.sandbox)
+            await self._snapshot()
+            stop = await self._turns()
+            if stop != "failed":
+                submission = await self._submission(base)
+        except SandboxFault as fault:
+            log.warning("%s: %s", self.id, fault)
+            stop = "failed"
+        segments = tuple(Segment(tuple(segment)) for segment in self.segments if segment)
+        return Trajectory(self.id, self.task.id, segments, stop, submission, time.monotonic() - self.started)
+
+    async def _turns(self) -> Stop:
+        deadline = self.started + self.budget.seconds
+        while True:
+            step = self.agent.prompt(self.task.instruction, tuple(self.turns))
+            if isinstance(step, Finish):
+                return step.stop
+            if len(self.turns) >= self.budget.turns:
+                return "turn limit"
+            context = self._encode(step)
+            room = self.limit - len(self.stream) - len(context)
+            if room < 1:
+                return "context limit"
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return "time limit"
+            try:
+                async with asyncio.timeout(left):
+                    action = await self._act(np.concatenate([self.stream, context]), room)
+            except TimeoutError:
+                return "time limit"
+            except PolicyFault as fault:
+                log.warning("%s: %s", self.id, fault)
+                return "failed"
+            if not await self._answer(context, action):
+                return "failed"
+
+    def _encode(self, step: Extend | Restart) -> Ids:
+        """The ids that the step adds; a restart, and the first step, open a segment and with it a policy session."""
+        fresh = isinstance(step, Restart) or not self.segments
+        if fresh:
+            self.segments.append([])
+            self.stream = NO_IDS
+        if fresh or not self.session:
+            self.release()
+            self.session = f"{self.id}#{len(self.segments) - 1}"
+        messages: tuple[Message, ...] = step.messages
+        previous = None if fresh else self.segments[-1][-1].action
+        return ids(self.policy.encode(messages, previous))
+
+    async def _act(self, tokens: Ids, room: int) -> Action:
+        seed = int(digest(str(self.seed), self.id, str(len(self.turns)))[:15], 16)
+        sampling = replace(self.sampling, seed=seed, max_tokens=min(self.budget.action_tokens, room))
+        tokens.setflags(write=False)
+        return await self.policy.act(self.session, tokens, sampling)
+
+    async def _answer(self, context: Ids, action: Action) -> bool:
+        """Run the action's call and seal the turn; False when the sandbox broke in it."""
+        call = self.agent.parse(action.text)
+        place = self.turns[-1].observation.place if self.turns else Place()
+        try:
+            observation = await self._call(call, place)
+        except SandboxFault as fault:
+            log.warning("%s: %s", self.id, fault)
+            observation = Observation(str(fault), place, failure="infrastructure")
+        parent = self.turns[-1].address if self.turns else genesis(self.task, self.id)
+        turn = Turn(context, action, call, observation, self.state, parent)
+        self.turns.append(turn)
+        self.segments[-1].append(turn)
+        self.stream = np.concatenate([self.stream, context, action.token_ids])
+        if self.on_turn is not None:
+            self.on_turn(turn)
+        return observation.failure != "infrastructure"
+
+    async def _call(self, call: Call | Malformed, place: Place) -> Observation:
+        if isinstance(call, Malformed):
+            return Observation(call.message, place, failure="malformed")
+        tool = self.agent.tools.get(call.tool)
+        if tool is None:
+            return Observation(f"There is no tool {call.tool}.", place, failure="bad arguments")
+        started = time.monotonic()
+        async with _within(self.task.limits.command_seconds, f"the tool {call.tool}"):
+            observation = await tool(call.arguments, self.sandbox, place)
+        if not getattr(tool, "reads_only", False):
+            await self._snapshot()
+        return replace(observation, seconds=time.monotonic() - started)
+
+    async def _snapshot(self) -> Snapshot:
+        async with _within(self.task.limits.command_seconds, "a snapshot"):
+            snapshot = await self.sandbox.snapshot()
+        if snapshot.address != self.state:
+            self.state = snapshot.address
+            if self.on_state is not None:
+                self.on_state(snapshot)
+        return snapshot
+
+    async def _submission(self, base: str) -> str:
+        if not any(path.split("/")[0] != ".git" for path in (await self._snapshot()).entries):
+            return ""
+        return await difference(self.sandbox, base, self.task.limits.test_seconds)
+
+
+@asynccontextmanager
+async def _within(seconds: float, what: str) -> AsyncIterator[None]:
+    """Past this the sandbox counts as broken, not the command as slow: commands have their own, shorter deadline."""
+    try:
+        async with asyncio.timeout(seconds + GRACE):
+            yield
+    except TimeoutError:
+        raise SandboxFault(f"The sandbox did not answer {what} within {seconds + GRACE:.0f} seconds.") from None
+
+
+async def commit(sandbox: Sandbox) -> str:
+    """The commit that the working tree started from; asked before the agent can move it with commits of its own."""
+    result = await _exec(sandbox, ("git", "rev-parse", "HEAD"), 60.0)
+    name = result.output.strip()
+    if result.exit_code != 0 or len(name) not in (40, 64):
+        raise SandboxFault(f"The task's repository has no commit: {name[:200]!r}.")
+    return name
+
+
+async def difference(sandbox: Sandbox, base: str, seconds: float = 60.0) -> str:
+    """The whole difference of the working tree from `base` as one patch: new, staged, deleted and binary files included.
+
+    What git ignores and what Python caches is left out. The patch leaves through descriptor 3, which no output limit cuts. Where
+    it would not be UTF-8, all files go as binary ones. A repository that git refuses after what the agent did to it gives "".
+    """
+    for attributes in ("/dev/null", _ALL_BINARY):
+        if attributes == _ALL_BINARY:
+            await sandbox.write(_ALL_BINARY, b"* -diff\n")
+        result = await _exec(sandbox, ("bash", "-c", _SCRIPT, "submission", base, attributes), seconds)
+        if result.state != "ok" or result.exit_code != 0:
+            return ""
+        try:
+            return result.report.decode()
+        except UnicodeDecodeError:
+            continue
+    return ""
+
+
+async def _exec(sandbox: Sandbox, argv: Sequence[str], seconds: float) -> Result:
+    async with _within(seconds, argv[0]):
+        return await sandbox.exec(argv, seconds)
