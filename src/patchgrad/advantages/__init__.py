@@ -1,0 +1,7 @@
+"""Advantages: one number per action token, from the rewards of a group. numpy only."""
+
+from __future__ import annotations
+
+from patchgrad.advantages.group import GroupNormalised, LeaveOneOut, MeanOnly, Ones
+
+__all__ = ["GroupNormalised", "LeaveOneOut", "MeanOnly", "Ones"]

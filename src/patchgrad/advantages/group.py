@@ -1,0 +1,89 @@
+"""Advantages that are one value a rollout, broadcast to all of its action tokens. None needs a critic.
+
+| estimator         | advantage of rollout i             | from                                     |
+|-------------------|------------------------------------|------------------------------------------|
+| `GroupNormalised` | (r_i - mean) / (std + delta)       | GRPO 2402.03300; arXiv 2508.03501, Eq. 2 |
+| `MeanOnly`        | r_i - mean                         | Dr. GRPO 2503.20783                      |
+| `LeaveOneOut`     | r_i - mean of the others           | RLOO 2402.14740                          |
+| `Ones`            | 1                                  | rejection fine-tuning                    |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from patchgrad.values import Floats, Group, Rollout, floats
+
+Rewards = npt.NDArray[np.float64]
+
+
+def normalised(rewards: Rewards, std: Literal["population", "sample"] = "population", delta: float = 1e-6) -> Rewards:
+    """`normalised([1, 0, 0, 1, .5], "sample")` is `[.999998, -.999998, -.999998, .999998, 0]`; equal rewards give zeros."""
+    ddof = 1 if std == "sample" and len(rewards) > 1 else 0
+    centred: Rewards = rewards - rewards.mean()
+    if not (rewards != rewards[0]).any():
+        return np.zeros(len(rewards))  # rounding in the mean, divided by delta, must not become a signal
+    scaled: Rewards = centred / (rewards.std(ddof=ddof) + delta)
+    return scaled
+
+
+def leave_one_out(rewards: Rewards) -> Rewards:
+    """`leave_one_out([1, 0, 0, 1, .5])` is `[.625, -.625, -.625, .625, 0]`: G / (G - 1) times the centred rewards.
+
+    A single rollout has no others to be compared with: zero.
+    """
+    count = len(rewards)
+    centred: Rewards = rewards - rewards.mean()
+    return centred * (count / (count - 1)) if count > 1 else np.zeros(count)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNormalised:
+    """Eq. 2. Which deviation the paper divides by is not reported (section 6.3), so `std` is a choice, as is `delta`."""
+
+    std: Literal["population", "sample"] = "population"
+    delta: float = 1e-6
+
+    def __call__(self, group: Group) -> list[Floats]:
+        return _broadcast(group, normalised(_rewards(group), self.std, self.delta))
+
+
+@dataclass(frozen=True, slots=True)
+class MeanOnly:
+    """Dr. GRPO: not divided by the deviation, which would weigh very easy and very hard tasks up."""
+
+    def __call__(self, group: Group) -> list[Floats]:
+        rewards = _rewards(group)
+        return _broadcast(group, rewards - rewards.mean())
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOneOut:
+    """RLOO: a baseline that does not contain the reward it is subtracted from, hence unbiased."""
+
+    def __call__(self, group: Group) -> list[Floats]:
+        return _broadcast(group, leave_one_out(_rewards(group)))
+
+
+@dataclass(frozen=True, slots=True)
+class Ones:
+    """Imitate everything that was selected: rejection fine-tuning, with cross-entropy as its objective."""
+
+    def __call__(self, group: Group) -> list[Floats]:
+        return _broadcast(group, np.ones(len(group.rollouts)))
+
+
+def _rewards(group: Group) -> Rewards:
+    return np.array([rollout.reward.value for rollout in group.rollouts], np.float64)
+
+
+def _broadcast(group: Group, values: Rewards) -> list[Floats]:
+    return [floats(np.full(_actions(rollout), value)) for rollout, value in zip(group.rollouts, values, strict=True)]
+
+
+def _actions(rollout: Rollout) -> int:
+    return sum(len(turn.action.token_ids) for turn in rollout.trajectory.turns)

@@ -1,0 +1,148 @@
+"""Groups -> samples: which attempts teach (`Select`), how much (`Estimator`), and which of their turns (`FailurePolicy`).
+
+    rl  = assign(contrast(groups), GroupNormalised(), KEEP_ALL)
+    rft = assign(solved_only(groups, cap_per_task=4), Ones(), MASK_FORMAT_ERRORS)
+
+What infrastructure broke is dropped before anything is averaged: it is no zero. Every sample's chain of turns is verified.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+
+from patchgrad.contracts import Estimator
+from patchgrad.errors import CertificateError, ConfigError
+from patchgrad.values import Bools, Floats, Group, Malformed, Rollout, Sample, Segment, Trajectory, Turn, digest, floats
+
+Treatment = Literal["keep", "mask"]
+FailurePolicy = Mapping[str, Treatment]
+
+KINDS = frozenset(
+    {
+        *("no command", "several commands", "unknown tool", "bad arguments"),
+        *("timeout", "died", "out of memory", "infrastructure"),
+    }
+)
+
+KEEP_ALL: FailurePolicy = MappingProxyType({})
+"""RL: a turn that failed stays an example of what not to do, as does an attempt that ran into a limit (sections 6.4, 6.5)."""
+
+MASK_FORMAT_ERRORS: FailurePolicy = MappingProxyType(
+    {"no command": "mask", "several commands": "mask", "unknown tool": "mask", "bad arguments": "mask"}
+)
+"""Rejection fine-tuning: a turn that the environment could not read is context, never imitated (section 5)."""
+
+
+# --- select --------------------------------------------------------------------------------------
+
+
+def sound(groups: Sequence[Group]) -> list[Group]:
+    """The groups without attempts that infrastructure broke or that have no turn; a group without attempts is gone."""
+    kept = (Group(tuple(rollout for rollout in group.rollouts if _sound(rollout))) for group in groups)
+    return [group for group in kept if group.rollouts]
+
+
+def contrast(groups: Sequence[Group], on: Literal["outcome", "reward"] = "outcome") -> list[Group]:
+    """The groups whose attempts differ: DAPO's 0 < solved < G, or, `on="reward"`, any two rewards that differ.
+
+    The paper says that samples of zero advantage are dropped; only the reading `outcome` fits its 2 to 8 steps (section 6.3).
+    """
+    if on == "outcome":
+        return [group for group in sound(groups) if 0 < group.solve_rate < 1]
+    return [group for group in sound(groups) if len({rollout.reward.value for rollout in group.rollouts}) > 1]
+
+
+def solved_only(groups: Sequence[Group], cap_per_task: int | None = None, dedupe: bool = True) -> list[Group]:
+    """The solved attempts, at most `cap_per_task` for each task, in order; `dedupe` keeps one of those that acted the same.
+
+    The cap counts over all groups of a task, so that easy tasks do not fill the set.
+    """
+    if cap_per_task is not None and cap_per_task < 1:
+        raise ConfigError(f"cap_per_task is {cap_per_task}; it must be at least 1, or None for no cap.")
+    taken: Counter[str] = Counter()
+    seen: set[tuple[str, str]] = set()
+    chosen: list[Group] = []
+    for group in sound(groups):
+        kept: list[Rollout] = []
+        for rollout in group.rollouts:
+            task, actions = rollout.task.digest(), _actions(rollout.trajectory)
+            if not rollout.solved or taken[task] == cap_per_task or (dedupe and (task, actions) in seen):
+                continue
+            taken[task] += 1
+            seen.add((task, actions))
+            kept.append(rollout)
+        if kept:
+            chosen.append(Group(tuple(kept)))
+    return chosen
+
+
+def _sound(rollout: Rollout) -> bool:
+    return rollout.trajectory.stop != "failed" and rollout.verdict.fault is None and bool(rollout.trajectory.turns)
+
+
+def _actions(trajectory: Trajectory) -> str:
+    return digest(*(turn.action.token_ids.tobytes() for turn in trajectory.turns))
+
+
+# --- assign --------------------------------------------------------------------------------------
+
+
+def assign(groups: Sequence[Group], estimator: Estimator, failures: FailurePolicy = KEEP_ALL) -> list[Sample]:
+    """One sample for each segment that has something to teach: a kept token with an advantage other than zero.
+
+    Raises `CertificateError` for a trajectory whose turns are not the chain that they claim to be.
+    """
+    unknown = set(failures) - KINDS
+    if unknown:
+        raise ConfigError(f"No turn fails as {sorted(unknown)[0]!r}; the kinds are {', '.join(sorted(KINDS))}.")
+    samples: list[Sample] = []
+    for group in sound(groups):
+        for rollout, advantages in zip(group.rollouts, estimator(group), strict=True):
+            verify(rollout.trajectory)
+            samples += _split(rollout.trajectory, advantages, failures)
+    return samples
+
+
+def _split(trajectory: Trajectory, advantages: Floats, failures: FailurePolicy) -> list[Sample]:
+    sizes = [sum(len(turn.action.token_ids) for turn in segment.turns) for segment in trajectory.segments]
+    if sum(sizes) != len(advantages):
+        raise ConfigError(f"The estimator gave {len(advantages)} advantages for the {sum(sizes)} action tokens of {trajectory.id}.")
+    samples: list[Sample] = []
+    parts = np.split(advantages, np.cumsum(sizes)[:-1])
+    for segment, part in zip(trajectory.segments, parts, strict=True):
+        keep = _kept(segment, failures)
+        if (keep & (part != 0)).any():
+            samples.append(Sample(segment, floats(part), keep))
+    return samples
+
+
+def _kept(segment: Segment, failures: FailurePolicy) -> Bools:
+    keep = np.concatenate([np.full(len(turn.action.token_ids), failures.get(kind(turn) or "", "keep") == "keep") for turn in segment.turns])
+    keep.setflags(write=False)
+    return keep
+
+
+def kind(turn: Turn) -> str | None:
+    """How a turn failed, `None` if it did not: the format error of a malformed action, else the observation's failure."""
+    return turn.call.kind if isinstance(turn.call, Malformed) else turn.observation.failure
+
+
+def verify(trajectory: Trajectory) -> None:
+    """Every turn's parent is the hash of the turn before, computed anew; each token has its log-probability.
+
+    `CertificateError` otherwise: then these tokens were not sampled after this prefix, and a ratio over them means nothing.
+    """
+    turns = trajectory.turns
+    for before, turn in pairwise(turns):
+        if turn.parent != replace(before).address:  # a copy has no cached address
+            raise CertificateError(f"Trajectory {trajectory.id} is broken: a turn does not follow the one before it.")
+    for turn in turns:
+        if len(turn.action.token_ids) != len(turn.action.logprobs):
+            raise CertificateError(f"Trajectory {trajectory.id} has an action whose tokens and log-probabilities differ in number.")

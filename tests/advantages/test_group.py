@@ -1,0 +1,79 @@
+"""Golden values of METHODS 1.10, and what any group-relative estimator must hold to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchgrad.advantages import GroupNormalised, LeaveOneOut, MeanOnly, Ones
+from patchgrad.advantages.group import leave_one_out, normalised
+from patchgrad.contracts import Estimator
+from patchgrad.values import (
+    NO_IDS,
+    Action,
+    Call,
+    Checks,
+    Group,
+    Observation,
+    Place,
+    Repository,
+    Reward,
+    Rollout,
+    Segment,
+    Task,
+    Trajectory,
+    Turn,
+    Verdict,
+    floats,
+    ids,
+)
+
+TASK = Task("t", "", Repository("archive", "", ""), Checks((), ()))
+GOLDEN = [1.0, 0.0, 0.0, 1.0, 0.5]
+
+
+def group(rewards: list[float]) -> Group:
+    rollouts = []
+    for number, reward in enumerate(rewards):
+        action = Action(ids(range(number + 1)), floats([-1.0] * (number + 1)), 0, "", "stop")
+        turn = Turn(NO_IDS, action, Call("shell", ""), Observation("", Place()), "", "")
+        trajectory = Trajectory(str(number), "t", (Segment((turn,)), Segment((turn,))), "submitted", "")
+        rollouts.append(Rollout(TASK, trajectory, Verdict("t", "", (), ()), Reward(reward, {})))
+    return Group(tuple(rollouts))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "expected"),
+    [
+        (GroupNormalised("sample"), [0.999998, -0.999998, -0.999998, 0.999998, 0]),
+        (GroupNormalised("population"), [1.1180315, -1.1180315, -1.1180315, 1.1180315, 0]),
+        (MeanOnly(), [0.5, -0.5, -0.5, 0.5, 0]),
+        (LeaveOneOut(), [0.625, -0.625, -0.625, 0.625, 0]),
+        (Ones(), [1, 1, 1, 1, 1]),
+    ],
+)
+def test_golden_values_one_per_action_token(estimator: Estimator, expected: list[float]) -> None:
+    found = estimator(group(GOLDEN))
+    assert [len(row) for row in found] == [2, 4, 6, 8, 10]
+    assert all(row.dtype == np.float32 and not row.flags.writeable for row in found)
+    for row, value in zip(found, expected, strict=True):
+        np.testing.assert_allclose(row, value, atol=1e-6)
+
+
+@given(st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=12))
+def test_advantages_sum_to_zero_and_keep_the_order(rewards: list[float]) -> None:
+    values = np.array(rewards, np.float64)
+    for advantage in (normalised(values), normalised(values, "sample"), leave_one_out(values)):
+        assert abs(advantage.sum()) < 1e-3
+        order = np.argsort(values, kind="stable")
+        assert (np.diff(advantage[order]) >= -1e-9).all()
+
+
+@given(st.floats(-1, 1), st.integers(1, 12))
+def test_equal_rewards_teach_nothing(reward: float, count: int) -> None:
+    values = np.full(count, reward)
+    assert not normalised(values, "sample").any()
+    assert not normalised(values).any()
+    np.testing.assert_allclose(leave_one_out(values), 0, atol=1e-12)
