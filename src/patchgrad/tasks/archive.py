@@ -80,9 +80,7 @@ def open_archive(repository: Repository) -> dict[str, bytes]:
             raise TaskError(f"The archive {path} is no regular file: point the task at a tar file.")
         data = path.read_bytes()
     except OSError as error:
-        raise TaskError(
-            f"The archive {path} cannot be read ({error.strerror}): make the task set again or move it back."
-        ) from error
+        raise TaskError(f"The archive {path} cannot be read ({error.strerror}): make the task set again or move it back.") from error
     if digest(data) != repository.digest:
         raise TaskError(f"The archive {path} has not the hash that its task promises: make the task set again.")
     return unpack(data)
@@ -95,6 +93,7 @@ def write_whole(target: Path, data: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
+        os.chmod(name, 0o644)  # a sandbox may read it as another user
         os.replace(name, target)
     except BaseException:
         os.unlink(name)

@@ -1,0 +1,247 @@
+"""A pytest plugin for the forge's own runs: which tests ran and how they ended, what they cover, and what a failure looks like.
+
+It is loaded by name into the interpreter that runs a package's tests, where patchgrad is not installed. The request is the JSON
+file that `PATCHGRAD_FORGE` names; every test adds a line of JSON to the request's `report`. Nothing here is proof: the code under
+test runs in the same process. The project's grader judges tasks; the forge only proposes them.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+import json
+import os
+import resource
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType, FunctionType, ModuleType
+from typing import Any
+
+import pytest
+
+_REQUEST = json.loads(Path(os.environ["PATCHGRAD_FORGE"]).read_text())
+_REPORT = open(_REQUEST["report"], "w", buffering=1)  # noqa: SIM115  # open for the life of the process
+_LONGEST = 300
+
+for _limit, _value in (
+    (resource.RLIMIT_AS, _REQUEST["memory"]),
+    (resource.RLIMIT_CPU, _REQUEST["cpu"]),
+    (resource.RLIMIT_FSIZE, 64 << 20),
+):
+    resource.setrlimit(_limit, (_value, _value))
+
+_coverage: Any = None
+if _REQUEST["cover"]:
+    _coverage = importlib.import_module("coverage").Coverage(include=_REQUEST["cover"], data_file=None, messages=False)
+    _coverage.start()
+
+
+def _write(**row: object) -> None:
+    _REPORT.write(json.dumps(row) + "\n")
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    if report.failed:
+        _write(event="broken", id=report.nodeid)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    only = set(_REQUEST["tests"])
+    if only:
+        items[:] = [item for item in items if item.nodeid in only]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    if _coverage:
+        _coverage.switch_context(item.nodeid)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    report: pytest.TestReport = yield  # type: ignore[assignment]  # pytest's stubs do not know wrappers
+    seen: dict[str, Any] = {"event": report.when, "id": report.nodeid, "outcome": report.outcome, "seconds": report.duration}
+    if hasattr(report, "wasxfail"):
+        seen["outcome"] = "xfailed" if report.skipped else "xpassed"
+    if call.excinfo is not None and report.failed:
+        seen["kind"] = call.excinfo.type.__name__
+        seen["message"] = str(call.excinfo.value)[:2000]
+        if _REQUEST["explain"]:
+            seen |= _explain(call.excinfo)
+    _write(**seen)
+    return report  # type: ignore[return-value]
+
+
+def pytest_sessionfinish() -> None:
+    if _coverage:
+        _coverage.stop()
+        data = _coverage.get_data()
+        for file in data.measured_files():
+            lines = {str(line): [c for c in contexts if c] for line, contexts in data.contexts_by_lineno(file).items()}
+            _write(event="cover", file=file, lines=lines)
+    _write(event="end")
+
+
+# --- what a failure looks like -------------------------------------------------------------------
+
+
+def _explain(info: pytest.ExceptionInfo[BaseException]) -> dict[str, Any]:
+    """The failing statement of the test, and a call that shows the fault without the test, tried out before it is told."""
+    entry = next((e for e in reversed(list(info.traceback)) if _is_test(str(e.path))), None)
+    if entry is None:
+        return {}
+    try:
+        tree = ast.parse(Path(entry.path).read_text())
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    statements = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and n.lineno <= entry.lineno + 1]
+    around = [n for n in statements if entry.lineno + 1 <= (n.end_lineno or n.lineno)]
+    statement = max(around, key=lambda n: (n.lineno, -(n.end_lineno or n.lineno)), default=None)
+    if statement is None:
+        return {}
+    function = max((n for n in around if isinstance(n, ast.FunctionDef)), key=lambda n: n.lineno, default=None)
+    earlier = [n for n in statements if function and isinstance(n, ast.Assign) and function.lineno < n.lineno < statement.lineno]
+    given = {n.targets[0].id: n.value for n in sorted(earlier, key=lambda n: n.lineno) if isinstance(n.targets[0], ast.Name)}
+    told = {"statement": ast.unparse(statement)[:_LONGEST]}
+    frame = entry.frame.raw
+    for code, expected in _claims(statement):
+        shown = _show(code, expected, frame, given)
+        if shown:
+            return told | {"shown": shown}
+    return told
+
+
+def _is_test(path: str) -> bool:
+    return any(path.startswith(place) for place in _REQUEST["places"])
+
+
+def _claims(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr | str | None]]:
+    """(expression, what it should be): an expression, words, or `None` when only an exception is wrong."""
+    if isinstance(statement, ast.Assert):
+        yield from _claim(statement.test)
+    elif isinstance(statement, ast.With):
+        context, body = statement.items[0].context_expr, statement.body[0]
+        if isinstance(context, ast.Call) and "raises" in ast.unparse(context.func).lower() and isinstance(body, ast.Expr | ast.Assign):
+            yield body.value, "an exception"
+    elif isinstance(statement, ast.Expr | ast.Assign):
+        call = statement.value
+        name = call.func.attr.lower() if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else ""
+        if isinstance(call, ast.Call) and name in ("assertequal", "assertequals", "assertis") and len(call.args) >= 2:
+            yield from _equal(call.args[0], call.args[1])
+        elif isinstance(call, ast.Call) and name in ("asserttrue", "assertfalse", "assertisnone") and call.args:
+            yield call.args[0], {"asserttrue": "a true value", "assertfalse": "a false value", "assertisnone": "None"}[name]
+        else:
+            yield call, None
+
+
+def _claim(test: ast.expr) -> Iterator[tuple[ast.expr, ast.expr | str | None]]:
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        for value in test.values:
+            yield from _claim(value)
+    elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq | ast.Is):
+        yield from _equal(test.left, test.comparators[0])
+    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield test.operand, "a false value"
+    else:
+        yield test, "a true value"
+
+
+def _equal(left: ast.expr, right: ast.expr) -> Iterator[tuple[ast.expr, ast.expr | str | None]]:
+    for code, other in ((left, right), (right, left)):
+        if any(isinstance(n, ast.Call | ast.Attribute | ast.Compare) for n in ast.walk(code)):
+            yield code, other
+
+
+def _show(code: ast.expr, expected: ast.expr | str | None, frame: FrameType, given: dict[str, ast.expr]) -> dict[str, str] | None:
+    """A call that stands alone, or `None`.
+
+    {"imports": "from box import area", "code": "area(2, 3)", "actual": "returns 5", "expected": "6"}
+    """
+    alone = _Alone(frame, given)
+    try:
+        text = ast.unparse(alone.visit(_copy(code)))
+        names = alone.names()
+        if not alone.tree or len(text) > _LONGEST:
+            return None
+        wanted = expected
+        if isinstance(expected, ast.expr):
+            wanted = repr(eval(ast.unparse(expected), frame.f_globals, frame.f_locals))
+        try:
+            value = eval(text, names)
+            actual = "returns " + repr(value)
+            right = wanted == repr(value) or (wanted == "a true value" and value) or (wanted == "a false value" and not value)
+        except Exception as error:
+            actual, right = f"raises {type(error).__name__}: {error}", wanted == "an exception"
+    except Exception:  # whatever the foreign code does here, the failure is then told without a call
+        return None
+    if right or (wanted is None and not actual.startswith("raises")):
+        return None
+    wanted = str(wanted or "")
+    if " at 0x" in actual + wanted or max(len(actual), len(wanted)) > _LONGEST:
+        return None
+    return {"imports": "; ".join(sorted(alone.imports)), "code": text, "actual": actual, "expected": wanted}
+
+
+def _copy(code: ast.expr) -> ast.expr:
+    return ast.parse(ast.unparse(code), mode="eval").body
+
+
+class _Alone(ast.NodeTransformer):
+    """Put values, imports or earlier assignments in the place of names; `LookupError` for what cannot be told outside the test."""
+
+    def __init__(self, frame: FrameType, given: dict[str, ast.expr]) -> None:
+        self.frame = frame
+        self.given = given
+        self.imports: set[str] = set()
+        self.tree = False
+        self.own: set[str] = set()
+
+    def names(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        exec("; ".join(sorted(self.imports)), found)
+        return found
+
+    def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            self.own |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            self.own |= {n.arg for n in ast.walk(node) if isinstance(n, ast.arg)}
+        return super().visit(node)
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        name, local = node.id, self.frame.f_locals
+        if name in self.own or (name in vars(builtins) and name not in local and name not in self.frame.f_globals):
+            return node
+        value = local.get(name, self.frame.f_globals.get(name, self))
+        if isinstance(value, ModuleType):
+            parent, _, last = value.__name__.rpartition(".")
+            plain = f"from {parent} import {last}" if parent else f"import {last}"
+            self._add(value, plain if last == name else f"import {value.__name__} as {name}")
+            return node
+        if isinstance(value, type | FunctionType):
+            for home in (value.__module__.split(".")[0], value.__module__):
+                if getattr(sys.modules.get(home), name, None) is value:
+                    self._add(sys.modules[home], f"from {home} import {name}")
+                    return node
+            raise LookupError(name)
+        text = repr(value)
+        try:
+            if len(text) <= _LONGEST and ast.literal_eval(text) == value:
+                return ast.parse(text, mode="eval").body
+        except (ValueError, SyntaxError):
+            pass
+        if name not in local or name not in self.given:
+            raise LookupError(name)
+        inner: ast.expr = self.visit(_copy(self.given.pop(name)))
+        if repr(eval(ast.unparse(inner), self.names())) != text:  # the variable was changed after that assignment
+            raise LookupError(name)
+        return inner
+
+    def _add(self, module: ModuleType, line: str) -> None:
+        file = module.__file__ or ""
+        if _is_test(file):
+            raise LookupError(line)
+        self.tree = self.tree or file.startswith(_REQUEST["tree"])
+        self.imports.add(line)

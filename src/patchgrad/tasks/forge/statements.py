@@ -1,0 +1,85 @@
+"""What a person would report: the symptom in words, from the failing tests, without a language model.
+
+The best report is a call that shows the wrong behaviour alone; it was tried out by the plugin. Else the failing assertion and its
+message stand in. Never told: the repair, the family of the bug, the names of tests.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+
+from patchgrad.tasks.forge.runner import Failure
+
+LEVELS = ("report", "located")
+_NAMES_THE_BUG = ("NameError", "UnboundLocalError", "NotImplementedError")
+
+
+def statements(
+    package: str,
+    place: tuple[str, str],
+    paths: Sequence[str],
+    failures: Mapping[str, Failure],
+    secrets: Sequence[str],
+    implement: bool = False,
+) -> dict[str, str] | str:
+    """The statement at each of `LEVELS`, or the reason why there is none in a few words.
+
+    `report` is the symptom. `located` adds the file and function `place`, and a command that reproduces it. `paths` is where
+    the package is imported from, `secrets` are lines of the repair and names of tests. With `implement` the fault is a missing body.
+    """
+    best = min(failures.values(), key=_rank)
+    if not implement and any(f.kind in _NAMES_THE_BUG for f in failures.values()):
+        return "names the bug"
+    symptom = _symptom(best)
+    if not symptom:
+        return "says nothing"
+    first = f"In {package} this is not implemented:" if implement else f"In {package} this goes wrong:"
+    last = "Find the cause and repair it. The tests are right as they are."
+    where = f"The fault is in `{place[1]}()` in `{place[0]}`."
+    command = _command(best, paths)
+    located = [first, symptom, where, *([f"To reproduce it:\n\n    {command}"] if command else []), last]
+    found = {"report": "\n\n".join([first, symptom, last]) + "\n", "located": "\n\n".join(located) + "\n"}
+    if any(re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", text) for text in found.values() for secret in secrets):
+        return "leaks"
+    return found
+
+
+def _rank(failure: Failure) -> tuple[bool, bool, int, str]:
+    told = failure.shown.get("code", failure.statement)
+    return not failure.shown, not _message(failure), len(told), told
+
+
+def _symptom(failure: Failure) -> str:
+    if failure.shown:
+        shown = failure.shown
+        lines = [*(f">>> {line}" for line in shown["imports"].split("; ")), f">>> {shown['code']}"]
+        verb, _, value = shown["actual"].partition(" ")
+        text = _block("\n".join([*lines, value if verb == "returns" else f"Traceback (most recent call last):\n{value}"]))
+        expected = shown["expected"]
+        words = expected in ("an exception", "a true value", "a false value")
+        return text + (f"\n\nExpected: {expected if words else f'`{expected}`'}" if expected else "\n\nNo exception is expected.")
+    message = _message(failure)
+    if not failure.statement or not (message or failure.kind != "AssertionError"):
+        return ""
+    return f"{_block(failure.statement)}\n\nfails with\n\n{_block(f'{failure.kind}: {message}'.removesuffix(': '))}"
+
+
+def _message(failure: Failure) -> str:
+    lines = [line.rstrip() for line in failure.message.splitlines()]
+    kept = [line for line in lines if line and "Use -v" not in line and "+  where" not in line and " at 0x" not in line]
+    return "\n".join(kept[:8])[:600]
+
+
+def _block(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines())
+
+
+def _command(failure: Failure, paths: Sequence[str]) -> str:
+    if not failure.shown:
+        return ""
+    code = f"{failure.shown['imports']}; print(repr({failure.shown['code']}))"
+    before = f"PYTHONPATH={':'.join(paths)} " if paths else ""
+    plain = not re.search(r'["$`\\!]', code)
+    return f"{before}python -c " + (f'"{code}"' if plain else shlex.quote(code))
