@@ -101,6 +101,11 @@ class Run:
         """The recipe's text, exactly as it was given."""
         return (self.folder / "recipe.toml").read_text()
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """Which version of patchgrad made the folder, and when."""
+        return dict(_loads(self.folder / "run.json"))
+
     def state(self) -> dict[str, Any]:
         """What `save_state` said last; empty before the first time."""
         path = self.folder / "state.json"

@@ -1,0 +1,218 @@
+"""`report.html`: one self-contained page about a run; light or dark as the reader's system is, and no request to anywhere."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib.resources import files as resources
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from patchgrad.store import Run
+from patchgrad.store.files import put
+from patchgrad.values import Estimate, Report
+from patchgrad.viewer import episodes
+from patchgrad.viewer.charts import Phase, Series, bar, legend, lines
+
+Record = dict[str, Any]
+PHASES = {"warmup": "warm-up", "rft": "RFT", "stage1": "stage 1", "stage2": "stage 2"}
+SECONDS = ("sampling", "tools", "tests", "training", "idle")
+STOPS = ("submitted", "turn limit", "context limit", "time limit", "abstained", "failed")
+
+CHARTS: tuple[tuple[str, bool, tuple[tuple[str, str, str], ...]], ...] = (
+    (
+        "Solved, training groups",
+        True,
+        (("Pass@1", "pass_at_1", "pass_at_1_se"), ("Pass@k", "pass_at_k", "pass_at_k_se")),
+    ),
+    ("Ended with a submission", True, (("submitted", "submitted", ""),)),
+    ("Turns a trajectory", False, (("turns", "turns", ""),)),
+    ("Groups whose outcomes differ: only these teach", True, (("with contrast", "contrast", ""),)),
+    ("Entropy, nats a token", False, (("entropy", "entropy", ""),)),
+    ("Tokens outside the clip range", True, (("below", "clip_low", ""), ("above", "clip_high", ""))),
+    ("Gap of log-probabilities between sampler and trainer", False, (("gap", "gap", ""),)),
+)
+
+
+def report(run_folder: str | Path) -> Path:
+    """Write `report.html` from what the folder holds so far; works on a finished run and on one that is still going."""
+    run = Run.open(run_folder)
+    path = run.folder / "report.html"
+    put(path, page(run).encode(errors="replace"))
+    return path
+
+
+def page(run: Run) -> str:
+    """The page's text."""
+    metrics, reports = run.metrics(), run.reports()
+    order = list(dict.fromkeys(str(record.get("phase")) for record in metrics))
+    chosen = episodes.choose(run, order)
+    told = "".join(episodes.render(heading, row) for heading, row in chosen)
+    sections = [
+        _head(run, reports),
+        _section("Results", _results(reports)),
+        _section("Learning", _learning(metrics)),
+        _section("How attempts ended", _stops(reports)),
+        _section("Where the time went", _time(metrics)),
+        _section("Three attempts to read", told),
+        f'<details class="recipe"><summary>The recipe, as it can be run again</summary><pre>{escape(run.recipe)}</pre></details>',
+    ]
+    css = (resources("patchgrad.viewer") / "page.css").read_text()
+    title = escape(f"{run.folder.resolve().name} · patchgrad")
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta name="color-scheme" content="light dark"><title>{title}</title><style>{css}</style></head>'
+        f"<body><main>{''.join(sections)}</main></body></html>\n"
+    )
+
+
+def _section(heading: str, body: str) -> str:
+    return f"<h2>{heading}</h2>{body}" if body else ""
+
+
+# --- head and table ------------------------------------------------------------------------------
+
+
+def _head(run: Run, reports: Sequence[Report]) -> str:
+    name = escape(run.folder.resolve().name)
+    if reports:
+        first, last = reports[0], reports[-1]
+        line = f"{_percent(last.pass_at_1.mean)} of {last.tasks} held-out tasks solved"
+        lead = f"The base policy solved {_percent(first.pass_at_1.mean)}; Pass@1 is the mean over {last.attempts} attempts a task."
+        lead = lead if len(reports) > 1 else f"Pass@1 is the mean over {last.attempts} attempts a task."
+    else:
+        line, lead = "A run that is still on its way", "The table appears when the evaluation has ended; what was measured so far is below."
+    facts = {"run": run.folder.resolve().name, **_facts(run)}
+    items = "".join(f"<li><b>{escape(key)}</b>{escape(str(value))}</li>" for key, value in facts.items())
+    return f'<p class="kicker">patchgrad · {name}</p><h1>{line}</h1><p class="lead">{lead}</p><ul class="facts">{items}</ul>'
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    """The recipe's plain top-level fields, and when it began."""
+    try:
+        recipe = tomllib.loads(run.recipe)
+    except tomllib.TOMLDecodeError:
+        recipe = {}
+    plain = {key: value for key, value in recipe.items() if isinstance(value, str | int | float) and value != ""}
+    about = run.about
+    return {
+        **dict(list(plain.items())[:6]),
+        "began": str(about.get("created", ""))[:16].replace("T", " "),
+        "patchgrad": about.get("version"),
+    }
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if math.isfinite(share) else "-"
+
+
+def _results(reports: Sequence[Report]) -> str:
+    if not reports:
+        return ""
+    rows = "".join(_row(report) for report in reports)
+    k = {int(report.budget.get("k", report.attempts)) for report in reports}
+    heading = f"Pass@{k.pop()}" if len(k) == 1 else "Pass@k"
+    budget = ", ".join(f"{escape(key)} {value:g}" for key, value in reports[-1].budget.items())
+    faults = sum(report.faults for report in reports)
+    note = "± is one standard error over tasks. " + (f"Budget of the last row: {budget}. " if budget else "")
+    note += f"{faults} attempts were broken by the infrastructure and count nowhere." if faults else ""
+    titles = ("Pass@1", heading, "submitted", "turns", "tokens", "minutes")
+    head = '<th>policy</th><th class="track"></th>' + "".join(f"<th>{title}</th>" for title in titles)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return f'<p class="note">{note}</p><div class="wide">{table}</div>'
+
+
+def _row(report: Report) -> str:
+    mean, error = report.pass_at_1.mean, report.pass_at_1.error if math.isfinite(report.pass_at_1.error) else 0.0
+    track = ""
+    if math.isfinite(mean):
+        left, width = 100 * max(0.0, mean - error), 200 * error
+        track = f'<div><i style="width:{100 * mean:.2f}%"></i><u style="left:{left:.2f}%;width:{width:.2f}%"></u></div>'
+    cells = [_estimate(report.pass_at_1), _percent(report.pass_at_k.mean), _percent(report.submitted.mean)]
+    cells += [f"{report.turns:.1f}", f"{report.action_tokens:.0f}", f"{report.seconds / 60:.1f}"]
+    tail = "".join(f"<td>{cell}</td>" for cell in cells)
+    return f'<tr><td>{escape(report.name)}</td><td class="track">{track}</td>{tail}</tr>'
+
+
+def _estimate(estimate: Estimate) -> str:
+    error = f' <span class="muted">± {100 * estimate.error:.1f}</span>' if math.isfinite(estimate.error) else ""
+    return _percent(estimate.mean) + error
+
+
+# --- curves and bars -----------------------------------------------------------------------------
+
+
+def _learning(metrics: Sequence[Record]) -> str:
+    figures = []
+    for title, percent, wanted in CHARTS:
+        keys = [key for _, key, _ in wanted]
+        used = [record for record in metrics if any(_number(record.get(key)) is not None for key in keys)]
+        if not used:
+            continue
+        series = [
+            Series(name, [_number(r.get(key)) for r in used], [_number(r.get(error)) for r in used])
+            for name, key, error in wanted
+            if any(_number(r.get(key)) is not None for r in used)
+        ]
+        named = legend([one.name for one in series]) if len(series) > 1 else ""
+        figures.append(f"<figure><h3>{title}</h3>{named}{lines(series, _phases(used), percent)}</figure>")
+    if not figures:
+        return ""
+    note = "One point an iteration, on the tasks that were trained on; bands are one standard error. Held-out figures are in the table."
+    return f'<p class="note">{note}</p><div class="grid2">{"".join(figures)}</div>'
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _phases(records: Sequence[Record]) -> list[Phase]:
+    names = [str(record.get("phase")) for record in records]
+    starts = [0, *(i for i, (a, b) in enumerate(pairwise(names), 1) if a != b)]
+    return [Phase(PHASES.get(names[start], names[start]), start) for start in starts]
+
+
+def _stops(reports: Sequence[Report]) -> str:
+    kinds = [stop for stop in STOPS if any(report.stops.get(stop) for report in reports)]
+    if not kinds:
+        return ""
+    rows = "".join(
+        f"<span>{escape(report.name)}</span>{bar(report.stops, kinds)}<span>{sum(report.stops.values())} attempts</span>"
+        for report in reports
+    )
+    return f'{legend(kinds)}<div class="rows">{rows}</div>'
+
+
+def _time(metrics: Sequence[Record]) -> str:
+    spent: dict[str, dict[str, float]] = {}
+    busy: dict[str, list[tuple[float, float]]] = {}
+    for record in metrics:
+        seconds = record.get("seconds")
+        if not isinstance(seconds, Mapping):
+            continue
+        phase, total = str(record.get("phase")), spent.setdefault(str(record.get("phase")), dict.fromkeys((*SECONDS, "wall"), 0.0))
+        for kind in total:
+            total[kind] += _number(seconds.get(kind)) or 0.0
+        if (share := _number(record.get("cores_busy"))) is not None:
+            busy.setdefault(phase, []).append((share, _number(seconds.get("wall")) or 1.0))
+    if not spent:
+        return ""
+    sums = {phase: sum(total[kind] for kind in SECONDS) for phase, total in spent.items()}
+    longest = max(sums.values()) or 1.0
+    kinds = [kind for kind in SECONDS if any(total[kind] for total in spent.values())]
+    rows = "".join(
+        f"<span>{escape(PHASES.get(phase, phase))}</span>"
+        f"{bar({kind: total[kind] for kind in kinds}, kinds, sums[phase] / longest)}<span>{_minutes(total, busy.get(phase, []))}</span>"
+        for phase, total in spent.items()
+    )
+    note = "Sampling, tools, tests and training overlap, so their sum can pass the minutes on the clock, which stand at the right."
+    return f'<p class="note">{note}</p>{legend(kinds)}<div class="rows">{rows}</div>'
+
+
+def _minutes(total: Mapping[str, float], busy: Sequence[tuple[float, float]]) -> str:
+    clock = f"{total['wall'] / 60:.1f} min"
+    weight = sum(wall for _, wall in busy)
+    return clock + (f" · cores {100 * sum(share * wall for share, wall in busy) / weight:.0f} % busy" if weight else "")
