@@ -1,0 +1,215 @@
+"""Sandboxes from bubblewrap: the default backend. Real isolation for an ordinary user, warm cells, millisecond episodes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from patchgrad.contracts import Capabilities, Result, Snapshot
+from patchgrad.errors import SandboxFault, TaskError
+from patchgrad.sandboxes.bwrap.frames import Frame, Header
+from patchgrad.sandboxes.bwrap.link import Link, program
+from patchgrad.values import Limits, Task, digest
+
+_SLACK = 30.0  # the nest has its own, shorter deadlines; this one is for a nest that hangs
+_PER_NEST = 64
+
+
+class BwrapSandboxes:
+    """Isolated copies of a task's repository on this host, by user namespaces. Needs the `bubblewrap` program and nothing more.
+
+    `cells` bounds how many are open at once; `open` waits when all are. Nothing starts before the first `open`. Memory is watched,
+    not reserved: without cgroups a process is limited by its address space, and all of a sandbox by a scan ten times a second.
+
+        sandboxes = BwrapSandboxes(cells=8)
+        sandbox = await sandboxes.open(task)
+        result = await sandbox.run("pytest -q")
+    """
+
+    def __init__(self, cells: int = 32, roots: int = 4 << 30) -> None:
+        self._cells, self._roots = cells, roots
+        self._links: list[Link] = []
+        self._load: list[int] = []
+        self._numbers = itertools.count(1)
+        self._free = asyncio.Semaphore(cells)
+        self._starting = asyncio.Lock()
+        self._making: dict[tuple[int, str], asyncio.Lock] = {}
+
+    def probe(self) -> Capabilities:
+        """What is enforced; raises `MissingDependency` when bubblewrap is not installed."""
+        program()
+        notes = ("memory is watched, not reserved by a cgroup", "CPU time is not limited, wall time is")
+        return Capabilities("bwrap", True, True, True, True, True, True, notes)
+
+    async def open(self, task: Task, state: Snapshot | None = None) -> BwrapSandbox:
+        """A sandbox in the repository's first state, or in `state`; raises `TaskError` when the archive is not what it claims."""
+        if task.repository.kind != "archive":
+            raise TaskError(f"task {task.id!r} has a repository of kind {task.repository.kind!r}; the bwrap sandbox needs an archive")
+        await self._free.acquire()
+        index = -1
+        try:
+            index = await self._pick()
+            link = self._links[index]
+            number = next(self._numbers)
+            await self._enter(index, task, number, state)
+        except BaseException:
+            self._release(index)
+            raise
+        return BwrapSandbox(self, link, index, number, task.limits, state.directory if state else "/testbed")
+
+    async def _pick(self) -> int:
+        async with self._starting:
+            while len(self._links) * _PER_NEST < self._cells:
+                link = Link(self._roots)
+                await link.start()
+                self._links.append(link)
+                self._load.append(0)
+        index = min(range(len(self._links)), key=self._load.__getitem__)
+        self._load[index] += 1
+        return index
+
+    def _release(self, index: int) -> None:
+        if index >= 0:
+            self._load[index] -= 1
+        self._free.release()
+
+    async def _enter(self, index: int, task: Task, number: int, state: Snapshot | None) -> None:
+        key = digest(task.repository.digest, *task.setup)
+        limits: Header = {name: getattr(task.limits, name) for name in ("memory", "disk", "processes", "output")}
+        entries = sorted(state.entries.items()) if state else []
+        listed = [[path, mode, None if content is None else len(content)] for path, (mode, content) in entries]
+        content = b"".join(content or b"" for _, (_, content) in entries)
+        directory = state.directory if state else "/testbed"
+        header = {"op": "open", "sandbox": number, "key": key, "limits": limits, "directory": directory, "entries": listed}
+        link = self._links[index]
+        known = (await link.ask(header, content, 2 * _SLACK))[0]["known"]
+        if known:
+            return
+        async with self._making.setdefault((index, key), asyncio.Lock()):
+            known = (await link.ask(header, content, 2 * _SLACK))[0]["known"]
+            if not known:
+                await self._unpack(link, task, key, limits)
+                known = (await link.ask(header, content, 2 * _SLACK))[0]["known"]
+        if not known:
+            raise SandboxFault("the repository was dropped before it was used; raise `roots`")
+
+    async def _unpack(self, link: Link, task: Task, key: str, limits: Header) -> None:
+        archive = await asyncio.to_thread(_archive, task)
+        seconds = max(task.limits.command_seconds, 60.0)
+        request = {"op": "root", "key": key, "limits": limits, "setup": list(task.setup), "seconds": seconds}
+        try:
+            await link.ask(request, archive, seconds * (len(task.setup) + 1) + 2 * _SLACK)
+        except TaskError as error:
+            raise TaskError(f"task {task.id!r}: the archive {task.repository.location} {error}") from error
+
+    async def close(self) -> None:
+        """Ends every nest and so every sandbox that is still open."""
+        links, self._links, self._load = self._links, [], []
+        for link in links:
+            await link.close()
+
+
+class BwrapSandbox:
+    """One episode. Paths are absolute below `/testbed` or `/tmp`, or relative to `/testbed`; others do not exist for `read`.
+
+    `exec` runs in `/testbed`. Its time-out ends *every* process of the sandbox, the shell included, since what it started may have
+    left its group; the next `run` has a new shell in the same folder. `snapshot` takes `/testbed` with `.git`, not `/tmp`.
+    """
+
+    def __init__(self, pool: BwrapSandboxes, link: Link, index: int, number: int, limits: Limits, directory: str) -> None:
+        self._pool, self._link, self._index, self._number, self._limits = pool, link, index, number, limits
+        self._directory = directory
+        self._closed = False
+        self._turn = asyncio.Lock()
+
+    async def run(self, command: str, timeout: float | None = None) -> Result:
+        """A command in the agent's shell, with /dev/null as its input. Output of earlier background jobs comes first."""
+        seconds = self._limits.command_seconds if timeout is None else timeout
+        return self._result(await self._ask({"op": "run", "timeout": seconds}, command.encode(errors="surrogateescape"), seconds))
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        timeout: float | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+    ) -> Result:
+        """A fresh process in `/testbed`, its descriptor 3 being the report (at most 8 MiB of it)."""
+        seconds = self._limits.command_seconds if timeout is None else timeout
+        header = {"op": "exec", "argv": list(argv), "env": dict(env or {}), "timeout": seconds}
+        return self._result(await self._ask(header, stdin, seconds))
+
+    def _result(self, frame: Frame) -> Result:
+        header, body = frame
+        self._directory = header["directory"]
+        text, report = body[: header["text"]], body[header["text"] :]
+        return Result(
+            output=text.decode(errors="replace"),
+            exit_code=header["code"],
+            state=header["state"],
+            truncated=header["cut"],
+            directory=header["directory"],
+            seconds=header["seconds"],
+            report=report,
+        )
+
+    async def read(self, path: str) -> bytes:
+        """A regular file of at most 64 MiB; `FileNotFoundError`, `IsADirectoryError` or `PermissionError` otherwise."""
+        return (await self._ask({"op": "read", "path": _inside(path)}, b"", 0))[1]
+
+    async def write(self, path: str, content: bytes) -> None:
+        """Writes a regular file and makes the folders above it; `OSError` when the disk limit is reached."""
+        await self._ask({"op": "write", "path": _inside(path)}, content, 0)
+
+    async def snapshot(self) -> Snapshot:
+        """The state of `/testbed`. Its address covers paths, modes and contents, and is `digest()` when nothing differs."""
+        header, body = await self._ask({"op": "snapshot"}, b"", 0)
+        entries: dict[str, tuple[int, bytes | None]] = {}
+        at = 0
+        for path, mode, size in header["entries"]:
+            entries[path] = (mode, None if size is None else body[at : at + size])
+            at += size or 0
+        return Snapshot(address(entries), entries, self._directory)
+
+    async def close(self) -> None:
+        """Gives the cell back, clean. Closing twice is no error."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self._link.ask({"op": "close", "sandbox": self._number}, b"", 2 * _SLACK)
+        finally:
+            self._pool._release(self._index)
+
+    async def _ask(self, header: Header, body: bytes, seconds: float) -> Frame:
+        if self._closed:
+            raise SandboxFault("the sandbox is closed")
+        async with self._turn:
+            return await self._link.ask({**header, "sandbox": self._number}, body, seconds + _SLACK)
+
+
+def address(entries: Mapping[str, tuple[int, bytes | None]]) -> str:
+    """The content address of a difference: equal for equal trees, whatever was done to get there."""
+    parts: list[str] = []
+    for path, (mode, content) in sorted(entries.items()):
+        parts += [path, f"{mode:o}", "deleted" if content is None else hashlib.sha256(content).hexdigest()]
+    return digest(*(part.encode(errors="surrogateescape") for part in parts))
+
+
+def _inside(path: str) -> str:
+    return path.lstrip("/") if path.startswith("/") else f"testbed/{path}"
+
+
+def _archive(task: Task) -> bytes:
+    repository = task.repository
+    try:
+        content = Path(repository.location).read_bytes()
+    except OSError as error:
+        raise TaskError(f"task {task.id!r}: the archive {repository.location} cannot be read: {error.strerror}") from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != repository.digest:
+        raise TaskError(f"task {task.id!r}: the archive {repository.location} has SHA-256 {found}, not {repository.digest}")
+    return content

@@ -1,0 +1,187 @@
+"""One cell as the nest sees it: a long-lived bubblewrap process that serves episode after episode.
+
+The nest mounts each episode's files in its own namespace, under a folder that the cell shares as a slave, and so they appear in
+the running cell and vanish from it. One tmpfs of the task's size holds the upper layer, /tmp and /dev/shm together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+
+from patchgrad.sandboxes.bwrap import shell, system
+from patchgrad.sandboxes.bwrap.frames import Frame, Header, Reader, pack
+
+BOOT = """import sys, types
+for name in ("patchgrad", "patchgrad.sandboxes", "patchgrad.sandboxes.bwrap"):
+    sys.modules[name] = module = types.ModuleType(name)
+    module.__path__ = [{folder!r}]
+from patchgrad.sandboxes.bwrap.{module} import main
+main({arguments})
+"""
+MASKED = (
+    *("/usr/local", "/usr/lib/python3/dist-packages", "/usr/share/python-wheels", "/usr/share/doc", "/usr/src"),
+    *("/usr/lib/python3.11/dist-packages",),
+)
+_HIDDEN = ("/proc/cmdline", "/proc/keys", "/proc/key-users", "/proc/kallsyms", "/proc/timer_list", "/proc/sched_debug")
+_START_SECONDS = 60.0
+_RESET_SECONDS = 15.0
+
+
+class CellDied(Exception):
+    """The cell no longer answers; its files are gone with it."""
+
+
+class Cell:
+    """`start`, then for each episode `open`, any number of `ask`, `reset`; `kill` at any time."""
+
+    def __init__(self, folder: str, shared: str, settings: Header) -> None:
+        self._folder, self._shared, self._settings = folder, shared, settings
+        self._python: str = settings["python"]
+        self.files = f"{folder}/files"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control = socket.socket()
+        self._reader = Reader()
+        self._frames: list[Frame] = []
+        self._order = asyncio.Lock()  # answers come in the order of the questions, also when a question overtakes a command
+        self._mounted: list[str] = []
+        for name in ("files/testbed", "files/tmp", "shm", "box/reply", "layer"):
+            os.makedirs(f"{folder}/{name}", exist_ok=True)
+        for name in ("go", "status", "request", *(f"reply/{slot}" for slot in range(shell.SLOTS))):
+            with contextlib.suppress(FileExistsError):
+                os.mkfifo(f"{folder}/box/{name}", 0o600)
+        os.makedirs(f"{folder}/box/lib", exist_ok=True)
+
+    async def start(self, filter_program: bytes) -> bool:
+        """Boots bubblewrap and waits for the warden; returns whether its pytest is warm."""
+        self._control, theirs = socket.socketpair()
+        self._control.setblocking(False)
+        rules = os.memfd_create("seccomp")
+        os.write(rules, filter_program)
+        os.lseek(rules, 0, os.SEEK_SET)
+        log = f"{self._folder}/log"
+        try:
+            with open(log, "wb") as errors:
+                self._process = subprocess.Popen(
+                    self._arguments(rules, theirs.fileno()),
+                    stdin=subprocess.DEVNULL,
+                    stdout=errors,
+                    stderr=errors,
+                    pass_fds=(rules, theirs.fileno()),
+                )
+        finally:
+            os.close(rules)
+            theirs.close()
+        try:
+            return bool((await asyncio.wait_for(self._receive(), _START_SECONDS))[0]["warm"])
+        except (CellDied, TimeoutError) as error:
+            await asyncio.sleep(0.05)
+            status = self._process.poll()
+            self.kill()
+            with open(log, "rb") as errors:
+                words = errors.read()[-500:].decode(errors="replace").strip()
+            raise CellDied(words or f"no answer, exit status {status}") from error
+
+    def _arguments(self, rules: int, control: int) -> list[str]:
+        shared = self._shared
+        args = ["bwrap", "--unshare-all", "--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000"]
+        args += ["--hostname", "testbed", "--cap-drop", "ALL", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"]
+        args += ["--seccomp", str(rules), "--ro-bind", "/usr", "/usr"]
+        for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+            if os.path.islink(f"/{name}"):
+                args += ["--symlink", os.readlink(f"/{name}"), f"/{name}"]
+            elif os.path.isdir(f"/{name}"):
+                args += ["--ro-bind", f"/{name}", f"/{name}"]
+        for path in MASKED:
+            if os.path.isdir(path):
+                args += ["--ro-bind", f"{shared}/empty", path]
+        args += ["--ro-bind", f"{shared}/etc", "/etc", "--ro-bind-try", "/etc/alternatives", "/etc/alternatives"]
+        args += ["--ro-bind", f"{shared}/python", "/opt/python", "--ro-bind", f"{shared}/bin", "/opt/python/bin"]
+        args += ["--ro-bind", f"{shared}/python/bin/{self._python}", f"/opt/python/bin/{self._python}"]
+        args += ["--ro-bind", f"{shared}/site", f"/opt/python/{self._settings['packages']}"]
+        if library := self._settings["library"]:  # at its own path, which is written into the program
+            args += ["--ro-bind", f"{shared}/python{library.removeprefix(self._settings['prefix'])}", library]
+        args += ["--proc", "/proc", "--dev", "/dev"]
+        for path in _HIDDEN:
+            if os.path.exists(path):
+                args += ["--ro-bind", "/dev/null", path]
+        args += ["--ro-bind", f"{self._folder}/box", shell.BOX, "--ro-bind", f"{shared}/lib", f"{shell.BOX}/lib"]
+        args += ["--bind", f"{self.files}/testbed", "/testbed", "--bind", f"{self.files}/tmp", "/tmp"]
+        args += ["--bind", f"{self._folder}/shm", "/dev/shm", "--symlink", "/tmp", "/var/tmp"]
+        args += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
+        for key, value in shell.ENVIRONMENT.items():
+            args += ["--setenv", key, value]
+        return [*args, f"/opt/python/bin/{self._python}", f"{shell.BOX}/lib/start.py", str(control)]
+
+    # --- episodes ---
+
+    async def open(self, root: str, limits: Header, directory: str, writable: bool = False) -> None:
+        """Mounts fresh files over `root`, or `root` itself when it is to be changed, and hands them to the warden."""
+        layer = f"{self._folder}/layer"
+        inodes = max(4096, limits["disk"] >> 12)
+        self._mount("layer", layer, "tmpfs", system.NOSUID | system.NODEV, f"size={limits['disk']},nr_inodes={inodes},mode=755")
+        for name in ("upper", "work", "tmp", "shm"):
+            os.mkdir(f"{layer}/{name}")
+        if writable:
+            self._mount(root, f"{self.files}/testbed", "", system.BIND, "")
+        else:
+            options = f"lowerdir={root},upperdir={layer}/upper,workdir={layer}/work,userxattr"
+            self._mount("testbed", f"{self.files}/testbed", "overlay", system.NOSUID | system.NODEV, options)
+        self._mount(f"{layer}/tmp", f"{self.files}/tmp", "", system.BIND, "")
+        self._mount(f"{layer}/shm", f"{self._folder}/shm", "", system.BIND, "")
+        await self.ask({"op": "open", "limits": limits, "directory": directory}, b"", _RESET_SECONDS)
+
+    def _mount(self, source: str, target: str, kind: str, flags: int, options: str) -> None:
+        system.mount(source, target, kind, flags, options)
+        self._mounted.append(target)
+
+    @property
+    def upper(self) -> str:
+        return f"{self._folder}/layer/upper"
+
+    async def run(self, command: bytes, timeout: float) -> Frame:
+        """One turn of the agent's shell. The command is a file, because bash reads a pipe one byte at a time."""
+        with open(f"{self._folder}/box/command", "wb") as file:
+            file.write(command.replace(b"\0", b""))
+        return await self.ask({"op": "run", "timeout": timeout}, b"", timeout + _RESET_SECONDS)
+
+    async def ask(self, header: Header, body: bytes, seconds: float) -> Frame:
+        """One question to the warden; a late or broken answer is `CellDied`."""
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.get_running_loop().sock_sendall(self._control, pack(header, body))
+                async with self._order:
+                    return await self._receive()
+        except (TimeoutError, OSError, ValueError) as error:
+            raise CellDied("the warden did not answer") from error
+
+    async def _receive(self) -> Frame:
+        while not self._frames:
+            data = await asyncio.get_running_loop().sock_recv(self._control, 1 << 18)
+            if not data:
+                raise CellDied("the cell ended")
+            self._frames += self._reader.feed(data)
+        return self._frames.pop(0)
+
+    async def reset(self) -> None:
+        """Ends the episode, a command that still runs included: no process and no file of it is left."""
+        await self.ask({"op": "reset"}, b"", _RESET_SECONDS)
+        self.unmount()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{self._folder}/box/command")
+
+    def unmount(self) -> None:
+        """Takes the episode's mounts away, here and by propagation in the cell."""
+        while self._mounted:
+            system.unmount(self._mounted.pop())
+
+    def kill(self) -> None:
+        """Ends the cell and everything in it."""
+        self._control.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self.unmount()

@@ -1,0 +1,280 @@
+"""The nest: a small single-threaded process that owns mounts and cells, so that the trainer needs neither privilege nor forks.
+
+It is started by the trainer with one socket and is gone when that socket is. As root it first binds what an ordinary user cannot
+reach and then becomes one: bubblewrap started by real root leaves writable switches of the kernel open. Standard library only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import asyncio.events
+import concurrent.futures.thread
+import contextlib
+import encodings.idna
+import gzip
+import os
+import resource
+import shutil
+import socket
+import sys
+import tarfile
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from patchgrad.sandboxes.bwrap import filter, shell, system, tree
+from patchgrad.sandboxes.bwrap.cell import BOOT, Cell, CellDied
+from patchgrad.sandboxes.bwrap.frames import Frame, Header, Reader, pack
+from patchgrad.sandboxes.bwrap.roots import Roots
+
+# Imported before the drop: the interpreter's own folder may be out of reach after it.
+PRELOADED = (asyncio.events, concurrent.futures.thread, encodings.idna, gzip, tarfile)
+_INSIDE = ("__init__", "frames", "shell", "system", "children", "warm", "warden")
+_PLACES = ("/mnt", "/media", "/srv", "/run")
+_WARM_TEST = """import pytest
+
+
+@pytest.fixture
+def number(tmp_path, monkeypatch, capsys):
+    return 1
+
+
+@pytest.mark.parametrize("value", [1, 2])
+def test_parameter(value, number):
+    with pytest.raises(ValueError, match="x"):
+        raise ValueError("x")
+    assert value >= number
+
+
+def test_failure():
+    assert [1, 2, {"a": 1}] == [1, 2, {"a": 2}]
+"""
+
+
+class Place:
+    """Where the nest's own files live: a tmpfs over a folder of the host that the nest does not need, in its namespace only."""
+
+    def __init__(self, settings: Header) -> None:
+        needed = [settings["prefix"], settings["site"]]
+        self.top = next(place for place in _PLACES if os.path.isdir(place) and not any(p.startswith(place) for p in needed))
+        self.shared = f"{self.top}/shared"
+        self._texts = {name: _read(f"{settings['source']}/{name}.py") for name in _INSIDE[1:]}
+        self._settings = settings
+
+    def enter(self) -> None:
+        """Becomes an ordinary user in namespaces of its own and lays out what all cells share."""
+        prefix, site = self._settings["prefix"], self._settings["site"]
+        if os.geteuid() == 0:
+            prefix, site = self._bind_as_root(prefix, site)
+        user, group = os.getuid(), os.getgid()
+        system.unshare(system.NEW_USER | system.NEW_NS)
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+        system.mount("none", "/", "", system.REC | system.PRIVATE)
+        held = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (prefix, site)]
+        system.mount("nest", self.top, "tmpfs", system.NOSUID | system.NODEV, "mode=755")
+        system.mount("none", self.top, "", system.SHARED)
+        for name in ("shared/python", "shared/site", "shared/empty", "shared/etc/alternatives", "shared/lib/warm", "cells", "roots"):
+            os.makedirs(f"{self.top}/{name}")
+        os.mkdir(f"{self.shared}/bin")
+        for folder, name in zip(held, ("python", "site"), strict=True):
+            system.mount(f"/proc/self/fd/{folder}", f"{self.shared}/{name}", "", system.BIND | system.REC)
+            os.close(folder)
+        self._fill()
+
+    def _bind_as_root(self, prefix: str, site: str) -> tuple[str, str]:
+        system.unshare(system.NEW_NS)
+        system.mount("none", "/", "", system.REC | system.PRIVATE)
+        system.mount("host", self.top, "tmpfs", 0, "mode=755")
+        for path, name in ((prefix, "python"), (site, "site")):
+            os.mkdir(f"{self.top}/{name}")
+            system.mount(path, f"{self.top}/{name}", "", system.BIND | system.REC)
+        user = self._settings["user"]
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+        system.dumpable(True)
+        return f"{self.top}/python", f"{self.top}/site"
+
+    def _fill(self) -> None:
+        python = self._settings["python"]
+        for name, text in self._texts.items():
+            _write(f"{self.shared}/lib/{name}.py", text)
+        _write(f"{self.shared}/lib/start.py", BOOT.format(folder=f"{shell.BOX}/lib", module="warden", arguments="int(sys.argv[1])"))
+        _write(f"{self.shared}/lib/pytest_cold.py", shell.COLD)
+        _write(f"{self.shared}/lib/warm/test_patchgrad_warm.py", _WARM_TEST)
+        for name, text in shell.programs(python).items():
+            _write(f"{self.shared}/bin/{name}", text, 0o755)
+        _write(f"{self.shared}/bin/{python}", "")
+        for name, text in shell.ETC.items():
+            _write(f"{self.shared}/etc/{name}", text)
+        for name in ("ld.so.cache", "ld.so.conf", "localtime", "mime.types", "services", "protocols"):
+            with contextlib.suppress(OSError):
+                shutil.copyfile(f"/etc/{name}", f"{self.shared}/etc/{name}")
+
+
+class Nest:
+    """Answers the trainer's requests; those for one sandbox come one at a time, those for different ones in any order."""
+
+    def __init__(self, control: socket.socket, settings: Header, place: Place) -> None:
+        self._control, self._settings, self._place = control, settings, place
+        self._filter = filter.program()
+        self._roots = Roots(f"{place.top}/roots", settings["roots"])
+        self._idle: list[Cell] = []
+        self._episodes: dict[int, tuple[Cell, str]] = {}
+        self._asking: dict[int, asyncio.Task[Frame]] = {}
+        self._made = 0
+        self._sending = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(self) -> None:
+        """Until the trainer is gone."""
+        loop, reader = asyncio.get_running_loop(), Reader()
+        while True:
+            data = await loop.sock_recv(self._control, 1 << 20)
+            if not data:
+                return
+            for header, body in reader.feed(data):
+                task = asyncio.create_task(self._answer(header, body))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, header: Header, body: bytes) -> None:
+        operations: dict[str, Callable[[Header, bytes], Awaitable[Frame]]] = {
+            "root": self._root,
+            "open": self._open,
+            "close": self._close,
+            "run": self._run,
+            "exec": self._exec,
+            "read": self._read,
+            "write": self._write,
+            "snapshot": self._snapshot,
+        }
+        try:
+            answer, content = await operations[header["op"]](header, body)
+        except CellDied as error:
+            answer, content = {"fault": str(error)}, b""
+        except OSError as error:
+            answer, content = {"errno": error.errno, "error": error.strerror, "path": header.get("path")}, b""
+        except ValueError as error:
+            answer, content = {"task": str(error)}, b""
+        async with self._sending:
+            await asyncio.get_running_loop().sock_sendall(self._control, pack({"id": header["id"], **answer}, content))
+
+    async def _cell(self) -> Cell:
+        if self._idle:
+            return self._idle.pop()
+        self._made += 1
+        cell = Cell(f"{self._place.top}/cells/{self._made}", self._place.shared, self._settings)
+        await cell.start(self._filter)
+        return cell
+
+    async def _give_back(self, cell: Cell) -> None:
+        try:
+            await cell.reset()
+        except (CellDied, OSError):
+            cell.kill()
+        else:
+            self._idle.append(cell)
+
+    async def _root(self, header: Header, body: bytes) -> Frame:
+        """Unpacks an archive, runs the task's set-up and makes the first commit, all that the task decides inside a cell."""
+        key, limits = header["key"], header["limits"]
+        path = self._roots.unpack(key, body, limits["disk"] + 16 * len(body))
+        cell = await self._cell()
+        try:
+            await cell.open(path, limits, "/testbed", writable=True)
+            for command in [*header["setup"], shell.FIRST_COMMIT]:
+                request = {"op": "exec", "argv": ["bash", "-c", command], "env": {}, "timeout": header["seconds"]}
+                answer, text = await cell.ask(request, b"", header["seconds"] + 10)
+                if answer["code"] != 0:
+                    raise ValueError(f"set-up command failed: {command.strip()[:200]!r}: {text[-500:].decode(errors='replace').strip()}")
+        except BaseException:
+            cell.kill()
+            self._roots.drop(key)
+            raise
+        await self._give_back(cell)
+        self._roots.ready(key)
+        return {}, b""
+
+    async def _open(self, header: Header, body: bytes) -> Frame:
+        root = self._roots.take(header["key"])
+        if root is None:
+            return {"known": False}, b""
+        cell = None
+        try:
+            cell = await self._cell()
+            await cell.open(root, header["limits"], header["directory"])
+            tree.apply(f"{cell.files}/testbed", _entries(header["entries"], body))
+        except BaseException:
+            if cell is not None:
+                cell.kill()
+            self._roots.give(header["key"])
+            raise
+        self._episodes[header["sandbox"]] = cell, header["key"]
+        return {"known": True}, b""
+
+    async def _close(self, header: Header, body: bytes) -> Frame:
+        cell, key = self._episodes.pop(header["sandbox"])
+        await self._give_back(cell)
+        self._roots.give(key)
+        return {}, b""
+
+    async def _run(self, header: Header, body: bytes) -> Frame:
+        return await self._episodes[header["sandbox"]][0].run(body, header["timeout"])
+
+    async def _exec(self, header: Header, body: bytes) -> Frame:
+        request = {name: header[name] for name in ("op", "argv", "env", "timeout")}
+        return await self._episodes[header["sandbox"]][0].ask(request, body, header["timeout"] + 15)
+
+    async def _read(self, header: Header, body: bytes) -> Frame:
+        return {}, tree.read(self._episodes[header["sandbox"]][0].files, header["path"])
+
+    async def _write(self, header: Header, body: bytes) -> Frame:
+        tree.write(self._episodes[header["sandbox"]][0].files, header["path"], body)
+        return {}, b""
+
+    async def _snapshot(self, header: Header, body: bytes) -> Frame:
+        cell, key = self._episodes[header["sandbox"]]
+        entries = tree.changes(cell.upper, self._roots.path(key))
+        listed = [[path, mode, None if content is None else len(content)] for path, (mode, content) in sorted(entries.items())]
+        return {"entries": listed}, b"".join(content or b"" for _, (_, content) in sorted(entries.items()))
+
+
+def _entries(listed: list[Any], body: bytes) -> tree.Entries:
+    entries: tree.Entries = {}
+    at = 0
+    for path, mode, size in listed:
+        entries[path] = (mode, None if size is None else body[at : at + size])
+        at += size or 0
+    return entries
+
+
+def _read(path: str) -> str:
+    with open(path) as file:
+        return file.read()
+
+
+def _write(path: str, text: str, mode: int = 0o644) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+    os.chmod(path, mode)
+
+
+def main(settings: Header) -> None:
+    """`settings`: the control socket's number, this folder, the interpreter's prefix and program, the site folder, the user."""
+    control = socket.socket(fileno=settings["control"])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    place = Place(settings)
+    try:
+        place.enter()
+        os.chdir(place.top)
+        nest = Nest(control, settings, place)
+    except (OSError, KeyError, StopIteration) as error:
+        control.sendall(pack({"id": 0, "refused": str(error)}))
+        sys.exit(1)
+    control.sendall(pack({"id": 0}))
+    control.setblocking(False)
+    asyncio.run(nest.serve())
+    os._exit(0)

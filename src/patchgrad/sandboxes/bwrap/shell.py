@@ -1,0 +1,118 @@
+"""The small scripts of a cell: the loop that the agent's bash runs, and the `python` and `pytest` programs on its PATH.
+
+The scripts talk to the warden through FIFOs in a folder that is read-only inside, opened for a moment each: a command inherits
+no descriptor that is not its own.
+"""
+
+from __future__ import annotations
+
+import resource
+
+BOX = "/run/cell"
+SLOTS = 64
+
+_LIMITS = "ulimit -c 0 -u {processes} -v {memory} -f {disk} -n 1024"
+
+# `break` and `continue` in a command reach these loops, so the answer is sent at the top, and the outer loop starts the inner again.
+_LOOP = """
+cd -- "$1" 2>/dev/null || cd /testbed; shift
+while :; do while :; do
+__code=$?
+[ -z "$__turn" ] || builtin printf '%s\\0%s\\0%s\\0' "$__turn" "$__code" "$PWD" > BOX/status
+__turn=
+IFS= builtin read -r __turn < BOX/go || continue
+IFS= builtin read -r -d '' __command < BOX/command
+builtin eval "$__command"
+done; done
+"""
+
+_ASK = """
+if [ -p BOX/request ]; then
+trap '{cold}' USR1
+echo $$ > BOX/request
+read -r code < BOX/reply/$(( $$ % SLOTS ))
+case $code in [0-9]*) exit "$code" ;; esac
+trap - USR1
+fi
+{cold}
+"""
+
+
+def _fill(text: str) -> str:
+    return text.replace("BOX", BOX).replace("SLOTS", str(SLOTS))
+
+
+def limits(processes: int, memory: int, disk: int) -> str:
+    """The `ulimit` line. It runs inside, because outside the process limit would count all cells of the user together."""
+    return _LIMITS.format(processes=processes, memory=memory // 1024, disk=disk // 1024)
+
+
+def bounds(processes: int, memory: int, disk: int) -> dict[int, tuple[int, int]]:
+    """The same for a process that sets them itself."""
+    values = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NPROC: processes,
+        resource.RLIMIT_AS: memory // 1024 * 1024,
+        resource.RLIMIT_FSIZE: disk // 1024 * 1024,
+        resource.RLIMIT_NOFILE: 1024,
+    }
+    return {which: (value, value) for which, value in values.items()}
+
+
+def loop() -> str:
+    """What the persistent bash runs; `$1` is its first folder."""
+    return _fill(_LOOP)
+
+
+def programs(python: str) -> dict[str, str]:
+    """The programs by name. Each asks the warden for a fork of its warm interpreter and otherwise starts a cold one.
+
+    They are programs and not shell functions so that `timeout 60 pytest` and `xargs pytest` are served too; the script's own process
+    stands for the caller: arguments, folder, environment and descriptors are read from it, and when it is killed so is the fork.
+    """
+    real = f"/opt/python/bin/{python}"
+    pytest = "#!/bin/sh" + _fill(_ASK.format(cold=f'exec {real} {BOX}/lib/pytest_cold.py "$@"'))
+    ask = _fill(_ASK.format(cold=f'exec {real} "$@"'))
+    interpreter = f'#!/bin/sh\nif [ "$1" = -m ] && [ "$2" = pytest ]; then{ask}fi\nexec {real} "$@"\n'
+    return {"pytest": pytest, "py.test": pytest, "python": interpreter, "python3": interpreter}
+
+
+COLD = """import sys
+
+sys.argv[0] = "/opt/python/bin/pytest"
+sys.path[0] = "/opt/python/bin"
+from _pytest.config import _console_main
+
+sys.exit(_console_main())
+"""
+
+ENVIRONMENT = {
+    "PATH": "/opt/python/bin:/usr/bin:/bin",
+    "HOME": "/tmp/home",
+    "LANG": "C.UTF-8",
+    "TERM": "dumb",
+    "GIT_PAGER": "cat",
+    "PAGER": "cat",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    "PYTEST_ADDOPTS": "-o cache_dir=/tmp/.pytest_cache",
+}
+
+ETC = {
+    "passwd": "agent:x:1000:1000:agent:/tmp/home:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+    "group": "agent:x:1000:\nnogroup:x:65534:\n",
+    "hosts": "127.0.0.1 localhost\n::1 localhost\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "gitconfig": (
+        "[user]\n\tname = agent\n\temail = agent@localhost\n[safe]\n\tdirectory = *\n[init]\n\tdefaultBranch = main\n"
+        "[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[advice]\n\tdetachedHead = false\n"
+    ),
+}
+
+FIRST_COMMIT = """set -e
+export GIT_AUTHOR_DATE=2000-01-01T00:00:00Z GIT_COMMITTER_DATE=2000-01-01T00:00:00Z
+git init -q --template= .
+git add -A
+git commit -q --allow-empty --no-verify -m "Start"
+"""

@@ -1,0 +1,263 @@
+"""Files of a sandbox as the nest sees them: reads and writes through links that may be hostile, differences, and their restoring.
+
+Everything is relative to an open folder and resolved by the kernel inside it (`openat2`), so a link, a `..` or a magic link made
+by the agent leads nowhere else. Only regular files are read or written: a FIFO would block, a device could answer.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import struct
+from collections.abc import Iterator
+
+from patchgrad.sandboxes.bwrap import system
+
+Entries = dict[str, tuple[int, bytes | None]]
+
+READ_CAP = 64 << 20
+_INSIDE = system.IN_ROOT | system.NO_MAGICLINKS
+_STRICT = system.BENEATH | system.NO_SYMLINKS | system.NO_MAGICLINKS
+_INDEX = ".git/index"
+
+
+def read(root: str, path: str) -> bytes:
+    """A regular file's content; `OSError` otherwise, as `open` would say it."""
+    folder = os.open(root, os.O_PATH | os.O_DIRECTORY)
+    try:
+        file = system.openat2(folder, path, os.O_RDONLY | os.O_NONBLOCK, resolve=_INSIDE)
+    finally:
+        os.close(folder)
+    with os.fdopen(file, "rb") as stream:
+        about = os.fstat(file)
+        _regular(about, path)
+        if about.st_size > READ_CAP:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+        return stream.read(READ_CAP)
+
+
+def write(root: str, path: str, content: bytes) -> None:
+    """Writes a regular file, following links inside the sandbox as a shell would, and makes the folders above it."""
+    folder = os.open(root, os.O_PATH | os.O_DIRECTORY)
+    try:
+        _make_folders(folder, os.path.dirname(path), _INSIDE)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK
+        file = system.openat2(folder, path, flags, 0o644, _INSIDE)
+    finally:
+        os.close(folder)
+    with os.fdopen(file, "wb") as stream:
+        _regular(os.fstat(file), path)
+        os.ftruncate(file, 0)
+        stream.write(content)
+
+
+def _regular(about: os.stat_result, path: str) -> None:
+    if stat.S_ISDIR(about.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(about.st_mode):
+        raise PermissionError(errno.EACCES, "not a regular file", path)
+
+
+def _make_folders(root: int, path: str, resolve: int) -> None:
+    """`mkdir -p` one step at a time: each step is opened by the kernel's rules before the next is made in it."""
+    done = ""
+    for name in [part for part in path.split("/") if part]:
+        above = system.openat2(root, done or ".", os.O_PATH | os.O_DIRECTORY, resolve=resolve)
+        try:
+            os.mkdir(name, 0o755, dir_fd=above)
+        except FileExistsError:
+            pass
+        finally:
+            os.close(above)
+        done = f"{done}/{name}" if done else name
+
+
+# --- the difference -------------------------------------------------------------------------------
+
+
+def changes(upper: str, lower: str) -> Entries:
+    """What an overlay's upper layer says that differs from the lower: a file that was only touched does not.
+
+    A new or changed folder is an entry without content, a link has its target as content, a deleted path has `None`.
+    FIFOs, sockets and devices are no part of a state.
+    """
+    entries: Entries = {}
+    new: set[str] = set()  # folders where the lower layer has none, perhaps a link: nothing below may be looked up there
+    for path, about in _walk(upper, ""):
+        old = None if os.path.dirname(path) in new else _stat(os.path.join(lower, path))
+        if stat.S_ISDIR(about.st_mode) and (old is None or not stat.S_ISDIR(old.st_mode)):
+            new.add(path)
+        if stat.S_ISCHR(about.st_mode):
+            if about.st_rdev == 0 and old is not None:
+                entries[path] = (0, None)
+            continue
+        here = os.path.join(upper, path)
+        if stat.S_ISDIR(about.st_mode):
+            entries.update(_folder(upper, lower, path, about, old))
+            continue
+        content = _content(here, about)
+        if content is None:
+            continue
+        if path == _INDEX:
+            content = plain_index(content)
+        if old is None or old.st_mode != about.st_mode or _base(lower, path, old) != content:
+            entries[path] = (about.st_mode, content)
+    return entries
+
+
+def _folder(upper: str, lower: str, path: str, about: os.stat_result, old: os.stat_result | None) -> Entries:
+    entries: Entries = {}
+    was_folder = old is not None and stat.S_ISDIR(old.st_mode)
+    if old is None or old.st_mode != about.st_mode:
+        entries[path] = (about.st_mode, b"")
+    here = os.path.join(upper, path)
+    if was_folder and _opaque(here):
+        present = set(os.listdir(here))
+        gone = (name for name in os.listdir(os.path.join(lower, path)) if name not in present)
+        entries.update({f"{path}/{name}": (0, None) for name in gone})
+    return entries
+
+
+def _opaque(path: str) -> bool:
+    try:
+        return os.getxattr(path, "user.overlay.opaque", follow_symlinks=False) == b"y"
+    except OSError:
+        return False
+
+
+def _walk(root: str, path: str) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(os.path.join(root, path)) as found:
+        names = sorted(entry.name for entry in found)
+    for name in names:
+        below = f"{path}/{name}" if path else name
+        about = _stat(os.path.join(root, below))
+        if about is None:
+            continue
+        yield below, about
+        if stat.S_ISDIR(about.st_mode):
+            yield from _walk(root, below)
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
+
+
+def _content(path: str, about: os.stat_result) -> bytes | None:
+    if stat.S_ISLNK(about.st_mode):
+        return os.fsencode(os.readlink(path))
+    if not stat.S_ISREG(about.st_mode):
+        return None
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        return file.read()
+
+
+def _base(lower: str, path: str, old: os.stat_result) -> bytes | None:
+    content = _content(os.path.join(lower, path), old)
+    return plain_index(content) if path == _INDEX and content is not None else content
+
+
+def plain_index(content: bytes) -> bytes:
+    """Git's index without the times and inode numbers it caches, so that `git status` is no change of state.
+
+    Git fills them in again when it next looks. An index of another version than 2 is left as it is.
+    """
+    if content[:4] != b"DIRC" or len(content) < 32 or struct.unpack(">I", content[4:8])[0] != 2:
+        return content
+    data = bytearray(content[:-20])
+    at = 12
+    for _ in range(struct.unpack(">I", content[8:12])[0]):
+        data[at : at + 24] = bytes(24)
+        data[at + 28 : at + 40] = bytes(12)
+        end = data.find(b"\0", at + 62)
+        if end < 0:
+            return content
+        at += (end - at + 8) // 8 * 8
+    del data[at:]  # extensions only cache what the entries say
+    return bytes(data) + hashlib.sha1(data).digest()
+
+
+def apply(root: str, entries: Entries) -> None:
+    """Makes a pristine tree into the one that `changes` was taken from. Refuses any path that leads through a link."""
+    folder = os.open(root, os.O_PATH | os.O_DIRECTORY)
+    try:
+        for path, (_, content) in sorted(entries.items()):
+            if content is None:
+                _remove(folder, path)
+        for path, (mode, content) in sorted(entries.items()):
+            if content is not None:
+                _put(folder, path, mode, content)
+        for path, (mode, content) in sorted(entries.items(), reverse=True):
+            if content is not None and stat.S_ISDIR(mode):
+                _change_mode(folder, path, mode)
+    finally:
+        os.close(folder)
+
+
+def _above(root: int, path: str) -> tuple[int, str]:
+    head, name = os.path.split(path)
+    if not name or name in (".", ".."):
+        raise PermissionError(errno.EACCES, "not a path below the repository", path)
+    _make_folders(root, head, _STRICT)
+    return system.openat2(root, head or ".", os.O_RDONLY | os.O_DIRECTORY, resolve=_STRICT), name
+
+
+def _remove(root: int, path: str) -> None:
+    above, name = _above(root, path)
+    try:
+        _delete(above, name)
+    finally:
+        os.close(above)
+
+
+def _delete(above: int, name: str) -> None:
+    try:
+        about = os.stat(name, dir_fd=above, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(about.st_mode):
+        os.unlink(name, dir_fd=above)
+        return
+    inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+    try:
+        for below in os.listdir(inner):
+            _delete(inner, below)
+    finally:
+        os.close(inner)
+    os.rmdir(name, dir_fd=above)
+
+
+def _put(root: int, path: str, mode: int, content: bytes) -> None:
+    above, name = _above(root, path)
+    try:
+        try:
+            old = os.stat(name, dir_fd=above, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            old = 0
+        if old and (stat.S_IFMT(old) != stat.S_IFMT(mode) or stat.S_ISLNK(old)):
+            _delete(above, name)
+            old = 0
+        if stat.S_ISDIR(mode):
+            if not old:
+                os.mkdir(name, 0o755, dir_fd=above)
+        elif stat.S_ISLNK(mode):
+            os.symlink(content, name, dir_fd=above)
+        else:
+            file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644, dir_fd=above)
+            with os.fdopen(file, "wb") as stream:
+                stream.write(content)
+                os.fchmod(file, stat.S_IMODE(mode))
+    finally:
+        os.close(above)
+
+
+def _change_mode(root: int, path: str, mode: int) -> None:
+    file = system.openat2(root, path, os.O_RDONLY | os.O_DIRECTORY, resolve=_STRICT)
+    try:
+        os.fchmod(file, stat.S_IMODE(mode))
+    finally:
+        os.close(file)

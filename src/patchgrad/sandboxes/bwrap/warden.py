@@ -1,0 +1,306 @@
+"""PID 1 of a cell: starts the agent's shell and other processes, serves warm pytest, reports, and cleans up between episodes.
+
+It runs inside the sandbox but is not within reach: PID 1 gets no signal from its own namespace, it is not dumpable, and the seccomp
+filter keeps other processes from its limits. It trusts nothing that arrives on a FIFO: anyone inside can write there, and gets a
+fork of pytest for a process of their own or a wrong answer for their own command, nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Callable
+
+from patchgrad.sandboxes.bwrap import shell, system
+from patchgrad.sandboxes.bwrap.children import Child, drain, memory_file, pipe, resident, spawn
+from patchgrad.sandboxes.bwrap.frames import Header, Reader, pack
+from patchgrad.sandboxes.bwrap.warm import Cold, Pytest
+
+_TICK = 0.1
+_REQUESTS = 16
+_STARTER = 'cd /testbed && exec "$@"'
+
+
+class Operation:
+    """What the nest waits for: a turn of the shell, or (turn 0) the end of a process."""
+
+    def __init__(self, child: Child, seconds: float, turn: int = 0) -> None:
+        self.child, self.turn = child, turn
+        self.start = time.monotonic()
+        self.deadline = self.start + seconds
+
+
+class Warden:
+    """One cell's event loop. At most one operation is under way at a time."""
+
+    def __init__(self, control: socket.socket, warm: Pytest) -> None:
+        self._control = control
+        self._frames = Reader()
+        self._selector = selectors.DefaultSelector()
+        self._pytest = warm
+        self._limits: Header = {}
+        self._directory = "/testbed"
+        self._environment = dict(os.environ)
+        self._shell: Child | None = None
+        self._turn = 0
+        self._operation: Operation | None = None
+        self._callers: dict[int, Caller] = {}
+        self._exits: dict[int, int] = {}
+        self._status = b""
+        self._fifos = {name: os.open(f"{shell.BOX}/{name}", os.O_RDWR | os.O_NONBLOCK) for name in ("go", "status", "request")}
+        self.watch(control.fileno(), self._on_control)
+        self.watch(self._fifos["status"], self._on_status)
+        self.watch(self._fifos["request"], self._on_request)
+
+    def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
+        self._selector.register(descriptor, selectors.EVENT_READ, callback)
+
+    def ignore(self, descriptor: int) -> None:
+        with contextlib.suppress(KeyError):
+            self._selector.unregister(descriptor)
+
+    def serve(self) -> None:
+        """Until the nest goes away; the kernel then ends everything in this namespace."""
+        self._reply({"warm": self._pytest.ready})
+        checked = 0.0
+        while True:
+            wait = _TICK if self._operation else 1.0 if self._shell or self._callers else None
+            for key, _ in self._selector.select(wait):
+                if self._selector.get_map().get(key.fd) is key:  # an earlier event of this round may have closed it
+                    key.data()
+            now = time.monotonic()
+            if self._operation and now - checked > _TICK:
+                checked = now
+                self._check(self._operation, now)
+            elif self._operation is None:
+                self._reap()
+
+    def _check(self, operation: Operation, now: float) -> None:
+        self._reap()
+        if now > operation.deadline:
+            self._end("timeout")
+        elif now > operation.start + _TICK and resident() > self._limits["memory"]:
+            operation.child.say(b"\nKilled: out of memory, the processes of this sandbox together held more than its limit.\n")
+            self._end("died")
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                self._exits[found[0]] = os.waitstatus_to_exitcode(found[1])
+
+    def exit_of(self, pid: int) -> int:
+        """The shell's way of saying how a child ended: 128 + n for signal n."""
+        self._reap()
+        code = self._exits.pop(pid, 0)
+        return code if code >= 0 else 128 - code
+
+    # --- what the nest asks ---
+
+    def _on_control(self) -> None:
+        data = self._control.recv(1 << 16)
+        if not data:
+            os._exit(0)
+        for header, body in self._frames.feed(data):
+            if self._operation is not None:
+                self._end("died")  # whoever asked has gone, and the nest resets next
+            {"open": self._open, "run": self._run, "exec": self._exec, "reset": self._reset}[header["op"]](header, body)
+
+    def _open(self, header: Header, body: bytes) -> None:
+        self._limits, self._directory = header["limits"], header["directory"]
+        with contextlib.suppress(OSError):
+            os.mkdir("/tmp/home")
+        self._reply({})
+
+    def _run(self, header: Header, body: bytes) -> None:
+        if self._shell is None:
+            argv = ["bash", "--norc", "--noprofile", "-c", f"{self._ulimit()}\n{shell.loop()}", "bash", self._directory]
+            self._shell = self._start(argv, self._environment, b"", False)
+        self._turn += 1
+        self._operation = Operation(self._shell, header["timeout"], self._turn)
+        os.write(self._fifos["go"], b"%d\n" % self._turn)
+
+    def _exec(self, header: Header, body: bytes) -> None:
+        environment = {**self._environment, **header["env"]}
+        argv = header["argv"]
+        child = None
+        with contextlib.suppress(Cold):
+            child = self._start_warm(argv, environment, body)
+        if child is None:
+            starter = ["bash", "--norc", "--noprofile", "-c", f"{self._ulimit()}\n{_STARTER}", "bash", *argv]
+            child = self._start(starter, environment, body, True)
+        self._operation = Operation(child, header["timeout"])
+
+    def _ulimit(self) -> str:
+        return shell.limits(self._limits["processes"], self._limits["memory"], self._limits["disk"])
+
+    def _start(self, argv: list[str], environment: dict[str, str], stdin: bytes, report: bool) -> Child:
+        return self._with_pipes(lambda ends: spawn(argv, environment, ends), stdin, report)
+
+    def _start_warm(self, argv: list[str], environment: dict[str, str], stdin: bytes) -> Child:
+        bounds = shell.bounds(self._limits["processes"], self._limits["memory"], self._limits["disk"])
+        return self._with_pipes(lambda ends: self._pytest.fork(argv, environment, "/testbed", ends, bounds), stdin, True)
+
+    def _with_pipes(self, start: Callable[[dict[int, int]], int], stdin: bytes, report: bool) -> Child:
+        source = memory_file(stdin)
+        ends = [pipe() for _ in range(2 if report else 1)]
+        given = {0: source, 1: ends[0][1], 2: ends[0][1]} | ({3: ends[1][1]} if report else {})
+        try:
+            pid = start(given)
+        except BaseException:
+            for reader, _ in ends:
+                os.close(reader)
+            raise
+        finally:
+            for descriptor in {*given.values()}:
+                os.close(descriptor)
+        child = Child(pid, ends[0][0], ends[1][0] if report else None, self._limits["output"])
+        self.watch(child.handle, lambda: self._gone(child))
+        for descriptor in child.pipes:
+            self.watch(descriptor, lambda descriptor=descriptor: child.read(descriptor) or self.ignore(descriptor))  # type: ignore[misc]
+        return child
+
+    def _reset(self, header: Header, body: bytes) -> None:
+        self._kill()
+        for name in ("go", "status", "request"):
+            drain(self._fifos[name], lambda data: None)
+        self._status = b""
+        self._reply({})
+
+    def _reply(self, header: Header, body: bytes = b"") -> None:
+        self._control.sendall(pack(header, body))
+
+    # --- how operations end ---
+
+    def _on_status(self) -> None:
+        parts = [self._status]
+        drain(self._fifos["status"], parts.append)
+        *fields, self._status = b"".join(parts)[-(1 << 16) :].split(b"\0")
+        while len(fields) >= 3:
+            turn, code, folder = fields[:3]
+            del fields[:3]
+            if self._operation and self._operation.turn and turn == b"%d" % self._operation.turn and code.isdigit():
+                self._directory = os.fsdecode(folder)
+                self._finish("ok", int(code[:3]))
+        self._status = b"\0".join([*fields, self._status])
+
+    def _gone(self, child: Child) -> None:
+        code = self.exit_of(child.pid)
+        operation = self._operation
+        if operation is not None and operation.child is child:
+            self._finish("died" if operation.turn else "ok", code)
+        self._close(child)
+
+    def _close(self, child: Child) -> None:
+        for descriptor in (child.handle, *child.pipes):
+            self.ignore(descriptor)
+        child.close()
+        if child is self._shell:
+            self._shell = None
+
+    def _end(self, state: str) -> None:
+        operation = self._operation
+        self._kill()
+        if operation is not None:
+            self._finish(state, None)
+            if not operation.turn:
+                self._close(operation.child)
+
+    def _finish(self, state: str, code: int | None) -> None:
+        operation, self._operation = self._operation, None
+        if operation is None:
+            return
+        text, cut, report = operation.child.take()
+        seconds = time.monotonic() - operation.start
+        header = {"state": state, "code": code, "cut": cut, "directory": self._directory, "text": len(text), "seconds": seconds}
+        self._reply(header, text + report)
+
+    def _kill(self) -> None:
+        """Ends every process of the episode: as PID 1, `kill -1` reaches all but ourselves, under one lock of the task list."""
+        for caller in list(self._callers.values()):
+            caller.close()
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            while True:
+                os.kill(-1, signal.SIGKILL)
+                os.waitpid(-1, 0)
+                self._reap()
+        self._exits.clear()
+
+    # --- warm pytest ---
+
+    def _on_request(self) -> None:
+        words: list[bytes] = []
+        drain(self._fifos["request"], lambda data: words.extend(data.split()))
+        for word in words:
+            if word.isdigit() and 1 < int(word[:9]):
+                with contextlib.suppress(OSError):
+                    self._serve(int(word[:9]))
+
+    def _serve(self, pid: int) -> None:
+        slot = pid % shell.SLOTS
+        if slot in self._callers or len(self._callers) >= _REQUESTS or not self._limits:
+            os.kill(pid, signal.SIGUSR1)
+            return
+        caller = self._callers[slot] = Caller(self, pid, slot)
+        try:
+            child = self._pytest.fork_for(pid, caller.handle)
+        except (Cold, OSError, ValueError):
+            caller.answer(b"cold\n")
+        else:
+            caller.follow(child)
+
+    def release(self, slot: int) -> None:
+        self._callers.pop(slot, None)
+
+
+class Caller:
+    """One request for pytest: the process that asked and, when there is one, the child that stands in for it."""
+
+    def __init__(self, warden: Warden, pid: int, slot: int) -> None:
+        self._warden, self._slot = warden, slot
+        self.handle = os.pidfd_open(pid)
+        self._reply = os.open(f"{shell.BOX}/reply/{slot}", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        drain(self._reply, lambda data: None)
+        self._child = self._pid = 0
+        warden.watch(self.handle, self.close)
+
+    def answer(self, line: bytes) -> None:
+        """What is in the pipe stays there only while we keep it open, so that is until the caller is gone."""
+        os.write(self._reply, line)
+
+    def follow(self, child: int) -> None:
+        self._pid, self._child = child, os.pidfd_open(child)
+        self._warden.watch(self._child, self._ended)
+
+    def _ended(self) -> None:
+        self._forget_child()
+        self.answer(b"%d\n" % self._warden.exit_of(self._pid))
+
+    def _forget_child(self) -> None:
+        self._warden.ignore(self._child)
+        os.close(self._child)
+        self._child = 0
+
+    def close(self) -> None:
+        """The caller is gone, and what ran for it goes too."""
+        if self._child:
+            signal.pidfd_send_signal(self._child, signal.SIGKILL)
+            self._forget_child()
+        self._warden.ignore(self.handle)
+        os.close(self.handle)
+        os.close(self._reply)
+        self._warden.release(self._slot)
+
+
+def main(control: int) -> None:
+    """Warms up while the cell still holds nobody's files, then serves."""
+    for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # bubblewrap leaves SIGCHLD blocked
+    os.set_inheritable(control, False)
+    system.dumpable(False)
+    os.umask(0o022)
+    Warden(socket.socket(fileno=control), Pytest()).serve()

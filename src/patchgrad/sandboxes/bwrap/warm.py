@@ -1,0 +1,222 @@
+"""Pytest from a fork of an interpreter that has it loaded: the same verdicts as a cold start at a fraction of the time.
+
+What is done before the fork is what does not depend on the call: imports, and the registration of pytest's own plugins. Everything
+that could make a cold start differ is either set up again in the child (arguments, path, environment, descriptors, limits, mask,
+random state) or refused with `Cold`, and the caller starts cold: other PYTHON* or locale variables, ignored signals, a file in the
+working folder that a cold interpreter might have imported in the place of a module that is loaded here.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import gc
+import importlib
+import os
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from patchgrad.sandboxes.bwrap import system
+
+_BIN = "/opt/python/bin"
+_NAMES = ("pytest", "py.test")
+_PYTHONS = ("python", "python3")
+_LIMITS = {
+    "Max cpu time": resource.RLIMIT_CPU,
+    "Max file size": resource.RLIMIT_FSIZE,
+    "Max stack size": resource.RLIMIT_STACK,
+    "Max core file size": resource.RLIMIT_CORE,
+    "Max processes": resource.RLIMIT_NPROC,
+    "Max open files": resource.RLIMIT_NOFILE,
+    "Max address space": resource.RLIMIT_AS,
+}
+
+Bounds = Mapping[int, tuple[int, int]]
+
+
+class Cold(Exception):
+    """This call needs a cold start."""
+
+
+class Pytest:
+    """The warm interpreter. `ready` is false when pytest is not what this module knows, and then every call is cold."""
+
+    def __init__(self) -> None:
+        self._own = dict(os.environ)
+        before = set(sys.modules)
+        self.ready = self._warm_up()
+        self._loaded = {name.partition(".")[0] for name in sys.modules}
+        self._only_ours = {name for name in before if name.startswith("patchgrad") or name == "ctypes" or name == "_ctypes"}
+        gc.collect()
+        gc.freeze()
+
+    def _warm_up(self) -> bool:
+        """Runs a throw-away test, so that what pytest loads late is loaded, and prepares the configuration that a fork starts from."""
+        import _pytest.config
+        import pytest
+
+        folder = "/run/cell/lib/warm"
+        arguments = ["-c", os.devnull, "--rootdir", folder, folder]
+        done = pytest.main(arguments) == pytest.ExitCode.TESTS_FAILED
+        sys.stdout.flush()
+        for name in [name for name in sys.modules if name.startswith(("test_patchgrad_warm", "conftest"))]:
+            del sys.modules[name]
+        self._config = _pytest.config.get_config()
+        sys.path_importer_cache.clear()
+        return done
+
+    # --- which calls are warm ---
+
+    def fork_for(self, pid: int, handle: int) -> int:
+        """A child that stands in for the script with this process id: its arguments, folder, environment and descriptors."""
+        argv = _read(pid, "cmdline").split(b"\0")[1:-1]
+        environment = dict(pair.split(b"=", 1) for pair in _read(pid, "environ").split(b"\0") if b"=" in pair)
+        status = dict(line.split(b":", 1) for line in _read(pid, "status").splitlines() if b":" in line)
+        if int(status[b"SigIgn"], 16) or int(status[b"SigBlk"], 16):
+            raise Cold
+        mask = int(status[b"Umask"], 8)
+        numbers = [int(name) for name in os.listdir(f"/proc/{pid}/fd") if int(name) < 10]
+        directory = os.readlink(f"/proc/{pid}/cwd")
+        given = {number: system.descriptor_of(handle, number) for number in numbers}
+        try:
+            text = {os.fsdecode(key): os.fsdecode(value) for key, value in environment.items()}
+            return self.fork([os.fsdecode(word) for word in argv], text, directory, given, _bounds(pid), mask)
+        finally:
+            for descriptor in given.values():
+                os.close(descriptor)
+
+    def fork(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        directory: str,
+        given: Mapping[int, int],
+        bounds: Bounds,
+        mask: int = 0o022,
+    ) -> int:
+        """The process id of a child that runs `pytest ...` or `python -m pytest ...`; raises `Cold` for anything else."""
+        name = os.path.basename(argv[0]) if argv else ""
+        script = name in _NAMES and argv[0] in (name, f"{_BIN}/{name}")
+        module = name in _PYTHONS and argv[0] in (name, f"{_BIN}/{name}") and list(argv[1:3]) == ["-m", "pytest"]
+        if not self.ready or not (script or module) or self._differs(environment) or self._shadowed(directory):
+            raise Cold
+        arguments = list(argv[1:] if script else argv[3:])
+        child = os.fork()
+        if child == 0:
+            code = 70
+            try:
+                _take_over(directory, given, bounds, mask)
+                self._become(arguments, environment, directory, script)
+                code = _run()
+            finally:
+                os._exit(code)
+        return child
+
+    def _differs(self, environment: Mapping[str, str]) -> bool:
+        def decisive(values: Mapping[str, str]) -> dict[str, str]:
+            prefixes = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "PYTEST_DEBUG", "PY_COLORS")
+            return {key: value for key, value in values.items() if key.startswith(prefixes)}
+
+        return decisive(environment) != decisive(self._own)
+
+    def _shadowed(self, directory: str) -> bool:
+        """Could a file here be what a cold interpreter imports under a name that is already loaded in this one?"""
+        for folder in (directory, os.path.join(directory, "src"), os.path.join(directory, "tests")):
+            try:
+                names = os.listdir(folder)
+            except FileNotFoundError:
+                continue
+            if any(name.partition(".")[0] in self._loaded for name in names if name.endswith(".py") or "." not in name):
+                return True
+        return False
+
+    # --- in the child ---
+
+    def _become(self, arguments: list[str], environment: Mapping[str, str], directory: str, script: bool) -> None:
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.argv = [f"{_BIN}/pytest" if script else _main_file(), *arguments]
+        sys.path[0:1] = [_BIN if script else directory]
+        for name in self._only_ours:
+            sys.modules.pop(name, None)
+        random = sys.modules.get("random")
+        if random is not None:
+            random.seed()
+        self._use_config()
+
+    def _use_config(self) -> None:
+        """Gives pytest the configuration made before the fork, in the one place where it would make the same one now."""
+        import _pytest.config
+
+        config, make = self._config, _pytest.config.get_config
+
+        def get_config(args: Any = None, plugins: Any = None, *, prog: str | None = None) -> Any:
+            _pytest.config.get_config = make
+            config.invocation_params = type(config).InvocationParams(args=args or (), plugins=plugins, dir=Path.cwd())
+            config._parser.prog = prog
+            if config.invocation_params.args:
+                config.pluginmanager.consider_preparse(config.invocation_params.args, exclude_only=True)
+            return config
+
+        _pytest.config.get_config = get_config
+
+
+def _take_over(directory: str, given: Mapping[int, int], bounds: Bounds, mask: int) -> None:
+    os.setpgid(0, 0)
+    high = {number: fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64) for number, descriptor in given.items()}
+    for number, descriptor in high.items():
+        os.dup2(descriptor, number)
+    for number in range(3, 10):
+        if number not in given:
+            os.closerange(number, number + 1)
+    os.closerange(10, 1 << 20)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.umask(mask)
+    for which, values in bounds.items():
+        resource.setrlimit(which, values)
+    system.dumpable(True)
+    os.chdir(directory)
+
+
+def _run() -> int:
+    from _pytest.config import _console_main
+
+    try:
+        code = int(_console_main())
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            code = code or 120
+    return code & 0xFF
+
+
+def _main_file() -> str:
+    return str(importlib.import_module("pytest").__path__[0]) + "/__main__.py"
+
+
+def _read(pid: int, name: str) -> bytes:
+    with open(f"/proc/{pid}/{name}", "rb") as file:
+        return file.read()
+
+
+def _bounds(pid: int) -> Bounds:
+    found = {}
+    for line in _read(pid, "limits").decode().splitlines():
+        which = _LIMITS.get(line[:26].strip())
+        if which is not None:
+            soft, hard = (resource.RLIM_INFINITY if word == "unlimited" else int(word) for word in line[26:].split()[:2])
+            found[which] = (soft, hard)
+    return found
