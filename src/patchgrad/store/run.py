@@ -164,9 +164,10 @@ class Run:
         return [table.rollout(row, tasks[row["task"]], self.journal.turn) for row in self.rows(phase, iteration)]
 
     def rows(self, phase: str = "*", iteration: int | None = None, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        """The tables' rows as dicts, for pages and figures; `rows()` gives all of them."""
-        number = "*" if iteration is None else f"{iteration:05d}"
-        return table.read(sorted((self.folder / "rollouts").glob(f"{phase}-{number}.parquet")), columns)
+        """The tables' rows as dicts in the order of writing, for pages and figures; `rows()` gives all of them."""
+        number = "[0-9]" * 5 if iteration is None else f"{iteration:05d}"
+        paths = (self.folder / "rollouts").glob(f"{phase}-{number}.parquet")
+        return table.read(sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.name)), columns)
 
     # --- figures -------------------------------------------------------------------------------
 

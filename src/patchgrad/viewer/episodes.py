@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from html import escape
 from typing import Any
 
@@ -16,11 +16,9 @@ FENCE = re.compile(r"```[a-z]*\n(.*?)(?:```|\Z)", re.DOTALL)
 LINES, LETTERS = 30, 2400
 
 
-def choose(run: Run, phases: Sequence[str]) -> list[tuple[str, Row]]:
-    """Up to three attempts under their headings, each from the latest phase that has one, best read first."""
-    order = {phase: number for number, phase in enumerate(phases)}
-    seen = [row for row in run.rows(columns=GLANCE) if row["turns"] and row["fault"] is None]
-    seen.sort(key=lambda row: (order.get(row["phase"], -1), row["iteration"]), reverse=True)
+def choose(run: Run) -> list[tuple[str, Row]]:
+    """Up to three attempts under their headings, each the latest of its kind that is soon read."""
+    seen = [row for row in reversed(run.rows(columns=GLANCE)) if row["turns"] and row["fault"] is None]
     wanted: list[tuple[str, Callable[[Row], bool]]] = [
         ("A success", lambda row: row["solved"]),
         ("A failure", lambda row: not row["solved"] and not row["malformed"]),
@@ -37,7 +35,7 @@ def choose(run: Run, phases: Sequence[str]) -> list[tuple[str, Row]]:
 
 
 def _unreadable(row: Row) -> int:
-    """Four to nine turns show something and are soon read; the sort is stable, so the latest phase comes first."""
+    """Four to nine turns show something and are soon read; the sort is stable, so the latest comes first."""
     return 0 if 4 <= row["turns"] <= 9 else 1 if row["turns"] <= 14 else 2
 
 

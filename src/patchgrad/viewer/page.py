@@ -48,9 +48,7 @@ def report(run_folder: str | Path) -> Path:
 def page(run: Run) -> str:
     """The page's text."""
     metrics, reports = run.metrics(), run.reports()
-    order = list(dict.fromkeys(str(record.get("phase")) for record in metrics))
-    chosen = episodes.choose(run, order)
-    told = "".join(episodes.render(heading, row) for heading, row in chosen)
+    told = "".join(episodes.render(heading, row) for heading, row in episodes.choose(run))
     sections = [
         _head(run, reports),
         _section("Results", _results(reports)),
@@ -85,8 +83,7 @@ def _head(run: Run, reports: Sequence[Report]) -> str:
         lead = lead if len(reports) > 1 else f"Pass@1 is the mean over {last.attempts} attempts a task."
     else:
         line, lead = "A run that is still on its way", "The table appears when the evaluation has ended; what was measured so far is below."
-    facts = {"run": run.folder.resolve().name, **_facts(run)}
-    items = "".join(f"<li><b>{escape(key)}</b>{escape(str(value))}</li>" for key, value in facts.items())
+    items = "".join(f"<li><b>{escape(key)}</b>{escape(str(value))}</li>" for key, value in _facts(run).items())
     return f'<p class="kicker">patchgrad · {name}</p><h1>{line}</h1><p class="lead">{lead}</p><ul class="facts">{items}</ul>'
 
 
@@ -118,7 +115,7 @@ def _results(reports: Sequence[Report]) -> str:
     budget = ", ".join(f"{escape(key)} {value:g}" for key, value in reports[-1].budget.items())
     faults = sum(report.faults for report in reports)
     note = "± is one standard error over tasks. " + (f"Budget of the last row: {budget}. " if budget else "")
-    note += f"{faults} attempts were broken by the infrastructure and count nowhere." if faults else ""
+    note += f"Attempts that the infrastructure broke, which count nowhere: {faults}." if faults else ""
     titles = ("Pass@1", heading, "submitted", "turns", "tokens", "minutes")
     head = '<th>policy</th><th class="track"></th>' + "".join(f"<th>{title}</th>" for title in titles)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
@@ -158,7 +155,7 @@ def _learning(metrics: Sequence[Record]) -> str:
             if any(_number(r.get(key)) is not None for r in used)
         ]
         named = legend([one.name for one in series]) if len(series) > 1 else ""
-        figures.append(f"<figure><h3>{title}</h3>{named}{lines(series, _phases(used), percent)}</figure>")
+        figures.append(f"<figure><div class='title'><h3>{title}</h3>{named}</div>{lines(series, _phases(used), percent)}</figure>")
     if not figures:
         return ""
     note = "One point an iteration, on the tasks that were trained on; bands are one standard error. Held-out figures are in the table."

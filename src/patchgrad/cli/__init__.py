@@ -1,0 +1,69 @@
+"""The command `patchgrad`: a verb per module, each a few lines over what a library user calls.
+
+Exit codes: 0 done, 1 the host or the data fails a check, 2 something was asked that cannot be done (one sentence on the standard
+error says what to do), 130 stopped by Ctrl-C. `--json` prints one object on the standard output and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from patchgrad import __version__
+from patchgrad.cli import check, evaluate, tasks, train, view
+from patchgrad.cli.options import split
+from patchgrad.errors import PatchgradError
+
+VERBS = {"train": train, "evaluate": evaluate, "tasks": tasks, "view": view, "check": check}
+EXAMPLES = """examples:
+  patchgrad check                            can this machine isolate an agent?
+  patchgrad train smoke --run runs/try       the whole path in two minutes
+  patchgrad train laptop --stages.0.turns 6  a recipe with one field changed
+  patchgrad view runs/try                    the page about a run
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """All verbs with their options."""
+    top = argparse.ArgumentParser(
+        prog="patchgrad",
+        description="Train software-engineering agents with reinforcement learning on repositories with real tests.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="version", version=f"patchgrad {__version__}")
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for name, module in VERBS.items():
+        summary, _, rest = (module.__doc__ or "").partition("\n")
+        verb = verbs.add_parser(
+            name,
+            help=summary,
+            description=summary,
+            epilog=rest.strip("\n"),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        module.options(verb)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb; `main(["check"])` returns its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        known, changes = split(words)
+        arguments = parser().parse_args(known)
+        arguments.changes = changes
+        code: int = VERBS[arguments.verb].run(arguments)
+    except PatchgradError as error:
+        print(f"patchgrad: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("patchgrad: stopped.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of a pipe went away, as `head` does; nothing is wrong
+        return 0
+    return code

@@ -1,0 +1,112 @@
+"""can this machine isolate an agent, and is everything installed that training needs?
+
+Opens one sandbox, runs a command in it, and says in plain words what holds here:
+
+  patchgrad check
+  patchgrad check --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import tempfile
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchgrad.errors import PatchgradError
+
+if TYPE_CHECKING:
+    from patchgrad.contracts import Capabilities, Sandboxes
+
+PACKAGES = ("torch", "safetensors", "tokenizers", "jinja2", "pyarrow")
+WORDS = {
+    "network": "the agent has no network",
+    "processes": "the number of its processes is limited",
+    "memory": "its memory is limited",
+    "disk": "its disk is limited",
+    "pid_namespace": "it sees no process of this machine",
+    "fork": "a sandbox can be opened again at any turn",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at: does it hold, and what to say about it."""
+
+    name: str
+    holds: bool
+    note: str
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's words."""
+    parser.add_argument("--json", action="store_true", help="the findings as one JSON object")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look, tell, and exit with 1 where training could not start."""
+    found = [*packages(), *sandbox()]
+    ready = all(finding.holds for finding in found)
+    if arguments.json:
+        findings = [{"name": finding.name, "holds": finding.holds, "note": finding.note} for finding in found]
+        print(json.dumps({"ready": ready, "findings": findings}))
+        return 0 if ready else 1
+    print(f"Python {platform.python_version()} on {platform.system()}, {os.cpu_count()} cores\n")
+    for finding in found:
+        print(f"  {'yes' if finding.holds else 'NO '}  {finding.name:<44} {finding.note}".rstrip())
+    print(
+        "\nThis machine can train: patchgrad train smoke" if ready else "\nTraining cannot start here until the lines with NO are mended."
+    )
+    return 0 if ready else 1
+
+
+def packages() -> list[Finding]:
+    """Is every package of the extra `train` installed? Looked up without importing it."""
+    found = []
+    for name in PACKAGES:
+        try:
+            found.append(Finding(f"{name} is installed", True, version(name)))
+        except PackageNotFoundError:
+            found.append(Finding(f"{name} is installed", False, "pip install 'patchgrad[train]'"))
+    return found
+
+
+def sandbox() -> list[Finding]:
+    """What the sandbox of this host enforces, and whether one truly opens."""
+    from patchgrad.sandboxes.bwrap import BwrapSandboxes
+
+    try:
+        boxes = BwrapSandboxes(cells=1)
+        told = boxes.probe()
+        asyncio.run(_try(boxes))
+    except (PatchgradError, OSError) as error:
+        return [Finding("a sandbox opens", False, str(error))]
+    return [Finding("a sandbox opens", True, f"{told.name}; {'; '.join(told.notes)}"), *_enforced(told)]
+
+
+def _enforced(told: Capabilities) -> list[Finding]:
+    return [Finding(words, getattr(told, name), "") for name, words in WORDS.items()]
+
+
+async def _try(boxes: Sandboxes) -> None:
+    """One episode in small: a repository of one file, one command."""
+    from patchgrad.errors import SandboxFault
+    from patchgrad.tasks.archive import pack, store
+    from patchgrad.values import Checks, Task
+
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            repository = store(Path(folder), pack({"hello.txt": b"hello\n"}))
+            opened = await boxes.open(Task("check", "", repository, Checks((), ())))
+            answer = await opened.run("cat hello.txt")
+            await opened.close()
+        if answer.output.strip() != "hello":
+            raise SandboxFault(f"a command in the sandbox answered {answer.output[:80]!r} ({answer.state}) instead of 'hello'")
+    finally:
+        await boxes.close()

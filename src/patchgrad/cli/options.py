@@ -1,0 +1,64 @@
+"""What verbs share: recipes by name or file, and `--dotted.key value` pairs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchgrad.config import loads
+from patchgrad.errors import ConfigError
+
+if TYPE_CHECKING:
+    from patchgrad.recipes import Recipe
+
+WITH_CHANGES = ("train", "evaluate")
+KNOWN = {"--run", "--resume", "--print", "--json", "--help", "--checkpoint"}
+FLAGS = {"--resume", "--print", "--json", "--help"}
+
+
+def split(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """A verb's own words, and the fields of the recipe that the others change.
+
+    `["train", "laptop", "--seed", "3", "--rft.lr=1e-3"]` -> `["train", "laptop"], {"seed": "3", "rft.lr": "1e-3"}`.
+    """
+    if not words or words[0] not in WITH_CHANGES:
+        return list(words), {}
+    known, changes, rest = [words[0]], {}, list(words[1:])
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if name in KNOWN or not word.startswith("--"):
+            known.append(word)
+            if name in KNOWN - FLAGS and not equals and rest:
+                known.append(rest.pop(0))
+            continue
+        if not equals:
+            if not rest or rest[0].startswith("--"):
+                raise ConfigError(f"{word} needs a value, as in {word} 3.")
+            value = rest.pop(0)
+        changes[name[2:]] = value
+    return known, changes
+
+
+def recipe(name: str) -> Recipe:
+    """A recipe by its name, or from a TOML file; a name that is neither is refused with the nearest one."""
+    from patchgrad import recipes
+
+    if name in recipes.RECIPES:
+        return recipes.RECIPES[name]()
+    path = Path(name)
+    if path.suffix == ".toml" or path.is_file():
+        try:
+            text = path.read_text()
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+        return loads(recipes.Recipe, text)
+    raise ConfigError(f"There is no recipe {name}; {nearest(name, list(recipes.RECIPES))}")
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """The end of a sentence about a name that does not exist."""
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(sorted(names))}."

@@ -1,0 +1,103 @@
+"""train a policy by a recipe: base, rejection fine-tuning, reinforcement learning, evaluation
+
+RECIPE is a name (laptop, smoke) or a TOML file, as --print writes it. Any field of it can be set by its dotted name:
+
+  patchgrad train laptop
+  patchgrad train laptop --run runs/second --seed 1 --stages.0.iterations 12
+  patchgrad train laptop --print > mine.toml
+  patchgrad train --run runs/second --resume
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchgrad.cli import options as shared
+from patchgrad.config import dumps, loads, override
+from patchgrad.errors import ConfigError
+from patchgrad.store import Run, plain
+
+if TYPE_CHECKING:
+    from patchgrad.recipes import Recipe
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's words."""
+    parser.add_argument("recipe", metavar="RECIPE", nargs="?", help="a recipe's name, or a TOML file")
+    parser.add_argument("--run", metavar="DIR", help="the run's folder (default: runs/NAME of the recipe)")
+    parser.add_argument("--resume", action="store_true", help="go on with the run in DIR, by the recipe that stands there")
+    parser.add_argument("--print", action="store_true", help="print the recipe as TOML and do nothing else")
+    parser.add_argument("--json", action="store_true", help="no progress; one JSON object at the end")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train, write the page, and say where it is."""
+    if arguments.print:
+        return _print(arguments)
+    folder = _folder(arguments)
+    with _resumed(folder, arguments) if arguments.resume else _created(folder, arguments) as store:
+        return _train(store, arguments)
+
+
+def _print(arguments: argparse.Namespace) -> int:
+    recipe = override(shared.recipe(_named(arguments)), arguments.changes)
+    print(json.dumps({"recipe": plain(recipe)}) if arguments.json else dumps(recipe), end="\n" if arguments.json else "")
+    return 0
+
+
+def _named(arguments: argparse.Namespace) -> str:
+    if not arguments.recipe:
+        raise ConfigError("Name a recipe, as in: patchgrad train laptop; or go on with a run: patchgrad train --run DIR --resume.")
+    return str(arguments.recipe)
+
+
+def _folder(arguments: argparse.Namespace) -> Path:
+    if arguments.run:
+        return Path(arguments.run)
+    return Path("runs") / shared.recipe(_named(arguments)).name
+
+
+def _created(folder: Path, arguments: argparse.Namespace) -> Run:
+    return Run.create(folder, dumps(override(shared.recipe(_named(arguments)), arguments.changes)))
+
+
+def _resumed(folder: Path, arguments: argparse.Namespace) -> Run:
+    """A run keeps its recipe: half of one and half of another could be compared with nothing."""
+    store = Run.resume(folder)
+    recipe = _recipe(store)
+    asked = override(recipe, arguments.changes)
+    if asked != recipe:
+        store.close()
+        raise ConfigError(
+            f"{', '.join(arguments.changes)} cannot change in a run that has begun; leave it out, or start another with --run."
+        )
+    return store
+
+
+def _recipe(store: Run) -> Recipe:
+    from patchgrad import recipes
+
+    return loads(recipes.Recipe, store.recipe)
+
+
+def _train(store: Run, arguments: argparse.Namespace) -> int:
+    from patchgrad import recipes
+    from patchgrad.viewer import report
+    from patchgrad.viewer.progress import choose
+
+    try:
+        with choose(quiet=arguments.json) as progress:
+            recipes.train(_recipe(store), store, progress)
+    except KeyboardInterrupt:
+        print(f"patchgrad: stopped; go on with: patchgrad train --run {store.folder} --resume", file=sys.stderr)
+        return 130
+    page = report(store.folder)
+    if arguments.json:
+        print(json.dumps({"run": str(store.folder), "page": str(page), "reports": [plain(one) for one in store.reports()]}))
+    else:
+        print(f"\nThe run is in {store.folder}; its page is {page}")
+    return 0

@@ -1,0 +1,208 @@
+"""Three ways to tell a person what a run does: live in a terminal, as plain lines in a log, or not at all.
+
+All of them are a contracts' `Progress` and a context: `with Live() as progress: train(recipe, run, progress)`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from patchgrad.evaluation import HEADINGS, row
+from patchgrad.values import Report
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+EVERY = 10.0  # seconds between two lines of a log
+
+
+class Tally:
+    """Where a stage stands. A bool is counted and told as a share, anything else as its latest value.
+
+    After `add(1, {"solved": True, "turns": 7})` and `add(1, {"solved": False, "turns": 9})` the facts are `solved 50 %, turns 9`.
+    """
+
+    def __init__(self, name: str, total: int) -> None:
+        self.name, self.total, self.done = name, total, 0
+        self.began = time.monotonic()
+        self._counted: dict[str, tuple[int, int]] = {}
+        self._latest: dict[str, float | str] = {}
+
+    def add(self, n: int, facts: dict[str, bool | float | str]) -> None:
+        """Some steps were finished."""
+        self.done += n
+        for key, fact in facts.items():
+            if isinstance(fact, bool):
+                yes, all_ = self._counted.get(key, (0, 0))
+                self._counted[key] = (yes + fact, all_ + 1)
+            else:
+                self._latest[key] = fact
+
+    @property
+    def facts(self) -> str:
+        """The shares so far, then the latest values."""
+        counted = [f"{key} {100 * yes / all_:.0f} %" for key, (yes, all_) in self._counted.items()]
+        latest = [f"{key} {fact:.3g}" if isinstance(fact, float | int) else f"{key} {fact}" for key, fact in self._latest.items()]
+        return ", ".join(counted + latest)
+
+    def left(self) -> str:
+        """The time that the rest takes at the pace so far: `1:40 left`, or nothing before the first step."""
+        if not self.done or self.done >= self.total:
+            return ""
+        seconds = (time.monotonic() - self.began) * (self.total - self.done) / self.done
+        return f"{seconds // 60:.0f}:{seconds % 60:02.0f} left"
+
+
+class Silent:
+    """Tells nothing: for machines, and for tests."""
+
+    def __enter__(self) -> Silent:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def stage(self, name: str, total: int) -> None:
+        """Nothing is told."""
+
+    def advance(self, n: int = 1, **facts: bool | float | str) -> None:
+        """Nothing is told."""
+
+    def say(self, text: str) -> None:
+        """Nothing is told."""
+
+    def table(self, reports: Sequence[Report]) -> None:
+        """Nothing is told."""
+
+
+class Plain:
+    """Lines for a log: each stage as it begins and ends, and between them one line every ten seconds with the last thing said."""
+
+    def __init__(self, stream: TextIO | None = None, every: float = EVERY) -> None:
+        self._stream, self._every = stream or sys.stderr, every
+        self._tally: Tally | None = None
+        self._said = ""
+        self._told = 0.0
+
+    def __enter__(self) -> Plain:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def stage(self, name: str, total: int) -> None:
+        """A new stage begins."""
+        self._tally, self._told, self._said = Tally(name, total), time.monotonic(), ""
+        self._write(name)
+
+    def advance(self, n: int = 1, **facts: bool | float | str) -> None:
+        """Steps of the stage are done."""
+        tally = self._tally
+        if tally is None:
+            return
+        tally.add(n, facts)
+        now = time.monotonic()
+        if tally.done >= tally.total or now - self._told >= self._every:
+            self._told = now
+            parts = (f"{tally.done}/{tally.total}", tally.facts, tally.left(), self._said)
+            self._write("  " + " · ".join(part for part in parts if part))
+
+    def say(self, text: str) -> None:
+        """Kept for the next line: a log needs no line for each of ten thousand attempts."""
+        self._said = text.replace("\n", " ")
+
+    def table(self, reports: Sequence[Report]) -> None:
+        """The table in columns."""
+        rows = [HEADINGS, *(row(report) for report in reports)]
+        widths = [max(len(line[i]) for line in rows) for i in range(len(HEADINGS))]
+        for line in rows:
+            first, *rest = (
+                cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+            )
+            self._write("  ".join([first, *rest]))
+
+    def _write(self, line: str) -> None:
+        self._stream.write(line + "\n")
+        self._stream.flush()
+
+
+class Live:
+    """A display that stays in place: the stage, its bar with the time left, the facts so far, and what the agent just did."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        from rich.console import Console
+        from rich.live import Live as Display
+
+        self._console = console or Console(stderr=True)
+        self._display = Display(console=self._console, get_renderable=self._render, refresh_per_second=5, transient=True)
+        self._tally: Tally | None = None
+        self._said = ""
+
+    def __enter__(self) -> Live:
+        self._display.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._finish()
+        self._display.__exit__(*error)
+
+    def stage(self, name: str, total: int) -> None:
+        """The stage before becomes one line above the display."""
+        self._finish()
+        self._tally, self._said = Tally(name, total), ""
+
+    def advance(self, n: int = 1, **facts: bool | float | str) -> None:
+        """The bar moves."""
+        if self._tally:
+            self._tally.add(n, facts)
+
+    def say(self, text: str) -> None:
+        """The line below the bar."""
+        self._said = text.replace("\n", " ")
+
+    def table(self, reports: Sequence[Report]) -> None:
+        """The table so far, above the display."""
+        from rich.table import Table
+
+        self._finish()
+        shown = Table(*HEADINGS, box=None, padding=(0, 2), header_style="dim")
+        for column in shown.columns[1:]:
+            column.justify = "right"
+        for report in reports:
+            shown.add_row(*row(report), style="bold" if report is reports[-1] else "")
+        self._console.print(shown)
+
+    def _finish(self) -> None:
+        tally, self._tally = self._tally, None
+        if tally and tally.done:
+            from rich.text import Text
+
+            seconds = time.monotonic() - tally.began
+            mark = "✓" if tally.done >= tally.total else "·"
+            line = Text.assemble((f"{mark} ", "green"), tally.name, (f"  {tally.facts}  {seconds // 60:.0f}:{seconds % 60:02.0f}", "dim"))
+            self._console.print(line)
+
+    def _render(self) -> RenderableType:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        tally = self._tally
+        if tally is None:
+            return Text("")
+        line = Table.grid(padding=(0, 2))
+        bar = ProgressBar(total=max(tally.total, 1), completed=tally.done, width=28)
+        line.add_row(Text(tally.name, "bold"), bar, f"{tally.done}/{tally.total}", tally.left(), Text(tally.facts, "cyan"))
+        said = Text(self._said, "dim", no_wrap=True, overflow="ellipsis")
+        return Group(line, said)
+
+
+def choose(quiet: bool) -> Silent | Plain | Live:
+    """Live in a terminal, plain lines where the output goes elsewhere, silent when asked."""
+    if quiet:
+        return Silent()
+    return Live() if sys.stderr.isatty() else Plain()
