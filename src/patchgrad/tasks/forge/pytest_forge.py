@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import ast
 import builtins
-import importlib
 import json
 import os
 import resource
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, FunctionType, ModuleType
@@ -32,10 +32,19 @@ for _limit, _value in (
 ):
     resource.setrlimit(_limit, (_value, _value))
 
-_coverage: Any = None
-if _REQUEST["cover"]:
-    _coverage = importlib.import_module("coverage").Coverage(include=_REQUEST["cover"], data_file=None, messages=False)
-    _coverage.start()
+_ballast = [bytes(size) for size in range(0, 480, 16) for _ in range(_REQUEST["variation"] * (size % 7 + 3))]
+_covered = set(_REQUEST["cover"])
+_ran: set[tuple[str, int]] = set()
+
+
+def _trace(frame: FrameType, event: str, argument: object) -> Any:
+    return _line if frame.f_code.co_filename in _covered else None
+
+
+def _line(frame: FrameType, event: str, argument: object) -> Any:
+    if event == "line":
+        _ran.add((frame.f_code.co_filename, frame.f_lineno))
+    return _line
 
 
 def _write(**row: object) -> None:
@@ -55,9 +64,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    if _coverage:
-        _coverage.switch_context(item.nodeid)
-    return (yield)
+    if not _covered:
+        return (yield)
+    _ran.clear()
+    threading.settrace(_trace)
+    sys.settrace(_trace)  # anew for each test, since a test may have set its own
+    try:
+        return (yield)
+    finally:
+        sys.settrace(None)
+        _write(event="cover", id=item.nodeid, lines=sorted(_ran))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -76,12 +92,6 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def pytest_sessionfinish() -> None:
-    if _coverage:
-        _coverage.stop()
-        data = _coverage.get_data()
-        for file in data.measured_files():
-            lines = {str(line): [c for c in contexts if c] for line, contexts in data.contexts_by_lineno(file).items()}
-            _write(event="cover", file=file, lines=lines)
     _write(event="end")
 
 

@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol
 from patchgrad.errors import TaskError
 from patchgrad.values import digest
 
-TOOLS = ("pytest==9.2.0", "coverage==7.17.3")
+TOOLS = ("pytest==9.2.0",)
 _PLUGIN = Path(__file__).with_name("pytest_forge.py")
 
 
@@ -48,7 +48,10 @@ class Run:
 
 
 class Runner(Protocol):
-    """Runs tests of a tree and reports. `tests` are node ids, or files to run whole; `cover` are paths whose lines are traced."""
+    """Runs tests of a tree and reports. `tests` are node ids, or files to run whole; `cover` are paths whose lines are traced.
+
+    Runs of another `variation` place objects elsewhere in memory, so that test ids made from the order of a set give themselves away.
+    """
 
     async def __call__(
         self,
@@ -58,12 +61,13 @@ class Runner(Protocol):
         places: Sequence[str],
         cover: Sequence[str] = (),
         explain: bool = False,
+        variation: int = 0,
         seconds: float = 30.0,
     ) -> Run: ...
 
 
 def toolchain(cache: Path) -> Path:
-    """The interpreter of a virtual environment with just pytest and coverage, made once a version in the cache folder."""
+    """The interpreter of a virtual environment with just pytest, made once a version in the cache folder."""
     folder = cache / f"toolchain-{digest(*TOOLS, sys.version)[:12]}"
     python = folder / "bin" / "python"
     if not (folder / "ready").exists():
@@ -103,6 +107,7 @@ class LocalRunner:
         places: Sequence[str],
         cover: Sequence[str] = (),
         explain: bool = False,
+        variation: int = 0,
         seconds: float = 30.0,
     ) -> Run:
         if not self._free:
@@ -119,6 +124,7 @@ class LocalRunner:
                 "places": [str(tree / place) for place in places],
                 "cover": [str(tree / path) for path in cover],
                 "explain": explain,
+                "variation": variation,
                 "memory": self._memory,
                 "cpu": int(seconds) + 1,
             }
@@ -194,7 +200,7 @@ def _read(report: Path, tree: Path, state: Literal["ok", "timeout", "died"]) -> 
     outcomes: dict[str, str] = {}
     seconds: dict[str, float] = {}
     failures: dict[str, Failure] = {}
-    cover: dict[str, dict[int, tuple[str, ...]]] = {}
+    cover: dict[str, dict[int, list[str]]] = {}
     for row in rows:
         if row["event"] in ("setup", "call", "teardown"):
             name = row["id"]
@@ -204,8 +210,9 @@ def _read(report: Path, tree: Path, state: Literal["ok", "timeout", "died"]) -> 
             if "kind" in row and name not in failures:
                 failures[name] = Failure(row["kind"], row["message"], row.get("statement", ""), row.get("shown", {}))
         elif row["event"] == "cover":
-            lines = {int(line): tuple(tests) for line, tests in row["lines"].items() if tests}
-            cover[str(Path(row["file"]).relative_to(tree.resolve()))] = lines
+            for file, line in row["lines"]:
+                cover.setdefault(file.removeprefix(f"{tree}/"), {}).setdefault(line, []).append(row["id"])
     if state == "ok" and not any(row["event"] == "end" for row in rows):
         state = "died"
-    return Run(state, outcomes, seconds, failures, tuple(r["id"] for r in rows if r["event"] == "broken"), cover)
+    found = {file: {line: tuple(tests) for line, tests in lines.items()} for file, lines in cover.items()}
+    return Run(state, outcomes, seconds, failures, tuple(r["id"] for r in rows if r["event"] == "broken"), found)
