@@ -335,7 +335,8 @@ class Rollout:
 
     @property
     def solved(self) -> bool:
-        return self.verdict.resolved
+        """Submitted, and every hidden test holds; a right diff that was never submitted solves nothing."""
+        return self.trajectory.stop == "submitted" and self.verdict.resolved
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,10 @@ class ChatTokenizer:
             del tokens[: tokens.index(self.stop) + 1]
         return ids(tokens)
 
+    def action(self, text: str) -> Ids:
+        """The ids of an assistant's whole turn that says `text`, its end included: how a script plays a policy."""
+        return ids([*self._ordinary(text), self.stop])
+
     def _join(self, pieces: Sequence[str], contents: Sequence[str]) -> list[int]:
         """Specials of the pieces by id; the text between two of them, content included, as one run of ordinary tokens."""
         pattern = re.compile("(" + "|".join(map(re.escape, self._longest)) + ")")

@@ -1,0 +1,209 @@
+"""The loop: draw, roll out, grade, credit, pack, update, publish.
+
+    play    (tasks)  -> groups     every attempt in its own sandbox, graded in another; consumes tasks, waits for policy and sandboxes
+    learn   (groups) -> updates    select x advantage x objective: an algorithm is a row
+    iterate                        both, then publishes the weights to the policy and the outcomes to the curriculum
+
+With `lag = 0`, the only mode here, sampling waits for the update and the update for all verdicts: the paper's synchronous loop
+(arXiv 2508.03501, section 4.3). Evaluation is `play` without `learn`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgrad.contracts import Agent, Curriculum, Estimator, Executor, Objective, Policy, RewardFunction, Sandboxes, Select, Trainer
+from patchgrad.credit import FailurePolicy, assign
+from patchgrad.errors import SandboxFault
+from patchgrad.packing import minibatches, pack
+from patchgrad.rollout import Budget, rollout
+from patchgrad.values import Group, Rollout, Task, Trajectory, Turn, Update, Verdict, digest
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What an episode needs, handed in by a recipe. `on_turn(trajectory id, turn)` writes the journal."""
+
+    agent: Agent
+    sandboxes: Sandboxes
+    grade: Callable[[Task, str], Awaitable[Verdict]]
+    executor: Executor
+    on_turn: Callable[[str, Turn], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """A row of the table of algorithms."""
+
+    select: Select
+    estimator: Estimator
+    objective: Objective
+    failures: FailurePolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The sizes of one iteration. `minibatch` counts trajectories per optimiser step, `pack` tokens per forward pass."""
+
+    tasks: int
+    attempts: int
+    budget: Budget
+    reward: RewardFunction
+    minibatch: int
+    pack: int
+    epochs: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    task: Task
+    id: str
+    seed: int
+
+
+async def attempt(world: World, policy: Policy, item: Attempt, budget: Budget, reward: RewardFunction) -> Rollout:
+    """One attempt: a fresh sandbox, an episode, a grade in another sandbox, a reward.
+
+    A sandbox that cannot be opened is a failed trajectory without turns: data, not a crash.
+    """
+    started = time.monotonic()
+    try:
+        sandbox = await world.sandboxes.open(item.task)
+    except SandboxFault as fault:
+        trajectory = Trajectory(item.id, item.task.id, (), "failed", "", time.monotonic() - started)
+        verdict = Verdict(item.task.id, "", (), (), fault=str(fault))
+        return Rollout(item.task, trajectory, verdict, reward(item.task, trajectory, verdict))
+    try:
+        trajectory = await rollout(
+            item.task,
+            world.agent,
+            policy,
+            sandbox,
+            budget,
+            attempt_id=item.id,
+            seed=item.seed,
+            on_turn=lambda turn: world.on_turn(item.id, turn),
+        )
+    finally:
+        await sandbox.close()
+    verdict = await world.grade(item.task, trajectory.submission)
+    return Rollout(item.task, trajectory, verdict, reward(item.task, trajectory, verdict))
+
+
+async def play(
+    world: World,
+    policy: Policy,
+    tasks: Sequence[Task],
+    attempts: int,
+    budget: Budget,
+    reward: RewardFunction,
+    label: str,
+    seed: int,
+    on_rollout: Callable[[Rollout], None] = lambda _: None,
+) -> list[Group]:
+    """All attempts at all tasks under the policy as it is, in the order of `tasks`.
+
+    Ids are `label/position/attempt`, so `play(..., [a, b], attempts=2, label="rft")` makes `rft/0/0 rft/0/1 rft/1/0 rft/1/1`.
+    """
+    items = [
+        Attempt(task, f"{label}/{position}/{number}", int(digest(f"{seed} {label} {position} {number}")[:15], 16))
+        for position, task in enumerate(tasks)
+        for number in range(attempts)
+    ]
+    done: dict[str, Rollout] = {}
+    async for finished in world.executor.map(lambda item: attempt(world, policy, item, budget, reward), items):
+        done[finished.trajectory.id] = finished
+        on_rollout(finished)
+    return [
+        Group(tuple(done[item.id] for item in items[position * attempts : (position + 1) * attempts])) for position in range(len(tasks))
+    ]
+
+
+def learn(groups: Sequence[Group], algorithm: Algorithm, trainer: Trainer, plan: Plan, seed: int) -> list[Update]:
+    """Optimiser steps over the groups that `select` keeps, `plan.epochs` passes in fresh orders."""
+    samples = assign(algorithm.select(groups), algorithm.estimator, algorithm.failures)
+    return [
+        trainer.update(pack(chosen, plan.pack), algorithm.objective)
+        for epoch in range(plan.epochs)
+        for chosen in minibatches(samples, plan.minibatch, seed + epoch)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One turn of the loop: what was rolled out, the updates it gave, and the seconds of `play` and `learn`."""
+
+    groups: tuple[Group, ...]
+    updates: tuple[Update, ...]
+    usage: Mapping[str, float]
+
+
+async def iterate(
+    world: World,
+    policy: Policy,
+    curriculum: Curriculum,
+    trainer: Trainer,
+    algorithm: Algorithm,
+    plan: Plan,
+    label: str,
+    seed: int,
+    on_rollout: Callable[[Rollout], None] = lambda _: None,
+) -> Iteration:
+    """Draw, play, learn, then send the two signals upstream: weights to the policy, outcomes to the curriculum."""
+    meter = Meter()
+    groups = await play(world, policy, curriculum.draw(plan.tasks), plan.attempts, plan.budget, plan.reward, label, seed, on_rollout)
+    meter.lap("play")
+    updates = await asyncio.to_thread(learn, groups, algorithm, trainer, plan, seed)
+    meter.lap("learn")
+    for group in groups:
+        curriculum.observe(group)
+    if updates:
+        policy.load(trainer.weights(), trainer.version)
+    return Iteration(tuple(groups), tuple(updates), meter.usage(groups))
+
+
+class Meter:
+    """Core-seconds by phase, from the kernel's own counters.
+
+    This process samples and trains; the sandboxes are everybody else's time, so another busy program on the machine counts as theirs.
+    `tools` and `tests` share that time as their waiting times do.
+    """
+
+    def __init__(self) -> None:
+        self._marks = [(time.monotonic(), time.process_time(), _busy())]
+        self._laps: dict[str, tuple[float, float, float]] = {}
+
+    def lap(self, name: str) -> None:
+        """End a phase: its wall, own CPU and whole machine's busy seconds are kept under `name`."""
+        now, last = (time.monotonic(), time.process_time(), _busy()), self._marks[-1]
+        self._laps[name] = (now[0] - last[0], now[1] - last[1], now[2] - last[2])
+        self._marks.append(now)
+
+    def usage(self, groups: Sequence[Group]) -> dict[str, float]:
+        cores = len(os.sched_getaffinity(0))
+        play, learn_ = self._laps["play"], self._laps.get("learn", (0.0, 0.0, 0.0))
+        tools = sum(turn.observation.seconds for g in groups for r in g.rollouts for turn in r.trajectory.turns)
+        tests = sum(r.verdict.seconds for g in groups for r in g.rollouts)
+        outside = max(0.0, play[2] - play[1])
+        wall = play[0] + learn_[0]
+        busy = min(play[2] + learn_[2], cores * wall)
+        return {
+            "sampling": play[1],
+            "tools": outside * tools / (tools + tests or 1.0),
+            "tests": outside * tests / (tools + tests or 1.0),
+            "training": learn_[1],
+            "idle": cores * wall - busy,
+            "wall": wall,
+            "cores_busy": busy / (cores * wall or 1.0),
+        }
+
+
+def _busy() -> float:
+    """Seconds that all cores of this machine have worked since it started."""
+    fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,29 @@
+"""Algorithms as rows: select x advantage x objective."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal
+
+from patchgrad.advantages import GroupNormalised, Ones
+from patchgrad.contracts import RewardFunction
+from patchgrad.credit import KEEP_ALL, MASK_FORMAT_ERRORS, contrast, solved_only
+from patchgrad.learning import Algorithm
+from patchgrad.objectives.clipped import clipped
+from patchgrad.objectives.cross_entropy import cross_entropy
+from patchgrad.rewards import Resolved, TurnPenalty, Weighted
+
+
+def imitation(cap: int) -> Algorithm:
+    """Rejection fine-tuning (arXiv 2508.03501, section 4.2): solved attempts, at most `cap` a task, turns with format errors masked."""
+    return Algorithm(partial(solved_only, cap_per_task=cap), Ones(), cross_entropy, MASK_FORMAT_ERRORS)
+
+
+def dapo(clip_low: float, clip_high: float, on: Literal["outcome", "reward"]) -> Algorithm:
+    """The paper's modified DAPO (section 4.3): groups with contrast, normalised in the group, asymmetric clip, token mean, no KL."""
+    return Algorithm(partial(contrast, on=on), GroupNormalised(), clipped(clip_low, clip_high), KEEP_ALL)
+
+
+def shaped(length_threshold: int, turns: int) -> RewardFunction:
+    """The tests decide and long attempts pay, PAPER sections 6.1 and 6.2."""
+    return Weighted((Resolved(), TurnPenalty(length_threshold, turns)))

@@ -1,0 +1,116 @@
+"""The base policy where no pre-trained model can be had: demonstrations by the noisy apprentice, then one language-model pass."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from patchgrad.advantages import Ones
+from patchgrad.contracts import Policy
+from patchgrad.credit import assign
+from patchgrad.learning import Attempt, World, attempt
+from patchgrad.networks import folder
+from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.objectives.cross_entropy import cross_entropy
+from patchgrad.packing import minibatches, pack
+from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
+from patchgrad.recipes.recipe import Recipe
+from patchgrad.rewards import Resolved
+from patchgrad.rollout import Budget
+from patchgrad.tasks.archive import open_archive
+from patchgrad.tasks.workshop.apprentice import Apprentice, Habits
+from patchgrad.trainers.local import LocalTrainer
+from patchgrad.trainers.schedules import cosine
+from patchgrad.values import Group, Rollout, Task, Update
+
+
+async def demonstrate(
+    recipe: Recipe, tasks: Sequence[Task], world: World, tokenizer: ChatTokenizer, count: int, on_rollout: Callable[[Rollout], None]
+) -> list[Rollout]:
+    """`count` episodes by the apprentice through the ordinary loop, on tasks drawn from the seed."""
+    chooser = random.Random(f"demonstrations {recipe.seed} {count}")
+    warmup = recipe.warmup
+    habits = Habits(
+        warmup.demonstrator.skill,
+        warmup.demonstrator.tests_after_edit,
+        warmup.demonstrator.retries_when_red,
+        warmup.demonstrator.malformed,
+        warmup.demonstrator.gives_up,
+    )
+    pool = tasks[: warmup.tasks]
+    items = [Attempt(pool[chooser.randrange(len(pool))], f"demonstration/{count}/{i}", i) for i in range(count)]
+    budget = Budget(warmup.turns, recipe.policy.context, 256)
+
+    def apprentice(item: Attempt) -> Policy:
+        return Apprentice(item.task, habits, item.seed + recipe.seed, tokenizer.encode, tokenizer.action, recipe.policy.context)
+
+    shown = []
+    async for rollout in world.executor.map(lambda item: attempt(world, apprentice(item), item, budget, Resolved()), items):
+        shown.append(rollout)
+        on_rollout(rollout)
+    order = {item.id: i for i, item in enumerate(items)}
+    return sorted(shown, key=lambda rollout: order[rollout.trajectory.id])
+
+
+def learn_tokenizer(recipe: Recipe, tasks: Sequence[Task], episodes: Sequence[Rollout], spelled: ChatTokenizer) -> ChatTokenizer:
+    """A BPE vocabulary from what the first episodes said and from the training repositories; `spelled` reads the episodes."""
+    texts = [spelled.decode(s.tokens().tolist()) for r in episodes for s in r.trajectory.segments]
+    texts += [content.decode() for task in tasks[:200] for name, content in open_archive(task.repository).items() if name.endswith(".py")]
+    texts += [task.instruction for task in tasks]
+    return ChatTokenizer.train(
+        [text.replace("<|im_start|>", "\n").replace("<|im_end|>", "\n") for text in texts], recipe.policy.shape.vocabulary
+    )
+
+
+def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer) -> Decoder:
+    """A network of the recipe's shape with random weights from its seed."""
+    shape = recipe.policy.shape
+    return Decoder(
+        DecoderConfig(
+            vocabulary=shape.vocabulary,
+            hidden=shape.hidden,
+            layers=shape.layers,
+            heads=shape.heads,
+            kv_heads=shape.kv_heads,
+            head_size=shape.head_dim,
+            intermediate=shape.intermediate,
+            context=recipe.policy.context,
+            eos=(tokenizer.stop,),
+        ),
+        seed=recipe.seed,
+    )
+
+
+def a_trainer(network: Decoder, recipe: Recipe) -> LocalTrainer:
+    return LocalTrainer(
+        network,
+        optimiser=recipe.optimiser.name,
+        clip=recipe.optimiser.clip,
+        precision=recipe.optimiser.precision,
+        threads=recipe.optimiser.threads,
+    )
+
+
+def a_policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe) -> EmbeddedPolicy:
+    return EmbeddedPolicy(
+        network, tokenizer, sessions=2 * recipe.sandbox.live, context=recipe.policy.context, threads=recipe.policy.threads
+    )
+
+
+def open_model(source: str | Path, recipe: Recipe) -> tuple[LocalTrainer, EmbeddedPolicy]:
+    """Trainer and policy of a checkpoint folder or a hub id."""
+    path = folder.locate(source)
+    network, tokenizer = folder.load(path), ChatTokenizer.load(path)
+    return a_trainer(network, recipe), a_policy(network, tokenizer, recipe)
+
+
+def warm_up(recipe: Recipe, demonstrations: Sequence[Rollout], trainer: LocalTrainer, on_update: Callable[[Update], None]) -> None:
+    """Language modelling of whole episodes, most of them failures; observations count `observation_weight`."""
+    warmup = recipe.warmup
+    samples = assign([Group((rollout,)) for rollout in demonstrations], Ones())
+    steps = warmup.epochs * -(-len(samples) // warmup.batch)
+    trainer.schedule = cosine(warmup.lr, steps, warmup=min(20, steps // 5))
+    for epoch in range(warmup.epochs):
+        for chosen in minibatches(samples, warmup.batch, recipe.seed + epoch):
+            on_update(trainer.update(pack(chosen, recipe.optimiser.pack, warmup.observation_weight), cross_entropy))

@@ -1,0 +1,247 @@
+"""The course of a run: base policy, rejection fine-tuning, stages of RL with a refresh between them, evaluation after each.
+
+A course is a list of steps. After each one weights, optimiser, curriculum and position are committed together, so that a run that was
+interrupted goes on after its last whole step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from patchgrad.agents import ReactAgent
+from patchgrad.contracts import Progress, Sandboxes
+from patchgrad.curricula import Pool
+from patchgrad.evaluation import broken, over_tasks, pass_at_k, summarise
+from patchgrad.executors import LocalExecutor
+from patchgrad.grading import Grader
+from patchgrad.learning import Algorithm, Iteration, Plan, World, iterate, play
+from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
+from patchgrad.recipes.algorithms import dapo, imitation, shaped
+from patchgrad.recipes.base import a_policy, a_trainer, demonstrate, fresh_network, learn_tokenizer, open_model, warm_up
+from patchgrad.recipes.recipe import Recipe, Stage
+from patchgrad.rewards import Resolved
+from patchgrad.rollout import Budget
+from patchgrad.store import Run
+from patchgrad.tools import View, toolset
+from patchgrad.trainers.local import LocalTrainer
+from patchgrad.trainers.schedules import constant
+from patchgrad.values import Call, Group, Report, Rollout, Task
+
+FIRST = 60  # episodes spelled in bytes, from which the tokenizer learns its words
+SECONDS = 600.0  # an episode that takes longer is stuck, on whatever machine
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One unit of work that is done wholly or not at all."""
+
+    name: str
+    act: Callable[[], Awaitable[None]]
+
+
+class Course:
+    """One run of a recipe over its tasks; `travel` does what is left of it."""
+
+    def __init__(
+        self, recipe: Recipe, train: Sequence[Task], held_out: Sequence[Task], run: Run, progress: Progress, sandboxes: Sandboxes
+    ) -> None:
+        self.recipe, self.train, self.held_out = recipe, tuple(train), tuple(held_out)
+        self.run, self.progress, self.sandboxes = run, progress, sandboxes
+        self.grader = Grader(sandboxes)
+        self.agent = ReactAgent(
+            toolset(View(lines=recipe.agent.window, brief=recipe.agent.prompts == "brief")), prompts=recipe.agent.prompts
+        )
+        self.pool = Pool(train, recipe.seed)
+        self.reports: list[Report] = []
+        self.minutes = 0.0
+        self._policy: EmbeddedPolicy | None = None
+        self._trainer: LocalTrainer | None = None
+
+    # --- the plan ------------------------------------------------------------------------------
+
+    def steps(self) -> list[Step]:
+        """Every step in order; the same recipe gives the same list, so a position in it is a place to resume."""
+        recipe = self.recipe
+        steps = [Step("base", self._base), Step("evaluate-base", partial(self._evaluate, "base"))]
+        steps += [Step(f"rft-{i}", partial(self._rft, i)) for i in range(recipe.rft.rounds)]
+        if recipe.rft.rounds:
+            steps.append(Step("evaluate-rft", partial(self._evaluate, "+ RFT")))
+        for number, stage in enumerate(recipe.stages, 1):
+            steps += [Step(f"stage{number}-{i}", partial(self._rl, number, stage, i)) for i in range(stage.iterations)]
+            steps.append(Step(f"evaluate-stage{number}", partial(self._evaluate, f"+ stage {number} RL")))
+        return steps
+
+    async def travel(self) -> None:
+        """Do the steps that are not done yet; commit after each."""
+        done = self._restore()
+        self.run.write_tasks((*self.train, *self.held_out))
+        for position, step in enumerate(self.steps()[done:], done + 1):
+            started = time.monotonic()
+            await step.act()
+            self.minutes += (time.monotonic() - started) / 60
+            self._commit(position, step)
+        self.progress.table(self.reports)
+
+    def _commit(self, position: int, step: Step) -> None:
+        previous = self.run.state().get("checkpoint")
+        name = previous if step.name.startswith("evaluate") else step.name
+        if name == step.name:
+            self.run.checkpoint(step.name, self._save)
+        self.run.save_state(
+            {"position": position, "step": step.name, "checkpoint": name, "pool": self.pool.state(), "minutes": self.minutes}
+        )
+        if previous and previous != name and not self._worth_keeping(previous):
+            self.run.discard(previous)
+
+    def _worth_keeping(self, checkpoint: str) -> bool:
+        """The policies of the table stay: base, after RFT, and the last of each stage."""
+        names = [step.name for step in self.steps()]
+        position = names.index(checkpoint)
+        return position + 1 < len(names) and names[position + 1].startswith("evaluate")
+
+    def _save(self, folder: Path) -> None:
+        self.trainer.save(folder)
+        self.policy.tokenizer.save(folder)
+
+    def _restore(self) -> int:
+        state = self.run.state()
+        if not state:
+            return 0
+        self.pool.restore(state["pool"])
+        self.minutes = state["minutes"]
+        self.reports = self.run.reports()
+        checkpoint = self.run.folder / "checkpoints" / state["checkpoint"]
+        self._trainer, self._policy = open_model(checkpoint, self.recipe)
+        self.trainer.load(checkpoint)
+        self.policy.load(self.trainer.weights(), self.trainer.version)
+        return int(state["position"])
+
+    @property
+    def policy(self) -> EmbeddedPolicy:
+        assert self._policy is not None, "the base step makes the policy"
+        return self._policy
+
+    @property
+    def trainer(self) -> LocalTrainer:
+        assert self._trainer is not None, "the base step makes the trainer"
+        return self._trainer
+
+    # --- steps ---------------------------------------------------------------------------------
+
+    async def _base(self) -> None:
+        """A model of the user's, or a network that a warm-up on the apprentice's demonstrations makes."""
+        recipe, warmup = self.recipe, self.recipe.warmup
+        if recipe.policy.model:
+            self._trainer, self._policy = open_model(recipe.policy.model, recipe)
+            return
+        letters = ChatTokenizer.train([], 300)
+        self.progress.stage("first demonstrations, for the tokenizer", FIRST)
+        first = await demonstrate(recipe, self.train, self._world(), letters, FIRST, self._seen)
+        tokenizer = learn_tokenizer(recipe, self.train, first, letters)
+        self.progress.stage("demonstrations", warmup.demonstrations)
+        shown = await demonstrate(recipe, self.train, self._world(), tokenizer, warmup.demonstrations, self._seen)
+        self.run.write_rollouts("demonstrations", 0, shown)
+        network = fresh_network(recipe, tokenizer)
+        self._trainer = a_trainer(network, recipe)
+        self.progress.stage("warm-up", warmup.epochs * -(-len(shown) // warmup.batch))
+        await asyncio.to_thread(warm_up, recipe, shown, self._trainer, lambda u: self.progress.advance(loss=u.metrics["loss"]))
+        self._policy = a_policy(network, tokenizer, recipe)
+
+    async def _evaluate(self, name: str) -> None:
+        """Every policy of the table has the same budget, the last stage's, so that no gain is one of budget alone."""
+        attempts, budget = self.recipe.evaluation.attempts, self._evaluation_budget()
+        self.progress.stage(f"evaluate {name}", len(self.held_out) * attempts)
+        started = time.monotonic()
+        label = f"evaluate/{name}"
+        groups = await play(self._world(), self.policy, self.held_out, attempts, budget, Resolved(), label, self.recipe.seed, self._seen)
+        seconds = time.monotonic() - started
+        limits = {"turns": budget.turns, "context": budget.context, "k": attempts}
+        report = summarise(name, groups, attempts, self.minutes * 60 + seconds, limits)
+        self.reports = [*(r for r in self.reports if r.name != name), report]
+        self.run.write_rollouts(f"evaluate-{len(self.reports)}", 0, [r for group in groups for r in group.rollouts])
+        self.run.write_reports(self.reports)
+        self.run.write_predictions(f"patchgrad {self.recipe.name} {name}", (r for group in groups for r in group.rollouts))
+        self.progress.table(self.reports)
+
+    async def _rft(self, round_: int) -> None:
+        rft = self.recipe.rft
+        budget = Budget(rft.turns, rft.context, self.recipe.agent.action_tokens, SECONDS)
+        plan = Plan(rft.tasks, rft.attempts, budget, Resolved(), rft.batch, self.recipe.optimiser.pack, rft.epochs)
+        self.trainer.schedule = constant(rft.lr, warmup=5)
+        self.progress.stage("rejection fine-tuning", rft.tasks * rft.attempts)
+        await self._iterate("rft", round_, imitation(rft.cap), plan)
+
+    async def _rl(self, number: int, stage: Stage, iteration: int) -> None:
+        if iteration == 0:
+            self.trainer.schedule = constant(stage.lr, warmup=3)
+            if stage.refresh_before:
+                self.pool = self.pool.refreshed()
+                self.progress.say(f"refresh: {len(self.pool)} of {len(self.train)} tasks stay, those solved sometimes but not mostly")
+        budget = Budget(stage.turns, stage.context, self.recipe.agent.action_tokens, SECONDS)
+        reward = shaped(stage.length_threshold, stage.turns)
+        plan = Plan(stage.tasks, stage.attempts, budget, reward, stage.minibatch, self.recipe.optimiser.pack)
+        self.progress.stage(f"stage {number}, iteration {iteration + 1} of {stage.iterations}", stage.tasks * stage.attempts)
+        await self._iterate(f"stage{number}", iteration, dapo(stage.clip_low, stage.clip_high, stage.filter_on), plan)
+
+    async def _iterate(self, phase: str, iteration: int, algorithm: Algorithm, plan: Plan) -> None:
+        label, seed = f"{phase}/{iteration}", self.recipe.seed
+        done = await iterate(self._world(), self.policy, self.pool, self.trainer, algorithm, plan, label, seed, self._seen)
+        self.run.write_rollouts(phase, iteration, [r for group in done.groups for r in group.rollouts])
+        self.run.write_metrics({"phase": phase, "iteration": iteration, **measured(done, plan.attempts)})
+
+    # --- small parts ---------------------------------------------------------------------------
+
+    def _world(self) -> World:
+        executor = LocalExecutor(self.recipe.sandbox.live)
+        return World(self.agent, self.sandboxes, self.grader.grade, executor, self.run.write_turn)
+
+    def _evaluation_budget(self) -> Budget:
+        last = self.recipe.stages[-1] if self.recipe.stages else self.recipe.rft
+        return Budget(last.turns, last.context, self.recipe.agent.action_tokens, SECONDS)
+
+    def _seen(self, rollout: Rollout) -> None:
+        self.progress.advance(solved=rollout.solved, turns=float(len(rollout.trajectory.turns)))
+        self.progress.say(sentence(rollout))
+
+
+def sentence(rollout: Rollout) -> str:
+    """One line about an attempt: `clamp in shop/core.py: replace "value < low" ... -> solved in 4 turns`."""
+    edits = [t.call.arguments for t in rollout.trajectory.turns if isinstance(t.call, Call) and t.call.tool == "replace"]
+    last = f"replace {edits[-1]}" if edits else "no edit"
+    ending = "solved" if rollout.solved else rollout.trajectory.stop
+    return f"{rollout.task.id}: {last[:60]} -> {ending} in {len(rollout.trajectory.turns)} turns"
+
+
+def measured(done: Iteration, k: int) -> dict[str, Any]:
+    """The record of one iteration: the paper's four figures, the objective's means and the time by phase."""
+    groups = [Group(tuple(r for r in g.rollouts if not broken(r))) for g in done.groups if not all(broken(r) for r in g.rollouts)]
+    first = over_tasks([g.solve_rate for g in groups])
+    rollouts = [r for g in groups for r in g.rollouts]
+    means = {
+        name: fmean(u.metrics[name] for u in done.updates)
+        for name in ("loss", "entropy", "gap", "grad_norm", "ratio", "clip_low", "clip_high")
+        if done.updates and all(name in u.metrics for u in done.updates)
+    }
+    return {
+        "pass_at_1": first.mean,
+        "pass_at_1_se": first.error,
+        "pass_at_k": fmean(pass_at_k(len(g.rollouts), sum(r.solved for r in g.rollouts), min(k, len(g.rollouts))) for g in groups),
+        "k": k,
+        "submitted": fmean(r.trajectory.stop == "submitted" for r in rollouts),
+        "turns": fmean(len(r.trajectory.turns) for r in rollouts),
+        "contrast": fmean(0 < g.solve_rate < 1 for g in groups),
+        "reward": fmean(r.reward.value for r in rollouts),
+        "episodes": len(rollouts),
+        "updates": len(done.updates),
+        "tokens": sum(u.metrics["tokens"] for u in done.updates),
+        "seconds": {name: value for name, value in done.usage.items() if name != "cores_busy"},
+        "cores_busy": done.usage["cores_busy"],
+        **means,
+    }

@@ -1,0 +1,183 @@
+"""A run as a value: nested frozen dataclasses that print as TOML and read back. A wrong value is refused here, before anything starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from patchgrad.errors import ConfigError
+
+
+def _require(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise ConfigError(sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSource:
+    """Where tasks come from. `workshop` makes them from the seed; `set` reads a folder that `patchgrad tasks` wrote.
+
+    `functions` are the sizes of a workshop task's buggy module: with `(1, 2)` half of the tasks have one function, half two.
+    """
+
+    source: Literal["workshop", "set"] = "workshop"
+    train: int = 600
+    held_out: int = 200
+    functions: tuple[int, ...] = (1, 2)
+    folder: str = ""
+
+    def __post_init__(self) -> None:
+        _require(self.source != "set" or bool(self.folder), "tasks.folder must name a task set when tasks.source is 'set'")
+        _require(self.train > 0 and self.held_out > 0, "tasks.train and tasks.held_out must be at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A Qwen3-shaped network made from scratch."""
+
+    hidden: int = 160
+    layers: int = 4
+    heads: int = 5
+    kv_heads: int = 1
+    head_dim: int = 32
+    intermediate: int = 448
+    vocabulary: int = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChoice:
+    """The base model: a folder or hub id, or empty for a network of `shape` that the warm-up trains from scratch."""
+
+    model: str = ""
+    shape: Shape = Shape()
+    context: int = 2048
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        _require(self.context >= 256, f"policy.context is {self.context}; an episode needs at least 256 tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentChoice:
+    """`full` prompts say what the paper's say; `brief` ones suit a model of a few million parameters. The tools are the same."""
+
+    prompts: Literal["full", "brief"] = "brief"
+    window: int = 60
+    action_tokens: int = 48
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxChoice:
+    """`live` episodes at once; each holds one sandbox while it runs and one while it is graded."""
+
+    backend: Literal["bwrap"] = "bwrap"
+    live: int = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstrator:
+    """The apprentice's probabilities, see `tasks/workshop/apprentice.py`."""
+
+    skill: float = 0.12
+    tests_after_edit: float = 0.75
+    retries_when_red: float = 0.6
+    malformed: float = 0.03
+    gives_up: float = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class Warmup:
+    """Makes the base policy where there is none: demonstrations by the apprentice, then one language-model pass over them."""
+
+    demonstrations: int = 3000
+    tasks: int = 1500
+    epochs: int = 1
+    batch: int = 16
+    lr: float = 3e-3
+    observation_weight: float = 0.2
+    turns: int = 12
+    demonstrator: Demonstrator = Demonstrator()
+
+
+@dataclass(frozen=True, slots=True)
+class Optimiser:
+    """`muon` steps matrices by orthogonalised momentum and the rest by AdamW; `adamw` all by AdamW."""
+
+    name: Literal["muon", "adamw"] = "muon"
+    clip: float = 1.0
+    pack: int = 4096
+    precision: Literal["float32", "bfloat16"] = "float32"
+    threads: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Rft:
+    """Rejection fine-tuning, PAPER section 5: roll out, keep what passes, imitate. More rounds than one are the plain baseline to RL."""
+
+    rounds: int = 1
+    tasks: int = 150
+    attempts: int = 10
+    cap: int = 4
+    epochs: int = 2
+    batch: int = 16
+    lr: float = 1e-3
+    turns: int = 8
+    context: int = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of RL, PAPER sections 6.1 to 6.6. `minibatch` counts trajectories per optimiser step."""
+
+    iterations: int = 8
+    tasks: int = 30
+    attempts: int = 10
+    minibatch: int = 64
+    lr: float = 1e-3
+    clip_low: float = 0.2
+    clip_high: float = 0.3
+    turns: int = 8
+    context: int = 1024
+    length_threshold: int = 6
+    refresh_before: bool = False
+    filter_on: Literal["outcome", "reward"] = "outcome"
+
+    def __post_init__(self) -> None:
+        _require(self.attempts >= 2, f"attempts is {self.attempts}; a group needs at least 2 attempts to have an advantage")
+        _require(0 < self.clip_low < 1 and self.clip_high > 0, "clip_low must lie between 0 and 1, and clip_high above 0")
+        _require(self.clip_low <= self.clip_high, f"clip_low {self.clip_low} is above clip_high {self.clip_high}: it must not be")
+        _require(
+            self.turns > self.length_threshold,
+            f"turns {self.turns} must be above length_threshold {self.length_threshold}, or the length penalty divides by zero",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationChoice:
+    """Held-out evaluation. Every checkpoint is measured under the limits it was trained with, the last one under stage 2's."""
+
+    attempts: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Everything that decides a run. The same recipe and seed draw the same tasks, attempts and minibatches."""
+
+    name: str
+    seed: int = 0
+    tasks: TaskSource = TaskSource()
+    agent: AgentChoice = AgentChoice()
+    policy: PolicyChoice = PolicyChoice()
+    sandbox: SandboxChoice = SandboxChoice()
+    optimiser: Optimiser = Optimiser()
+    warmup: Warmup = Warmup()
+    rft: Rft = Rft()
+    stages: tuple[Stage, ...] = field(default=(Stage(), Stage(refresh_before=True)))
+    evaluation: EvaluationChoice = EvaluationChoice()
+
+    def __post_init__(self) -> None:
+        for context in (self.rft.context, *(stage.context for stage in self.stages)):
+            _require(
+                context <= self.policy.context,
+                f"a stage's context of {context} tokens is beyond policy.context of {self.policy.context}",
+            )
