@@ -1,8 +1,10 @@
 """look at the tasks of a run, or of a tasks.jsonl file
 
-patchgrad tasks runs/laptop               one line a task
-patchgrad tasks runs/laptop TASK          the statement and the names of its tests
-patchgrad tasks runs/laptop --json | head one JSON object a line
+Hidden tests are named, their text is not shown:
+
+  patchgrad tasks runs/laptop               one line a task
+  patchgrad tasks runs/laptop TASK          the statement and the names of its tests
+  patchgrad tasks runs/laptop --json | head one JSON object a line, whole
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def choose(run: Run) -> list[tuple[str, Row]]:
     """Up to three attempts under their headings, each the latest of its kind that is soon read."""
     seen = [row for row in reversed(run.rows(columns=GLANCE)) if row["turns"] and row["fault"] is None]
     wanted: list[tuple[str, Callable[[Row], bool]]] = [
-        ("A success", lambda row: row["solved"]),
+        ("A success", lambda row: row["solved"] and not row["malformed"]),
         ("A failure", lambda row: not row["solved"] and not row["malformed"]),
         ("A malformed turn", lambda row: row["malformed"] > 0),
     ]

@@ -44,9 +44,10 @@ class Tally:
     @property
     def facts(self) -> str:
         """The shares so far, then the latest values."""
-        counted = [f"{key} {100 * yes / all_:.0f} %" for key, (yes, all_) in self._counted.items()]
-        latest = [f"{key} {fact:.3g}" if isinstance(fact, float | int) else f"{key} {fact}" for key, fact in self._latest.items()]
-        return ", ".join(counted + latest)
+        counted, latest = list(self._counted.items()), list(self._latest.items())  # the display reads from a thread of its own
+        shares = [f"{key} {100 * yes / all_:.0f} %" for key, (yes, all_) in counted]
+        values = [f"{key} {fact:.3g}" if isinstance(fact, float | int) else f"{key} {fact}" for key, fact in latest]
+        return ", ".join(shares + values)
 
     def left(self) -> str:
         """The time that the rest takes at the pace so far: `1:40 left`, or nothing before the first step."""
@@ -136,10 +137,10 @@ class Live:
         from rich.console import Console
         from rich.live import Live as Display
 
-        self._console = console or Console(stderr=True)
-        self._display = Display(console=self._console, get_renderable=self._render, refresh_per_second=5, transient=True)
         self._tally: Tally | None = None
         self._said = ""
+        self._console = console or Console(stderr=True)
+        self._display = Display(console=self._console, get_renderable=self._render, refresh_per_second=5, transient=True)
 
     def __enter__(self) -> Live:
         self._display.__enter__()

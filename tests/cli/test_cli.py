@@ -1,0 +1,232 @@
+"""The verbs as a person calls them: what they print, how they refuse, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchgrad import recipes
+from patchgrad.cli import VERBS, check, main, parser
+from patchgrad.cli.options import split
+from patchgrad.config import dumps, loads, override
+from patchgrad.contracts import Progress
+from patchgrad.errors import ConfigError, PatchgradError
+from patchgrad.store import Run, plain
+from patchgrad.values import Checks, Estimate, Report, Repository, Task
+
+TASK = Task(
+    "clamp-1", "clamp(5, 1, 3) gives 1.\nIt should give 3.", Repository("archive", "x.tar", "ab" * 32), Checks(("t.py::a",), ("t.py::b",))
+)
+HALF = Estimate(0.5, 0.1)
+REPORT = Report("base", 2, 4, HALF, HALF, HALF, 5.0, 60.0, 9.0, {"k": 4}, {"clamp-1": 2}, {"submitted": 3})
+
+Spoken = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> list[recipes.Recipe]:
+    """Training that only leaves a report: the command line is under test, not the loop."""
+    trained: list[recipes.Recipe] = []
+
+    def train(recipe: recipes.Recipe, run: Run, progress: Progress) -> None:
+        progress.stage("base", 1)
+        trained.append(recipe)
+        run.write_tasks([TASK])
+        run.write_reports([REPORT])
+
+    monkeypatch.setattr(recipes, "train", train)
+    return trained
+
+
+def test_words_that_are_no_options_change_the_recipe() -> None:
+    assert split(["train", "laptop", "--seed", "3", "--rft.lr=1e-3", "--run", "--odd", "--json", "--stages.0.lr", "-1"]) == (
+        ["train", "laptop", "--run", "--odd", "--json"],
+        {"seed": "3", "rft.lr": "1e-3", "stages.0.lr": "-1"},
+    )
+    assert split(["view", "--seed", "3"]) == (["view", "--seed", "3"], {})
+    with pytest.raises(ConfigError, match="--seed needs a value"):
+        split(["train", "laptop", "--seed"])
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_an_example(verb: str, capsys: Spoken) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([verb, "--help"])
+    assert left.value.code == 0
+    assert f"  patchgrad {verb}" in capsys.readouterr().out
+
+
+def test_the_top_names_every_verb(capsys: Spoken) -> None:
+    assert set(VERBS) <= set(parser().format_help().split())
+    with pytest.raises(SystemExit):
+        main([])
+    assert "VERB" in capsys.readouterr().err
+
+
+def test_a_printed_recipe_reads_back(capsys: Spoken, tmp_path: Path) -> None:
+    assert main(["train", "laptop", "--print", "--seed", "3", "--stages.0.iterations", "2"]) == 0
+    text = capsys.readouterr().out
+    expected = override(recipes.RECIPES["laptop"](), {"seed": "3", "stages.0.iterations": "2"})
+    assert loads(recipes.Recipe, text) == expected
+    (tmp_path / "mine.toml").write_text(text)
+    assert main(["train", str(tmp_path / "mine.toml"), "--print"]) == 0
+    assert capsys.readouterr().out == text
+    assert main(["train", "smoke", "--print", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["recipe"]["name"] == "smoke"
+
+
+def test_training_leaves_a_run_and_says_where(fake: list[recipes.Recipe], tmp_path: Path, capsys: Spoken) -> None:
+    folder = tmp_path / "run"
+    assert main(["train", "smoke", "--run", str(folder), "--seed", "5"]) == 0
+    assert fake == [override(recipes.RECIPES["smoke"](), {"seed": "5"})]
+    assert Run.open(folder).recipe == dumps(fake[0])
+    assert str(folder / "report.html") in capsys.readouterr().out
+    assert (folder / "report.html").is_file()
+
+
+def test_training_for_a_machine_prints_one_object(fake: list[recipes.Recipe], tmp_path: Path, capsys: Spoken) -> None:
+    assert main(["train", "smoke", "--run", str(tmp_path / "run"), "--json"]) == 0
+    spoken = capsys.readouterr()
+    assert json.loads(spoken.out)["reports"] == [plain(REPORT)]
+    assert spoken.err == ""
+
+
+def test_the_default_folder_is_named_after_the_recipe(
+    fake: list[recipes.Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "smoke"]) == 0
+    assert (tmp_path / "runs" / "smoke" / "report.html").is_file()
+    assert main(["train", "smoke"]) == 2
+    assert "add --resume to go on with it" in capsys.readouterr().err
+
+
+def test_a_resumed_run_keeps_its_recipe(fake: list[recipes.Recipe], tmp_path: Path, capsys: Spoken) -> None:
+    folder = str(tmp_path / "run")
+    assert main(["train", "smoke", "--run", folder, "--seed", "5"]) == 0
+    assert main(["train", "--run", folder, "--resume"]) == 0
+    assert main(["train", "smoke", "--run", folder, "--resume", "--seed", "5"]) == 0
+    assert [recipe.seed for recipe in fake] == [5, 5, 5]
+    assert main(["train", "--run", folder, "--resume", "--seed", "6"]) == 2
+    assert "seed cannot change in a run that has begun" in capsys.readouterr().err
+    Run.resume(folder).close()
+
+
+def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken) -> None:
+    def stopped(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(recipes, "train", stopped)
+    folder = tmp_path / "run"
+    assert main(["train", "smoke", "--run", str(folder)]) == 130
+    assert f"go on with: patchgrad train --run {folder} --resume" in capsys.readouterr().err
+    monkeypatch.setattr(VERBS["view"], "run", stopped)
+    assert main(["view", str(folder)]) == 130
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["train", "laptp"], "There is no recipe laptp; did you mean laptop?"),
+        (["train", "zzz"], "There is no recipe zzz; there are: laptop"),
+        (["train"], "Name a recipe"),
+        (["train", "missing.toml"], "missing.toml cannot be read"),
+        (["train", "laptop", "--stages.0.turn", "3", "--print"], "There is no key stages.0.turn; did you mean stages.0.turns?"),
+        (["train", "laptop", "--seed", "x", "--print"], "seed must be a whole number, but 'x' was given."),
+        (["train", "--resume", "--run", "nowhere"], "nowhere is no run of patchgrad's"),
+        (["evaluate", "nowhere"], "nowhere is no run of patchgrad's"),
+        (["view", "nowhere"], "nowhere is no run of patchgrad's"),
+        (["tasks", "nowhere"], "nowhere is no run of patchgrad's"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(
+    words: list[str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    spoken = capsys.readouterr()
+    assert spoken.err.startswith("patchgrad: ")
+    assert sentence in spoken.err
+    assert len(spoken.err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_evaluation_reads_the_run_and_prints_a_row(
+    fake: list[recipes.Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken
+) -> None:
+    asked: list[tuple[int, str | None]] = []
+
+    def evaluate(run: Run, recipe: recipes.Recipe, checkpoint: str | None, progress: Progress) -> Report:
+        asked.append((recipe.seed, checkpoint))
+        return REPORT
+
+    monkeypatch.setattr(recipes, "evaluate", evaluate, raising=False)
+    folder = str(tmp_path / "run")
+    main(["train", "smoke", "--run", folder])
+    capsys.readouterr()
+    assert main(["evaluate", folder, "--seed", "9", "--checkpoint", "rft"]) == 0
+    assert "| base | 50.0 ± 10.0 | 50.0 (k=4) |" in capsys.readouterr().out
+    assert main(["evaluate", folder, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == plain(REPORT)
+    assert asked == [(9, "rft"), (0, None)]
+
+
+def test_tasks_are_listed_shown_and_read_by_machines(fake: list[recipes.Recipe], tmp_path: Path, capsys: Spoken) -> None:
+    folder = str(tmp_path / "run")
+    main(["train", "smoke", "--run", folder])
+    capsys.readouterr()
+    assert main(["tasks", folder]) == 0
+    assert capsys.readouterr().out == "clamp-1  2 tests  clamp(5, 1, 3) gives 1.\n"
+    assert main(["tasks", f"{folder}/tasks.jsonl", "clamp-1"]) == 0
+    assert "to mend     t.py::a" in capsys.readouterr().out
+    assert main(["tasks", folder, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["id"] == "clamp-1"
+    assert main(["tasks", folder, "clamp-2"]) == 2
+    assert "did you mean clamp-1?" in capsys.readouterr().err
+
+
+def test_the_page_is_written_and_named(fake: list[recipes.Recipe], tmp_path: Path, capsys: Spoken) -> None:
+    folder = tmp_path / "run"
+    main(["train", "smoke", "--run", str(folder)])
+    (folder / "report.html").unlink()
+    capsys.readouterr()
+    assert main(["view", str(folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"page": str((folder / "report.html").resolve())}
+    assert (folder / "report.html").is_file()
+
+
+def test_the_check_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: Spoken) -> None:
+    async def forbidden(_: object) -> None:
+        raise PatchgradError("this host forbids user namespaces")
+
+    monkeypatch.setattr(check, "_try", forbidden)
+    monkeypatch.setattr(check, "PACKAGES", ("numpy", "no-such-package"))
+    assert main(["check"]) == 1
+    spoken = capsys.readouterr().out
+    assert "yes  numpy is installed" in spoken
+    assert "NO   a sandbox opens" in spoken
+    assert "cannot start here" in spoken
+    assert main(["check", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["ready"] is False
+
+
+def test_the_check_opens_a_real_sandbox(capsys: Spoken) -> None:
+    code = main(["check", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["ready"] is (code == 0)
+    assert {finding["name"] for finding in told["findings"]} >= {"torch is installed", "a sandbox opens"}
+
+
+def test_a_closed_pipe_is_no_error(fake: list[recipes.Recipe], tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    main(["train", "smoke", "--run", str(folder)])
+    with Run.resume(folder) as run:
+        run.write_tasks([Task(f"t{i}", "x" * 900, TASK.repository, TASK.checks) for i in range(2000)])
+    code = f"{sys.executable} -c 'import sys; from patchgrad.cli import main; sys.exit(main())' tasks {folder} --json"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {code} | head -1 | wc -l"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "1", "")
