@@ -26,8 +26,10 @@ builtin eval "$__command"
 done; done
 """
 
+# While this script waits, its own 0 and 1 are the pipes it waits on; 7, 8 and 9 are what the caller gave as 0, 1 and 2.
 _ASK = """
 if [ -p BOX/request ]; then
+command exec 7<&0; command exec 8>&1; command exec 9>&2
 trap '{cold}' USR1
 echo $$ > BOX/request
 read -r code < BOX/reply/$(( $$ % SLOTS ))
@@ -71,8 +73,8 @@ def programs(python: str) -> dict[str, str]:
     stands for the caller: arguments, folder, environment and descriptors are read from it, and when it is killed so is the fork.
     """
     real = f"/opt/python/bin/{python}"
-    pytest = "#!/bin/sh" + _fill(_ASK.format(cold=f'exec {real} {BOX}/lib/pytest_cold.py "$@"'))
-    ask = _fill(_ASK.format(cold=f'exec {real} "$@"'))
+    pytest = "#!/bin/sh" + _fill(_ASK.format(cold=f'exec {real} {BOX}/lib/pytest_cold.py "$@" 7<&- 8>&- 9>&-'))
+    ask = _fill(_ASK.format(cold=f'exec {real} "$@" 7<&- 8>&- 9>&-'))
     interpreter = f'#!/bin/sh\nif [ "$1" = -m ] && [ "$2" = pytest ]; then{ask}fi\nexec {real} "$@"\n'
     return {"pytest": pytest, "py.test": pytest, "python": interpreter, "python3": interpreter}
 

@@ -17,6 +17,7 @@ import resource
 import signal
 import sys
 import threading
+import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,11 +37,37 @@ _LIMITS = {
     "Max address space": resource.RLIMIT_AS,
 }
 
+_SIGNALS = (1 << 31) - 1  # not the two above them, which libc keeps for itself
+
 Bounds = Mapping[int, tuple[int, int]]
 
 
 class Cold(Exception):
     """This call needs a cold start."""
+
+
+class FixtureNames:
+    """Stands in for `dir` where pytest looks through its own plugins for fixtures, half the work of a small run.
+
+    For a module or class of pytest itself the answer never changes, so it is the fixtures alone, found once; for all others
+    it is `dir`.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[object, list[str]] = {}
+
+    def __call__(self, holder: object) -> list[str]:
+        key = holder if isinstance(holder, types.ModuleType | type) else type(holder)
+        names = self._known.get(key)
+        if names is None:
+            names = dir(holder)
+            home = key.__name__ if isinstance(key, types.ModuleType) else key.__module__
+            if home.startswith("_pytest."):
+                from _pytest.fixtures import FixtureFunctionDefinition
+
+                names = [name for name in names if type(getattr(key, name, None)) is FixtureFunctionDefinition]
+                self._known[key] = names
+        return names
 
 
 class Pytest:
@@ -58,15 +85,18 @@ class Pytest:
     def _warm_up(self) -> bool:
         """Runs a throw-away test, so that what pytest loads late is loaded, and prepares the configuration that a fork starts from."""
         import _pytest.config
+        import _pytest.fixtures
         import pytest
 
-        folder = "/run/cell/lib/warm"
+        _pytest.fixtures.dir = FixtureNames()  # type: ignore[attr-defined]
+        folder, path = "/run/cell/lib/warm", list(sys.path)
         arguments = ["-c", os.devnull, "--rootdir", folder, folder]
         done = pytest.main(arguments) == pytest.ExitCode.TESTS_FAILED
         sys.stdout.flush()
         for name in [name for name in sys.modules if name.startswith(("test_patchgrad_warm", "conftest"))]:
             del sys.modules[name]
         self._config = _pytest.config.get_config()
+        sys.path[:] = path
         sys.path_importer_cache.clear()
         return done
 
@@ -77,12 +107,12 @@ class Pytest:
         argv = _read(pid, "cmdline").split(b"\0")[1:-1]
         environment = dict(pair.split(b"=", 1) for pair in _read(pid, "environ").split(b"\0") if b"=" in pair)
         status = dict(line.split(b":", 1) for line in _read(pid, "status").splitlines() if b":" in line)
-        if int(status[b"SigIgn"], 16) or int(status[b"SigBlk"], 16):
+        if int(status[b"SigIgn"], 16) & _SIGNALS or int(status[b"SigBlk"], 16) & _SIGNALS:
             raise Cold
         mask = int(status[b"Umask"], 8)
-        numbers = [int(name) for name in os.listdir(f"/proc/{pid}/fd") if int(name) < 10]
+        numbers = [int(name) for name in os.listdir(f"/proc/{pid}/fd") if 2 < int(name) < 10]
         directory = os.readlink(f"/proc/{pid}/cwd")
-        given = {number: system.descriptor_of(handle, number) for number in numbers}
+        given = {number - 7 if number > 6 else number: system.descriptor_of(handle, number) for number in numbers}
         try:
             text = {os.fsdecode(key): os.fsdecode(value) for key, value in environment.items()}
             return self.fork([os.fsdecode(word) for word in argv], text, directory, given, _bounds(pid), mask)
@@ -141,6 +171,8 @@ class Pytest:
         os.environ.clear()
         os.environ.update(environment)
         sys.argv = [f"{_BIN}/pytest" if script else _main_file(), *arguments]
+        sys.modules["__main__"] = main = types.ModuleType("__main__")
+        main.__file__ = sys.argv[0]
         sys.path[0:1] = [_BIN if script else directory]
         for name in self._only_ours:
             sys.modules.pop(name, None)
