@@ -56,8 +56,9 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 	  echo "Python cannot make a virtual environment; install its venv module, as in: apt-get install python3-venv" >&2; exit 1; }
 
-# With TORCH given, the extra's other packages are installed beside it, because its pin would replace it.
-$(VENV)/.train: pyproject.toml | $(BIN)/python
+# With TORCH given, the extra's other packages are installed beside it, because its pin would replace it; and every time, because
+# the stamp does not know which torch it stands for.
+$(VENV)/.train: pyproject.toml $(if $(TORCH),always) | $(BIN)/python
 ifeq ($(TORCH),)
 	$(PIP) install -q -e '.[train]'
 else
@@ -70,6 +71,9 @@ endif
 $(VENV)/.dev: pyproject.toml | $(VENV)/.train
 	$(PIP) install -q -e '.[dev]'
 	@touch $@
+
+.PHONY: always
+always:
 
 .PHONY: bubblewrap
 bubblewrap:
