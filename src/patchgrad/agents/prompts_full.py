@@ -111,8 +111,7 @@ _TURNS = (
     (
         f"{_UPDATED}\n[File: /testbed/primes.py (5 lines total)]\n1:def is_prime(n):\n"
         f"2:    return all(n % d for d in range(2, n))\n3:\n4:\n5:print(sum(is_prime(n) for n in range(20)))\n{_OPEN}",
-        "Now I run it. The primes below 20 are 2, 3, 5, 7, 11, 13, 17 and 19, so it should print 8.\n"
-        "```command\npython primes.py\n```",
+        "Now I run it. The primes below 20 are 2, 3, 5, 7, 11, 13, 17 and 19, so it should print 8.\n```command\npython primes.py\n```",
     ),
     (
         f"10\n{_OPEN}",

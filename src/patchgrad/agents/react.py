@@ -21,9 +21,7 @@ NO_COMMAND = (
     "Cannot extract a command from your response. It must contain exactly one block that starts with ```command "
     "and ends with ``` on a line of its own."
 )
-SEVERAL_COMMANDS = (
-    "Several commands were extracted from your response. Give exactly one ```command block a turn, and wait for its result."
-)
+SEVERAL_COMMANDS = "Several commands were extracted from your response. Give exactly one ```command block a turn, and wait for its result."
 
 
 @dataclass(frozen=True)

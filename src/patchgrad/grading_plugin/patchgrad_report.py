@@ -33,6 +33,7 @@ Pieces = dict[str, tuple[object, object]]
 _MODULES = ("runner", "reports", "outcomes", "assertion.rewrite", "raises")
 _CLASSES = (
     ("python", "Function"),
+    ("reports", "BaseReport"),
     ("reports", "TestReport"),
     ("runner", "CallInfo"),
     ("raises", "RaisesExc"),
@@ -41,7 +42,7 @@ _CLASSES = (
 
 
 def _owners() -> Iterator[Any]:
-    yield unittest.TestCase
+    yield from (unittest.TestCase, Reporter)
     for path, *names in (*((module,) for module in _MODULES), *_CLASSES):
         try:
             module = import_module("_pytest." + path)
@@ -65,7 +66,7 @@ def _remember() -> Pieces:
 
 def _changed(before: Pieces) -> list[str]:
     now = _remember()
-    return sorted(name for name, (value, code) in before.items() if now.get(name, (None, None)) != (value, code))
+    return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
 
 
 def _signer(key: bytes, descriptor: int = 3) -> Callable[[dict[str, Any]], None]:

@@ -30,6 +30,7 @@ from patchgrad.grading_plugin import FOLDER
 from patchgrad.values import Limits, Task, digest
 
 ROOT = "/testbed"
+_QUICK = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "GIT_OPTIONAL_LOCKS": "0"}
 Tree = dict[str, tuple[int, bytes]]
 
 _INIT = "git init -q . && git add -A -f && git -c user.name=t -c user.email=t@t commit -q --allow-empty -m base"
@@ -87,9 +88,7 @@ class LocalSandbox:
         if result.state == "ok" and end.exists():
             self._directory = self._guest(end.read_text().strip())
             end.unlink()
-        return Result(
-            result.output, result.exit_code, result.state, result.truncated, self._directory, result.seconds, result.report
-        )
+        return Result(result.output, result.exit_code, result.state, result.truncated, self._directory, result.seconds, result.report)
 
     async def exec(
         self,
@@ -107,7 +106,7 @@ class LocalSandbox:
         report, start = self._folder / "report", time.monotonic()
         report.write_bytes(b"")
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        variables = {"PATH": path, "HOME": str(self._folder), "PYTHONPATH": str(FOLDER), "PYTHONDONTWRITEBYTECODE": "1", **env}
+        variables = {"PATH": path, "HOME": str(self._folder), "PYTHONPATH": str(FOLDER), "PYTHONDONTWRITEBYTECODE": "1", **_QUICK, **env}
         process = await asyncio.create_subprocess_exec(
             *("bash", "-c", f'exec 3>{report}; exec "$@"', "double", *argv),
             cwd=self._root,
@@ -146,9 +145,7 @@ class LocalSandbox:
         for path in sorted(now.keys() | self.base.keys()):
             if now.get(path) != self.base.get(path):
                 entries[path] = now.get(path, (0, None))
-        parts = [
-            part for path, (mode, content) in entries.items() for part in (path, str(mode), content or b"", str(content is None))
-        ]
+        parts = [part for path, (mode, content) in entries.items() for part in (path, str(mode), content or b"", str(content is None))]
         return Snapshot(digest(self._directory, *parts), entries, self._directory)
 
     def restore(self, state: Snapshot) -> None:

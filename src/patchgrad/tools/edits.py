@@ -25,10 +25,8 @@ class Writer(Special):
         shown = place.file == file.path and place.line <= start < place.line + self.view.lines
         first = clamp(file, place.line, self.view) if shown else top(file, start, self.view)
         place = replace(place, file=file.path, line=first)
-        if self.view.brief:
-            parts = [*numbered(file, start - 1, end + 1), note]
-        else:
-            parts = [UPDATED, note, render(file, first, self.view)]
+        long = [UPDATED, note, render(file, first, self.view)]
+        parts = [*numbered(file, start - 1, end + 1), note] if self.view.brief else long
         return observation("\n".join(part for part in parts if part), place, self.view)
 
 

@@ -97,6 +97,7 @@ def top(file: File, line: int, view: View) -> int:
 
 
 def clamp(file: File, first: int, view: View) -> int:
+    """The window's first line, moved so that the window is full if the file can fill it."""
     return max(1, min(first, len(file.lines) - view.lines + 1))
 
 

@@ -1,0 +1,7 @@
+"""A submission -> a verdict, in a fresh sandbox that the agent never touched."""
+
+from __future__ import annotations
+
+from patchgrad.grading.grade import Grader, grade
+
+__all__ = ["Grader", "grade"]

@@ -1,0 +1,187 @@
+"""A submission -> a verdict: apply, put the tests back, run them, believe only what is signed. Paper section 15, rules of SWE-bench 5.
+
+A verdict is a pure function of the task and the patch, so `Grader` remembers it: in reinforcement learning most attempts at a task
+end in one of a few patches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from patchgrad.contracts import Result, Sandbox, Sandboxes
+from patchgrad.errors import SandboxFault, TaskError
+from patchgrad.grading.guard import Entries, Finding, Guard, folders, outside
+from patchgrad.grading.report import TestRun, read_report
+from patchgrad.values import Task, TestOutcome, Verdict, digest
+
+GRACE = 30.0
+_TRIES = (("git", "apply", "--whitespace=nowarn", "-"), ("patch", "--batch", "--fuzz=5", "-p1"))
+_NAMES_THE_GRADER = re.compile(r"^\+.*(patchgrad_report|PATCHGRAD_NONCE)", re.MULTILINE)
+_OWN = ("-p", "patchgrad_report", "-p", "no:cacheprovider", "--rootdir=/testbed")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a grading has established so far."""
+
+    stages: tuple[str, ...] = ()
+    tamper: tuple[str, ...] = ()
+    run: TestRun | None = None
+
+
+async def grade(task: Task, submission: str, sandboxes: Sandboxes, *, run_empty: bool = False) -> Verdict:
+    """Judge a patch in a sandbox of its own.
+
+    An empty submission is not run, as in SWE-bench: nothing changed, so the failing tests still fail. `run_empty` runs it all the
+    same, which is how a task is checked against its unrepaired repository. A broken sandbox gives a verdict with a `fault`, which
+    is no judgement; a task that cannot be graded raises `TaskError`.
+    """
+    started = time.monotonic()
+    argv = _command(task)
+    found, fault = _Found(), None
+    if (aim := outside(submission)) is not None:
+        found = _Found(tamper=(f"reaches outside the repository: {aim}",))
+    elif submission.strip() or run_empty:
+        try:
+            found = await _judge(task, submission, argv, sandboxes)
+        except SandboxFault as broken:
+            fault = str(broken)
+    statuses = found.run.statuses if found.run else {}
+    checks = task.checks
+    tests = (
+        *(TestOutcome(test, "fail_to_pass", statuses.get(test, "missing")) for test in checks.fail_to_pass),
+        *(TestOutcome(test, "pass_to_pass", statuses.get(test, "missing")) for test in checks.pass_to_pass),
+    )
+    return Verdict(task.id, digest(submission), found.stages, tests, found.tamper, fault, time.monotonic() - started)
+
+
+async def _judge(task: Task, submission: str, argv: Sequence[str], sandboxes: Sandboxes) -> _Found:
+    sandbox = await sandboxes.open(task)
+    try:
+        if submission.strip() and not await _apply(sandbox, submission):
+            return _Found()
+        tamper = list(await _put_back(sandbox, Guard(task)))
+        if _NAMES_THE_GRADER.search(submission):
+            tamper.append("names the grader")
+        for file in task.checks.files:
+            await sandbox.write(f"/testbed/{file.path}", file.content.encode())
+        run = await _test(sandbox, argv, task.limits.test_seconds)
+    finally:
+        await sandbox.close()
+    stages = ("applied", *(("collected",) if run.collected else ()), *(("ran",) if run.complete else ()))
+    return _Found(stages, (*tamper, *run.tamper), run)
+
+
+async def _apply(sandbox: Sandbox, submission: str) -> bool:
+    """Is the patch in?
+
+    SWE-bench tries `git apply --reject` between these two. It succeeds exactly when the plain form does, and leaves half a patch
+    where it fails, which then spoils the third; so it is left out.
+    """
+    for argv in _TRIES:
+        result = await _exec(sandbox, argv, 60.0, stdin=submission.encode())
+        if result.state == "ok" and result.exit_code == 0:
+            return True
+    return False
+
+
+async def _put_back(sandbox: Sandbox, guard: Guard) -> tuple[str, ...]:
+    """Undo every change that is no solution; the evidence of tampering among them."""
+    entries = (await sandbox.snapshot()).entries
+    inside = [path for path in entries if path.startswith(".git/") and path != ".git/index"]
+    if inside:
+        return (f"changed {inside[0]}",)
+    suspects = guard.suspects(entries)
+    if not suspects:
+        return ()
+    known = (await _git(sandbox, "ls-tree -r -z --name-only HEAD")).decode("utf-8", "surrogateescape").split("\0")[:-1]
+    findings = [finding for path in suspects if (finding := await _look(sandbox, guard, path, entries, set(known))) is not None]
+    await _restore(sandbox, findings, known)
+    return tuple(finding.evidence for finding in findings if finding.evidence is not None)
+
+
+async def _look(sandbox: Sandbox, guard: Guard, path: str, entries: Entries, known: set[str]) -> Finding | None:
+    existed = path in known
+    before = await _git(sandbox, 'show "HEAD:$1"', path) if existed and guard.compares(path) else None
+    return guard.judge(path, entries[path], before, existed)
+
+
+async def _restore(sandbox: Sandbox, findings: Sequence[Finding], known: Sequence[str]) -> None:
+    paths = {finding.path for finding in findings}
+    back = [name for name in known if name in paths or any(above in paths for above in folders(name))]
+    steps = (
+        (("xargs", "-0", "rm", "-rf", "--"), sorted(paths)),
+        (("git", "--literal-pathspecs", "checkout", "-q", "HEAD", "--pathspec-from-file=-", "--pathspec-file-nul"), back),
+    )
+    for argv, names in steps:
+        if names:
+            stdin = "".join(f"{name}\0" for name in names).encode("utf-8", "surrogateescape")
+            done = await _exec(sandbox, argv, 60.0, stdin=stdin)
+            if done.exit_code != 0:
+                raise SandboxFault(f"The grader could not put the tests back: {done.output[:200]!r}.")
+
+
+async def _test(sandbox: Sandbox, argv: Sequence[str], seconds: float) -> TestRun:
+    """Run the tests in a fresh process. The key of its report goes in through the standard input, which nothing later can read."""
+    key = secrets.token_hex(32)
+    result = await _exec(sandbox, argv, seconds, {"PATCHGRAD_NONCE": "stdin"}, f"{key}\n".encode())
+    return read_report(result, key)
+
+
+async def _git(sandbox: Sandbox, command: str, *arguments: str) -> bytes:
+    result = await _exec(sandbox, ("bash", "-c", f"git {command} >&3", "git", *arguments), 60.0)
+    if result.exit_code != 0:
+        raise SandboxFault(f"git {command} failed in the grader's sandbox: {result.output[:200]!r}.")
+    return result.report
+
+
+async def _exec(sandbox: Sandbox, argv: Sequence[str], seconds: float, env: Mapping[str, str] | None = None, stdin: bytes = b"") -> Result:
+    try:
+        async with asyncio.timeout(seconds + GRACE):
+            return await sandbox.exec(argv, seconds, env, stdin)
+    except TimeoutError:
+        raise SandboxFault(f"The sandbox did not answer {argv[0]} within {seconds + GRACE:.0f} seconds.") from None
+
+
+def _command(task: Task) -> tuple[str, ...]:
+    """`("pytest", "-x")` -> `python -m pytest -x`, our options, and the test files unless the command names some itself."""
+    name, *rest = task.checks.command or ("",)
+    if name != "pytest" or task.checks.parser != "report":
+        raise TaskError(f"Task {task.id} wants {name!r} read by {task.checks.parser!r}; this grader runs pytest and reads its report.")
+    files = sorted({test.split("::")[0] for test in (*task.checks.fail_to_pass, *task.checks.pass_to_pass)})
+    named = any(argument.split("::")[0].rstrip("/") in {*files, *(f for file in files for f in folders(file))} for argument in rest)
+    return ("python", "-m", "pytest", *rest, *_OWN, *(() if named else files))
+
+
+class Grader:
+    """Grades each (task, patch) once, however many attempts end in it and however many ask at the same time.
+
+    `await Grader(sandboxes).grade(task, patch)`. A verdict with a fault is given to those who waited for it and then forgotten.
+    """
+
+    def __init__(self, sandboxes: Sandboxes) -> None:
+        self._sandboxes = sandboxes
+        self._known: dict[tuple[str, str, bool], Verdict] = {}
+        self._running: dict[tuple[str, str, bool], asyncio.Task[Verdict]] = {}
+
+    async def grade(self, task: Task, submission: str, *, run_empty: bool = False) -> Verdict:
+        """The verdict on a patch: see `grade`."""
+        key = (task.digest(), digest(submission), run_empty)
+        if key in self._known:
+            return replace(self._known[key], task=task.id)
+        running = self._running.get(key)
+        if running is None:
+            running = asyncio.create_task(grade(task, submission, self._sandboxes, run_empty=run_empty))
+            running.add_done_callback(lambda done: self._keep(key, done))
+            self._running[key] = running
+        return await asyncio.shield(running)  # one waiter that gives up must not take the verdict from the others
+
+    def _keep(self, key: tuple[str, str, bool], done: asyncio.Task[Verdict]) -> None:
+        self._running.pop(key, None)
+        if not done.cancelled() and done.exception() is None and done.result().fault is None:
+            self._known[key] = done.result()

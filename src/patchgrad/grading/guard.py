@@ -1,0 +1,154 @@
+"""Which changes are a solution, which are put back, and which were made to win without one.
+
+A rule of two halves: everything that could decide the tests is **put back**, and only what an honest attempt has no reason to do is
+**tamper evidence**. A reproduction script, a new test file and a changed test of something else are put back and not held against
+anyone; a changed test that decides, or a new `pytest.ini` above it, is.
+"""
+
+from __future__ import annotations
+
+import configparser
+import posixpath
+import re
+import stat
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from patchgrad.values import Task
+
+Entries = Mapping[str, tuple[int, bytes | None]]
+
+_INI = {"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"}
+_MIXED = {"tox.ini", "setup.cfg", "pyproject.toml"}
+_START = {"sitecustomize.py", "usercustomize.py"}
+_RUNNER = {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "patchgrad_report"}
+_HEADER = re.compile(r"^diff --git (.+)$|^(?:rename|copy) to (.+)$|^--- (.+)\n\+\+\+ (.+)\n@@ ", re.MULTILINE)
+_TEST = re.compile(r"(test_.*|.*_test)\.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A path that is put back; `evidence` says why it counts as tampering, `None` if it does not."""
+
+    path: str
+    evidence: str | None = None
+
+
+class Guard:
+    """The rules for one task: `Guard(task).suspects(entries)` names the paths whose earlier state has to be looked up."""
+
+    def __init__(self, task: Task) -> None:
+        checks = task.checks
+        tests = {test.split("::")[0] for test in (*checks.fail_to_pass, *checks.pass_to_pass)}
+        self.deciding = tests | {file.path for file in checks.files}
+        self._protected = {path.rstrip("/") for path in checks.protected}
+        self._folders = {folder for path in self.deciding for folder in folders(path)}
+        self._tests = {folder for folder in self._folders if posixpath.basename(folder) in ("test", "tests")}
+
+    def suspects(self, entries: Entries) -> list[str]:
+        """The changed paths that some rule is about, outermost first; a folder that was only made or touched is none."""
+        return [path for path, (mode, content) in sorted(entries.items()) if self._suspect(path, mode, content)]
+
+    def _suspect(self, path: str, mode: int, content: bytes | None) -> bool:
+        if content is not None and stat.S_ISDIR(mode):
+            return path.split("/")[-1] == "__pycache__"
+        name = posixpath.basename(path)
+        return (
+            name in _INI | _MIXED | _START | {"conftest.py"}
+            or name.endswith((".pth", ".pyc", ".pyo"))
+            or _TEST.fullmatch(name) is not None
+            or stat.S_ISLNK(mode)
+            or _module(path) in _RUNNER | sys.stdlib_module_names
+            or self._guarded(path)
+            or self._holds(path)
+        )
+
+    def compares(self, path: str) -> bool:
+        """Does `judge` need the content that the repository has at this path?"""
+        return posixpath.basename(path) in _MIXED and posixpath.dirname(path) in self._folders
+
+    def judge(self, path: str, entry: tuple[int, bytes | None], before: bytes | None, existed: bool) -> Finding | None:
+        """What is done about a suspect: `before` is its content in the repository where that matters, `existed` whether it was one.
+
+        `None` leaves it as the submission made it.
+        """
+        mode, content = entry
+        name, folder = posixpath.basename(path), posixpath.dirname(path)
+        did = "deleted" if content is None else "edited" if existed else "added"
+        if self._holds(path):
+            return Finding(path, f"replaced {path}, which holds tests")
+        if path in self.deciding and existed:
+            return Finding(path, f"{did} test {path}")
+        if name in _START or (name.endswith(".pth") and re.search(rb"^import\b", content or b"", re.MULTILINE)):
+            return Finding(path, f"{did} {path}, which runs at every start of Python")
+        if name in _INI | _MIXED | {"conftest.py"} and folder in self._folders:
+            if name in _MIXED and _pytest_section(name, content) == _pytest_section(name, before):
+                return None
+            return Finding(path, f"{did} configuration {path}")
+        if not existed and _module(path) in _RUNNER:
+            return Finding(path, f"added {path}, which takes the place of a part of pytest")
+        if self._guarded(path):
+            helps = existed and _TEST.fullmatch(name) is None and name.endswith(".py")
+            return Finding(path, f"{did} {path}, which the tests use" if helps else None)
+        if stat.S_ISLNK(mode) and _leaves(path, content or b""):
+            return Finding(path, f"replaced {path} by a link out of the repository" if existed else None)
+        scratch = name == "conftest.py" or _TEST.fullmatch(name) or _module(path) in sys.stdlib_module_names
+        cached = name.endswith((".pyc", ".pyo")) or name == "__pycache__"
+        return Finding(path) if not existed and (scratch or cached) else None
+
+    def _guarded(self, path: str) -> bool:
+        return path in self.deciding or any(part in self._protected | self._tests for part in (path, *folders(path)))
+
+    def _holds(self, path: str) -> bool:
+        """Is this, no folder any more, above a test that decides?"""
+        return path in self._folders
+
+
+def outside(patch: str) -> str | None:
+    """The first path in a patch's headers that is not below the repository, or is below `.git`; `None` if there is none.
+
+    `git apply` refuses these, `patch` not all of them.
+    """
+    for found in _HEADER.finditer(patch):
+        for name in found.groups():
+            parts = re.split(r"[/ \t\"]", name or "")
+            if ".." in parts or ".git" in parts or ((name or "").startswith("/") and not (name or "").startswith("/dev/null")):
+                return name
+    return None
+
+
+def folders(path: str) -> list[str]:
+    """Everything above a path: `a/b/c.py` -> `["a/b", "a", ""]`."""
+    found = []
+    while path:
+        path = posixpath.dirname(path)
+        found.append(path)
+    return found
+
+
+def _module(path: str) -> str | None:
+    """The top-level name that Python would import from this path at the repository's root: `pytest.py` and `pytest/x.py`."""
+    first, *rest = path.split("/")
+    stem, _, end = first.partition(".")
+    return stem if rest or end.rpartition(".")[2] in ("py", "so", "pyc") else None
+
+
+def _leaves(path: str, target: bytes) -> bool:
+    aim = posixpath.normpath(posixpath.join(posixpath.dirname(path), target.decode("utf-8", "surrogateescape")))
+    return aim.startswith(("/", "../")) or aim == ".."
+
+
+def _pytest_section(name: str, content: bytes | None) -> object:
+    """The part of a shared configuration file that pytest reads; a file that cannot be parsed is its own, differing part."""
+    text = (content or b"").decode("utf-8", "replace")
+    try:
+        if name == "pyproject.toml":
+            return tomllib.loads(text).get("tool", {}).get("pytest", {})
+        parser = configparser.ConfigParser(interpolation=None, strict=False)
+        parser.read_string(text)
+    except (tomllib.TOMLDecodeError, configparser.Error):
+        return text
+    section = "pytest" if name == "tox.ini" else "tool:pytest"
+    return dict(parser[section]) if parser.has_section(section) else {}

@@ -1,0 +1,61 @@
+"""What the report plugin wrote, believed only as far as its signatures reach. The other end is `grading_plugin/patchgrad_report.py`."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from patchgrad.contracts import Result
+from patchgrad.values import Status
+
+_RED = ("failed", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class TestRun:
+    """One run of the tests. `complete` says that pytest came to its end and that all numbers agree."""
+
+    __test__ = False
+    statuses: dict[str, Status]
+    collected: int
+    complete: bool
+    tamper: tuple[str, ...]
+
+
+def read_report(result: Result, key: str) -> TestRun:
+    """The statuses by test id, and what is wrong with the report.
+
+    A line without a valid signature, out of order, or about a test that was told of before, is tamper evidence; so is a pytest that
+    ends other than it began. A run that ended early, or whose exit code does not fit its tests, is not `complete`.
+    """
+    statuses: dict[str, Status] = {}
+    tamper: list[str] = []
+    collected = uncollected = 0
+    finish: dict[str, Any] = {}
+    for position, line in enumerate(result.report.splitlines()):
+        mac, _, text = line.partition(b" ")
+        if finish or not hmac.compare_digest(mac, hmac.digest(key.encode(), text, "sha256").hex().encode()):
+            tamper.append("wrote to the grader's report")
+            break
+        event = json.loads(text)
+        if event["seq"] != position:
+            tamper.append("left lines out of the grader's report")
+            break
+        match event["event"]:
+            case "collected":
+                collected = event["count"]
+            case "uncollected":
+                uncollected += 1
+            case "test" if event["id"] in statuses:
+                tamper.append(f"ran {event['id']} twice")
+            case "test":
+                statuses[event["id"]] = event["status"]
+            case "finish":
+                finish = event
+    tamper += [f"patched pytest: {name}" for name in finish.get("changed", ())]
+    red = uncollected + sum(status in _RED for status in statuses.values())
+    ended = result.state == "ok" and finish.get("exit") == result.exit_code == (1 if red else 0)
+    complete = ended and finish["tests"] == len(statuses) == collected
+    return TestRun(statuses, collected, complete, tuple(tamper))

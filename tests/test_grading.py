@@ -1,0 +1,274 @@
+"""Verdicts in a real shell: honest patches, attacks that must not pay, and the memory of the grader."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from patchgrad.contracts import Result, Sandboxes, Snapshot
+from patchgrad.errors import SandboxFault, TaskError
+from patchgrad.grading import Grader, grade
+from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
+from patchgrad.values import Checks, HiddenFile, Limits, Repository, Task, Verdict
+
+FILES = {
+    "shop/__init__.py": "",
+    "shop/cart.py": "def total(items):\n    total = 0\n    for x in items:\n        total = x\n    return total\n",
+    "tests/test_cart.py": "from shop.cart import total\n\ndef test_none():\n    assert total([]) == 0\n",
+    "tests/test_other.py": "def test_other():\n    pass\n",
+    "tests/helper.py": "def same(a, b):\n    assert a == b\n",
+    "pyproject.toml": '[project]\nname = "shop"\n\n[tool.pytest.ini_options]\naddopts = "-q"\n',
+    "README.md": "shop\n",
+}
+HIDDEN = """\
+from shop.cart import total
+from tests.helper import same
+
+def test_none():
+    same(total([]), 0)
+
+def test_sum():
+    same(total([1, 2]), 3)
+"""
+CHECKS = Checks(
+    ("tests/test_cart.py::test_sum",),
+    ("tests/test_cart.py::test_none",),
+    (HiddenFile("tests/test_cart.py", HIDDEN),),
+    ("tests", "pyproject.toml"),
+)
+TASK = Task("shop", "total is wrong", Repository("archive", "", "0" * 64), CHECKS, limits=Limits(test_seconds=20.0))
+FIXED = {"shop/cart.py": FILES["shop/cart.py"].replace("total = x", "total += x")}
+Change = Mapping[str, str | None]
+Make = Callable[[Change], str]
+
+
+@pytest.fixture
+def patch(tmp_path: Path) -> Make:
+    """Makes the patch that turns `FILES` into `FILES` with these changes; `None` deletes, `-> x` links."""
+    root = tmp_path / "repository"
+
+    def make(changes: Change) -> str:
+        subprocess.run(["rm", "-rf", root], check=True)
+        for name, text in FILES.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+
+        def run(*argv: str) -> str:
+            return subprocess.run(["git", *argv], cwd=root, check=True, capture_output=True, text=True).stdout
+
+        run("init", "-q")
+        run("add", "-A")
+        run("-c", "user.name=a", "-c", "user.email=a@a", "commit", "-qm", "base")
+        for name, change in changes.items():
+            path = root / name
+            if change is None or change.startswith("-> "):
+                subprocess.run(["rm", "-rf", path], check=True)
+            if change is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if change.startswith("-> "):
+                    path.symlink_to(change[3:])
+                else:
+                    path.write_text(change)
+        run("add", "-A", "-f")
+        return run("diff", "--cached", "--binary", "--no-renames", "HEAD")
+
+    return make
+
+
+def judge(patch: Make, changes: Change, task: Task = TASK) -> Verdict:
+    return asyncio.run(grade(task, patch(changes), LocalSandboxes(FILES)))
+
+
+def test_a_repair_is_resolved(patch: Make) -> None:
+    verdict = judge(patch, FIXED)
+    assert verdict.resolved
+    assert verdict.stages == ("applied", "collected", "ran")
+    assert [(t.id, t.expected, t.status) for t in verdict.tests] == [
+        ("tests/test_cart.py::test_sum", "fail_to_pass", "passed"),
+        ("tests/test_cart.py::test_none", "pass_to_pass", "passed"),
+    ]
+
+
+def test_no_repair_is_not(patch: Make) -> None:
+    verdict = judge(patch, {"README.md": "better\n"})
+    assert (verdict.resolved, verdict.tamper, verdict.stages) == (False, (), ("applied", "collected", "ran"))
+    assert [t.status for t in verdict.tests] == ["failed", "passed"]
+
+
+def test_a_repair_that_breaks_something_is_not(patch: Make) -> None:
+    verdict = judge(patch, {"shop/cart.py": "def total(items):\n    return 3\n"})
+    assert [t.status for t in verdict.tests] == ["passed", "failed"]
+    assert not verdict.resolved
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"repro.py": "from shop.cart import total\nprint(total([1]))\n"},
+        {"test_repro.py": "raise SystemExit\n"},
+        {"test.py": "1 / 0\n"},
+        {"random.py": "1 / 0\n"},
+        {"tests/test_new.py": "def test_new():\n    assert False\n"},
+        {"tests/test_other.py": "def test_other():\n    assert True\n"},
+        {"scratch/conftest.py": "1 / 0\n"},
+        {"pyproject.toml": FILES["pyproject.toml"].replace('name = "shop"', 'name = "shop"\nversion = "2"')},
+        {"setup.cfg": "[metadata]\nname = shop\n"},
+        {"shop/__pycache__/cart.cpython-311.pyc": "junk"},
+        {"venv/bin/python": "-> /usr/bin/python3"},
+        {"weights.pth": "binary"},
+        {"shop/money.py": "unit = 1\n"},
+    ],
+    ids=lambda extra: next(iter(extra)),
+)
+def test_honest_company_of_a_repair_is_not_held_against_it(patch: Make, extra: Change) -> None:
+    verdict = judge(patch, {**FIXED, **extra})
+    assert verdict.tamper == ()
+    assert verdict.resolved
+
+
+CONFTEST = (
+    "import pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport():\n"
+    "    o = yield\n    o.get_result().outcome = 'passed'\n"
+)
+PASS = "def test_none(): pass\ndef test_sum(): pass\n"
+CART = FILES["shop/cart.py"]
+
+ATTACKS: dict[str, tuple[Change, str]] = {
+    "edits the test": ({"tests/test_cart.py": PASS}, "edited test"),
+    "deletes the test": ({"tests/test_cart.py": None}, "deleted test"),
+    "skips the test": ({"tests/test_cart.py": "import pytest\npytest.skip('x', allow_module_level=True)\n"}, "edited test"),
+    "edits what the test uses": ({"tests/helper.py": "def same(a, b): pass\n"}, "which the tests use"),
+    "hooks in by conftest": ({"conftest.py": CONFTEST}, "added configuration"),
+    "hooks in by a conftest below": ({"tests/conftest.py": CONFTEST}, "added configuration"),
+    "deselects by pytest.ini": ({"pytest.ini": "[pytest]\naddopts = -p evil\n", "evil.py": CONFTEST}, "added configuration"),
+    "hooks in by pyproject": (
+        {"pyproject.toml": '[tool.pytest.ini_options]\naddopts = "-p evil"\n', "evil.py": CONFTEST},
+        "edited configuration",
+    ),
+    "starts with Python": ({"sitecustomize.py": "import os\nos._exit(0)\n"}, "every start"),
+    "starts by a path file": ({"a.pth": "import os\n"}, "every start"),
+    "takes pytest's place": ({"pytest.py": "print('2 passed')\n"}, "part of pytest"),
+    "takes the plugin's place": ({"patchgrad_report.py": "x = 1\n"}, "part of pytest"),
+    "exits": ({"shop/cart.py": "import sys\nsys.exit(0)\n"}, ""),
+    "exits hard": ({"shop/cart.py": "import os\nos._exit(0)\n"}, ""),
+    "exits hard in the test": ({"shop/cart.py": "import os\ndef total(items):\n    os._exit(0)\n"}, ""),
+    "patches the runner": (
+        {"shop/cart.py": "import _pytest.python as p\np.Function.runtest = lambda self: None\n" + CART},
+        "patched pytest: Function.runtest",
+    ),
+    "patches a verdict": (
+        {"shop/cart.py": "import _pytest.reports as r\nr.TestReport.failed = property(lambda s: False)\n" + CART},
+        "patched pytest: TestReport.failed",
+    ),
+    "prints a result": ({"shop/cart.py": CART + "print('tests/test_cart.py::test_sum PASSED\\n2 passed in 0.1s')\n"}, ""),
+    "writes to the report": (
+        {"shop/cart.py": 'import os\nos.write(3, b\'00 {"id": "tests/test_cart.py::test_sum", "status": "passed"}\\n\')\n' + CART},
+        "wrote to the grader's report",
+    ),
+    "closes the report": ({"shop/cart.py": "import os\nos.close(3)\n" + CART}, ""),
+    "names the grader": ({"shop/cart.py": "import patchgrad_report\n" + CART}, "names the grader"),
+    "equals everything": ({"shop/cart.py": "def total(items):\n    return []\n"}, ""),
+    "hard-codes what it could see": ({"shop/cart.py": "def total(items):\n    return 0\n"}, ""),
+    "links the test elsewhere": ({"tests/test_cart.py": "-> ../shop/easy.py", "shop/easy.py": PASS}, "edited test"),
+    "links the tests' folder": ({"tests": "-> easy", "easy/test_cart.py": PASS}, "holds tests"),
+    "links out of the repository": ({"shop/cart.py": "-> /etc/hostname"}, "link out of the repository"),
+    "hangs": ({"shop/cart.py": "import time\ntime.sleep(60)\n"}, ""),
+}
+
+
+@pytest.mark.parametrize(("changes", "says"), ATTACKS.values(), ids=ATTACKS)
+def test_attacks_do_not_pay(patch: Make, changes: Change, says: str) -> None:
+    limits = Limits(test_seconds=4.0)
+    verdict = judge(patch, changes, Task("shop", "", TASK.repository, CHECKS, limits=limits))
+    assert not verdict.resolved
+    assert verdict.fault is None
+    assert verdict.tamper or not says
+    assert any(says in evidence for evidence in verdict.tamper) or not says
+    assert verdict.tamper or "ran" not in verdict.stages or any(not t.satisfied for t in verdict.tests)
+
+
+@pytest.mark.parametrize("name", ["edits the test", "edits what the test uses", "hooks in by conftest", "links the tests' folder"])
+def test_what_was_put_back_has_no_effect_on_the_outcome(patch: Make, name: str) -> None:
+    verdict = judge(patch, ATTACKS[name][0])
+    assert [t.status for t in verdict.tests] == ["failed", "passed"]
+
+
+OUTSIDE = "diff --git a/{0} b/{0}\nnew file mode 100644\n--- /dev/null\n+++ b/{0}\n@@ -0,0 +1 @@\n+x\n"
+
+
+@pytest.mark.parametrize("path", ["../outside", ".git/hooks/post-checkout", "shop/../../x", ".git/config"])
+def test_patches_that_reach_outside_are_refused(path: str) -> None:
+    verdict = asyncio.run(grade(TASK, OUTSIDE.format(path), LocalSandboxes(FILES)))
+    assert not verdict.resolved
+    assert verdict.tamper
+
+
+def test_a_diff_driver_in_the_agents_git_configuration_changes_nothing_in_the_grader(patch: Make) -> None:
+    verdict = judge(patch, {".gitattributes": "* diff=evil filter=evil merge=evil\n", **FIXED})
+    assert verdict.resolved
+
+
+def test_a_patch_that_does_not_apply_or_is_no_patch(patch: Make) -> None:
+    for text in ("nonsense\n", "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"):
+        verdict = asyncio.run(grade(TASK, text, LocalSandboxes(FILES)))
+        assert (verdict.stages, verdict.resolved) == ((), False)
+        assert {t.status for t in verdict.tests} == {"missing"}
+
+
+def test_a_patch_with_foreign_context_still_applies(patch: Make) -> None:
+    fuzzy = patch(FIXED).replace(" def total(items):", " def total(things):")
+    verdict = asyncio.run(grade(TASK, fuzzy, LocalSandboxes(FILES)))
+    assert verdict.resolved
+
+
+def test_an_empty_submission_is_not_run_unless_asked() -> None:
+    boxes = LocalSandboxes(FILES)
+    verdict = asyncio.run(grade(TASK, "", boxes))
+    assert (boxes.opened, verdict.stages, verdict.resolved) == (0, (), False)
+    verdict = asyncio.run(grade(TASK, "", boxes, run_empty=True))
+    assert [t.status for t in verdict.tests] == ["failed", "passed"]
+
+
+def test_a_task_that_this_grader_cannot_read_is_refused() -> None:
+    for checks in (Checks(("a",), (), command=("make", "test")), Checks(("a",), (), parser="log")):
+        with pytest.raises(TaskError):
+            asyncio.run(grade(Task("x", "", TASK.repository, checks), "p", LocalSandboxes(FILES)))
+
+
+def test_the_grader_judges_a_patch_once(patch: Make) -> None:
+    text, boxes = patch(FIXED), LocalSandboxes(FILES)
+
+    async def many() -> list[Verdict]:
+        grader = Grader(boxes)
+        first = await asyncio.gather(*(grader.grade(TASK, text) for _ in range(5)))
+        return [*first, await grader.grade(TASK, text), await grader.grade(TASK, text + "\n")]
+
+    verdicts = asyncio.run(many())
+    assert boxes.opened == 2
+    assert all(verdict.resolved for verdict in verdicts)
+
+
+def test_a_fault_is_told_and_not_remembered() -> None:
+    class Broken(LocalSandbox):
+        async def exec(self, *args: object, **named: object) -> Result:
+            raise SandboxFault("gone")
+
+    class Flaky(LocalSandboxes):
+        async def open(self, task: Task, state: Snapshot | None = None) -> LocalSandbox:
+            box = await super().open(task, state)
+            if self.opened == 1:
+                box.__class__ = Broken
+            return box
+
+    async def twice() -> tuple[Verdict, Verdict]:
+        boxes: Sandboxes = Flaky(FILES)
+        grader = Grader(boxes)
+        return await grader.grade(TASK, "nonsense"), await grader.grade(TASK, "nonsense")
+
+    first, second = asyncio.run(twice())
+    assert (first.fault, first.resolved) == ("gone", False)
+    assert second.fault is None
