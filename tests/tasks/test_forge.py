@@ -4,6 +4,7 @@ import ast
 import asyncio
 import json
 import random
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -15,13 +16,13 @@ from patchgrad.errors import TaskError
 from patchgrad.tasks import forge as forging
 from patchgrad.tasks import packages
 from patchgrad.tasks.archive import digest, open_archive, pack
-from patchgrad.tasks.forge import LEVELS, LocalRunner, Run, forge, forge_default, load_set
+from patchgrad.tasks.forge import LEVELS, LocalRunner, Run, forge, forge_default, load_repairs, load_set
 from patchgrad.tasks.forge.checks import hide
 from patchgrad.tasks.forge.profile import prepare, profile
 from patchgrad.tasks.forge.runner import Failure
 from patchgrad.tasks.forge.statements import statements
 from patchgrad.tasks.packages import PACKAGES, Package
-from patchgrad.tasks.sets import TASKS, append
+from patchgrad.tasks.sets import TASKS, append, unified
 from patchgrad.values import Task
 
 SOURCE = '''
@@ -183,6 +184,21 @@ def test_the_set_reads_back_and_forging_again_does_nothing(forged: tuple[list[Ta
     assert load_set(folder) == forged[0]
     again = asyncio.run(forge(SHAPES, TREE, 4, 0, _no_run, folder))
     assert again == forged
+
+
+def test_the_repair_is_a_patch_that_git_applies(forged: tuple[list[Task], Counter[str]], folder: Path, tmp_path: Path) -> None:
+    for task in forged[0]:
+        (tmp_path / "src").mkdir(exist_ok=True)
+        (tmp_path / "src" / "shapes.py").write_bytes(open_archive(task.repository)["src/shapes.py"])
+        done = subprocess.run(
+            ["git", "apply", "-"], input=load_repairs(folder)[task.id].encode(), cwd=tmp_path, capture_output=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / "src" / "shapes.py").read_text() == SOURCE
+
+
+def test_a_patch_knows_a_file_without_a_last_line_end() -> None:
+    assert unified("a.py", "x = 1", "x = 2\n") == "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = 1\n\\ No newline at end of file\n+x = 2\n"
 
 
 def test_an_interrupted_run_goes_on_to_the_same_set(runner: LocalRunner, forged: tuple[list[Task], Counter[str]], tmp_path: Path) -> None:

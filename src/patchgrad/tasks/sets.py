@@ -1,11 +1,14 @@
 """A task set is a folder: `tasks.jsonl`, one task a line, and `archives/` beside it, so that the folder can be moved or zipped.
 
-A row is a `Task` with its archive's path relative to the folder, and `levels`: the statement at each level of help.
+A row is a `Task` with its archive's path relative to the folder, and beside it `levels`, the statement at each level of help, and
+`repair`, the patch that solves it. A `Task` has no place for its own solution, so that no agent can be handed one by mistake.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,6 +18,7 @@ from patchgrad.errors import TaskError
 from patchgrad.values import Checks, HiddenFile, Limits, Repository, Task
 
 TASKS = "tasks.jsonl"
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")  # str.splitlines would also split at form feeds, which git does not
 
 
 def load_set(folder: Path, level: str = "report") -> list[Task]:
@@ -26,6 +30,17 @@ def load_set(folder: Path, level: str = "report") -> list[Task]:
     if not (folder / TASKS).exists():
         raise TaskError(f"{folder / TASKS} does not exist: make a task set first, or name the folder that holds one.")
     return [_task(row, folder, level) for row in rows(folder / TASKS)]
+
+
+def load_repairs(folder: Path) -> dict[str, str]:
+    """Task id -> the patch that solves it: to validate a set with the grader, or to make demonstrations."""
+    return {row["id"]: row["repair"] for row in rows(folder / TASKS)}
+
+
+def unified(path: str, old: str, new: str) -> str:
+    """The patch from one text of a file to another, as `git apply` takes it."""
+    parts = difflib.unified_diff(re.findall(_LINE, old), re.findall(_LINE, new), f"a/{path}", f"b/{path}")
+    return "".join(part if part.endswith("\n") else f"{part}\n\\ No newline at end of file\n" for part in parts)
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -53,12 +68,12 @@ def append(path: Path, row: Mapping[str, Any]) -> None:
         file.write(json.dumps(row, sort_keys=True, ensure_ascii=False).encode() + b"\n")
 
 
-def row_of(task: Task, folder: Path, levels: Mapping[str, str]) -> dict[str, Any]:
+def row_of(task: Task, folder: Path, levels: Mapping[str, str], repair: str) -> dict[str, Any]:
     """What `append` writes for a task whose archive lies in the folder."""
     row = asdict(task)
     row["tags"] = dict(task.tags)
     row["repository"]["location"] = str(Path(task.repository.location).relative_to(folder))
-    return row | {"levels": dict(levels)}
+    return row | {"levels": dict(levels), "repair": repair}
 
 
 def _task(row: Mapping[str, Any], folder: Path, level: str) -> Task:

@@ -23,19 +23,20 @@ from patchgrad.errors import TaskError
 from patchgrad.tasks.archive import pack, store
 from patchgrad.tasks.forge.checks import hide, make_checks
 from patchgrad.tasks.forge.profile import Profile, import_paths, prepare, profile
-from patchgrad.tasks.forge.runner import LocalRunner, Run, Runner, toolchain
-from patchgrad.tasks.forge.statements import LEVELS, statements
+from patchgrad.tasks.forge.runner import Failure, LocalRunner, Run, Runner, toolchain
+from patchgrad.tasks.forge.statements import LEVELS, rank, statements
 from patchgrad.tasks.mutations import FAMILIES, Edit, Mutant, apply, edits
 from patchgrad.tasks.packages import PACKAGES, Package, fetch
-from patchgrad.tasks.sets import TASKS, append, load_set, row_of, rows
+from patchgrad.tasks.sets import TASKS, append, load_repairs, load_set, row_of, rows, unified
 from patchgrad.values import Task, digest
 
-__all__ = ["LEVELS", "LocalRunner", "Run", "Runner", "Summary", "forge", "forge_default", "load_set", "toolchain"]
+__all__ = ["LEVELS", "LocalRunner", "Run", "Runner", "Summary", "forge", "forge_default", "load_repairs", "load_set", "toolchain"]
 
 SINGLE = ("const_off1", "cmp_boundary", "cmp_negate", "op_swap", "bool_swap", "negate_cond", "swap_args", "return_none", "wrong_name")
 LEDGER = "ledger.jsonl"
 MOST_BROKEN = 50
 SCREENED = 30
+TRIED = 5
 
 Progress = Callable[[str, int, str], None]
 
@@ -100,8 +101,8 @@ async def forge(
     todo = (c for c in _candidates(shop, families) if c.key not in ledger and c.key not in made and limits.admit(c))
     async for candidate, fate in _tried(shop, todo, workers, lambda: len(tasks) < count):
         if not isinstance(fate, str):
-            task, levels = fate
-            append(folder / TASKS, row_of(task, folder, levels))
+            task, levels, repair = fate
+            append(folder / TASKS, row_of(task, folder, levels, repair))
             tasks.append(task)
             limits.took(candidate.path, candidate.edit.function, candidate.edit.family)
         else:
@@ -226,7 +227,7 @@ def _text(content: bytes) -> str:
 
 # --- from a candidate to a task ------------------------------------------------------------------
 
-_Fate = str | tuple[Task, dict[str, str]]
+_Fate = str | tuple[Task, dict[str, str], str]
 
 
 async def _tried(
@@ -272,7 +273,21 @@ async def _try(shop: _Shop, candidate: _Candidate) -> _Fate:
         return "unstable"
     if not 1 <= len(broken) <= most:
         return "breaks too much" if broken else "survived"
-    return _task(shop, candidate, mutant, files, broken, second)
+    failures = await _honest(shop, {test: second.failures[test] for test in broken if test in second.failures})
+    return _task(shop, candidate, mutant, files, broken, failures)
+
+
+async def _honest(shop: _Shop, failures: Mapping[str, Failure]) -> dict[str, Failure]:
+    """The failures, showing only calls that the unbroken code answers as expected: a value in one may itself come from the bug."""
+    calls: dict[str, Mapping[str, str]] = {}
+    for failure in sorted(failures.values(), key=rank):
+        if failure.shown and len(calls) < TRIED:
+            calls.setdefault(failure.shown["code"], failure.shown)
+    good: set[str] = set()
+    if calls:
+        run = await shop.run(shop.files, (), places=shop.package.tests, tries=list(calls.values()), seconds=10.0)
+        good = {code for code, right in zip(calls, run.tried, strict=False) if right}
+    return {t: f if f.shown and f.shown["code"] in good else replace(f, shown={}) for t, f in failures.items()}
 
 
 async def _run(shop: _Shop, files: Mapping[str, bytes], tests: Sequence[str]) -> Run:
@@ -284,12 +299,13 @@ def _spread(tests: Sequence[str]) -> list[str]:
     return [tests[i * len(tests) // SCREENED] for i in range(SCREENED)] if len(tests) > SCREENED else list(tests)
 
 
-def _task(shop: _Shop, candidate: _Candidate, mutant: Mutant, files: Mapping[str, bytes], broken: Sequence[str], run: Run) -> _Fate:
+def _task(
+    shop: _Shop, candidate: _Candidate, mutant: Mutant, files: Mapping[str, bytes], broken: Sequence[str], failures: Mapping[str, Failure]
+) -> _Fate:
     package = shop.package
     names = {part.split("[")[0] for test in broken for part in test.split("::")[1:]}
     repair = {line.strip() for line in mutant.before.splitlines() if len(line.strip()) > 6} - {"return None"}
     implement = mutant.family == "stub_body"
-    failures = {test: run.failures[test] for test in broken if test in run.failures}
     if not failures:
         return "says nothing"
     place = (candidate.path, mutant.function)
@@ -320,4 +336,5 @@ def _task(shop: _Shop, candidate: _Candidate, mutant: Mutant, files: Mapping[str
         "single_line": "1" if mutant.single_line else "0",
     }
     name = f"forge:{package.id}:{mutant.family}:{candidate.key}"
-    return Task(name, levels["report"], store(shop.folder / "archives", pack(files)), checks, tags=tags), levels
+    task = Task(name, levels["report"], store(shop.folder / "archives", pack(files)), checks, tags=tags)
+    return task, levels, unified(candidate.path, mutant.source, mutant.original())

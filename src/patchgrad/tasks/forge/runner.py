@@ -45,11 +45,13 @@ class Run:
     failures: Mapping[str, Failure]
     broken: tuple[str, ...] = ()
     cover: Mapping[str, Mapping[int, tuple[str, ...]]] = field(default_factory=dict)
+    tried: tuple[bool, ...] = ()
 
 
 class Runner(Protocol):
     """Runs tests of a tree and reports. `tests` are node ids, or files to run whole; `cover` are paths whose lines are traced.
 
+    With `tries` no test runs: each `Failure.shown` among them is called, and `Run.tried` says which give what is expected.
     Runs of another `variation` place objects elsewhere in memory, so that test ids made from the order of a set give themselves away.
     """
 
@@ -62,6 +64,7 @@ class Runner(Protocol):
         cover: Sequence[str] = (),
         explain: bool = False,
         variation: int = 0,
+        tries: Sequence[Mapping[str, str]] = (),
         seconds: float = 30.0,
     ) -> Run: ...
 
@@ -108,6 +111,7 @@ class LocalRunner:
         cover: Sequence[str] = (),
         explain: bool = False,
         variation: int = 0,
+        tries: Sequence[Mapping[str, str]] = (),
         seconds: float = 30.0,
     ) -> Run:
         if not self._free:
@@ -125,6 +129,7 @@ class LocalRunner:
                 "cover": [str(tree / path) for path in cover],
                 "explain": explain,
                 "variation": variation,
+                "tries": [dict(shown) for shown in tries],
                 "memory": self._memory,
                 "cpu": int(seconds) + 1,
             }
@@ -215,4 +220,5 @@ def _read(report: Path, tree: Path, state: Literal["ok", "timeout", "died"]) -> 
     if state == "ok" and not any(row["event"] == "end" for row in rows):
         state = "died"
     found = {file: {line: tuple(tests) for line, tests in lines.items()} for file, lines in cover.items()}
-    return Run(state, outcomes, seconds, failures, tuple(r["id"] for r in rows if r["event"] == "broken"), found)
+    broken = tuple(row["id"] for row in rows if row["event"] == "broken")
+    return Run(state, outcomes, seconds, failures, broken, found, tuple(row["good"] for row in rows if row["event"] == "tried"))

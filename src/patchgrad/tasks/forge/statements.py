@@ -1,7 +1,7 @@
 """What a person would report: the symptom in words, from the failing tests, without a language model.
 
-The best report is a call that shows the wrong behaviour alone; it was tried out by the plugin. Else the failing assertion and its
-message stand in. Never told: the repair, the family of the bug, the names of tests.
+The best report is a call that shows the wrong behaviour alone; it was tried out on both the broken and the unbroken code. Else the
+failing assertion and its message stand in. Never told: the repair, the family of the bug, the names of tests.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def statements(
     `report` is the symptom. `located` adds the file and function `place`, and a command that reproduces it. `paths` is where
     the package is imported from, `secrets` are lines of the repair and names of tests. With `implement` the fault is a missing body.
     """
-    best = min(failures.values(), key=_rank)
+    best = min(failures.values(), key=rank)
     if not implement and any(f.kind in _NAMES_THE_BUG for f in failures.values()):
         return "names the bug"
     symptom = _symptom(best)
@@ -46,7 +46,8 @@ def statements(
     return found
 
 
-def _rank(failure: Failure) -> tuple[bool, bool, int, str]:
+def rank(failure: Failure) -> tuple[bool, bool, int, str]:
+    """Best to tell first: one with a call, else with a message, and then the shortest."""
     told = failure.shown.get("code", failure.statement)
     return not failure.shown, not _message(failure), len(told), told
 
