@@ -1,17 +1,23 @@
-"""Verdicts in a real shell: honest patches, attacks that must not pay, and the memory of the grader."""
+"""Verdicts in a real shell: honest patches, attacks that must not pay, and the memory of the grader.
+
+Where this host has bubblewrap the patches are judged in real sandboxes, else in the double, which isolates nothing but judges alike.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from patchgrad.contracts import Result, Sandboxes, Snapshot
-from patchgrad.errors import SandboxFault, TaskError
+from patchgrad.errors import PatchgradError, SandboxFault, TaskError
 from patchgrad.grading import Grader, grade
+from patchgrad.sandboxes.bwrap import BwrapSandboxes
+from patchgrad.tasks.archive import pack, store
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
 from patchgrad.values import Checks, HiddenFile, Limits, Repository, Task, Verdict
 
@@ -41,6 +47,7 @@ CHECKS = Checks(
     ("tests", "pyproject.toml"),
 )
 TASK = Task("shop", "total is wrong", Repository("archive", "", "0" * 64), CHECKS, limits=Limits(test_seconds=20.0))
+QUICK = Limits(test_seconds=4.0)
 FIXED = {"shop/cart.py": FILES["shop/cart.py"].replace("total = x", "total += x")}
 Change = Mapping[str, str | None]
 Make = Callable[[Change], str]
@@ -79,12 +86,45 @@ def patch(tmp_path: Path) -> Make:
     return make
 
 
-def judge(patch: Make, changes: Change, task: Task = TASK) -> Verdict:
-    return asyncio.run(grade(task, patch(changes), LocalSandboxes(FILES)))
+@dataclass(frozen=True)
+class Bench:
+    """The best sandboxes that this host has, one event loop for all tests, and the patch maker."""
+
+    runner: asyncio.Runner
+    boxes: Sandboxes
+    task: Task
+    make: Make
+
+    def __call__(self, changes: Change, limits: Limits = TASK.limits) -> Verdict:
+        return self.runner.run(grade(replace(self.task, limits=limits), self.make(changes), self.boxes))
 
 
-def test_a_repair_is_resolved(patch: Make) -> None:
-    verdict = judge(patch, FIXED)
+@pytest.fixture(scope="module")
+def sandboxes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[asyncio.Runner, Sandboxes, Task]]:
+    data = pack({name: text.encode() for name, text in FILES.items()})
+    task = replace(TASK, repository=store(tmp_path_factory.mktemp("archives"), data))
+
+    async def best() -> Sandboxes:
+        try:
+            boxes: Sandboxes = BwrapSandboxes(cells=4)
+            await (await boxes.open(task)).close()
+        except PatchgradError:
+            return LocalSandboxes()
+        return boxes
+
+    with asyncio.Runner() as runner:
+        boxes = runner.run(best())
+        yield runner, boxes, task
+        runner.run(boxes.close())
+
+
+@pytest.fixture
+def judge(sandboxes: tuple[asyncio.Runner, Sandboxes, Task], patch: Make) -> Bench:
+    return Bench(*sandboxes, patch)
+
+
+def test_a_repair_is_resolved(judge: Bench) -> None:
+    verdict = judge(FIXED)
     assert verdict.resolved
     assert verdict.stages == ("applied", "collected", "ran")
     assert [(t.id, t.expected, t.status) for t in verdict.tests] == [
@@ -93,14 +133,14 @@ def test_a_repair_is_resolved(patch: Make) -> None:
     ]
 
 
-def test_no_repair_is_not(patch: Make) -> None:
-    verdict = judge(patch, {"README.md": "better\n"})
+def test_no_repair_is_not(judge: Bench) -> None:
+    verdict = judge({"README.md": "better\n"})
     assert (verdict.resolved, verdict.tamper, verdict.stages) == (False, (), ("applied", "collected", "ran"))
     assert [t.status for t in verdict.tests] == ["failed", "passed"]
 
 
-def test_a_repair_that_breaks_something_is_not(patch: Make) -> None:
-    verdict = judge(patch, {"shop/cart.py": "def total(items):\n    return 3\n"})
+def test_a_repair_that_breaks_something_is_not(judge: Bench) -> None:
+    verdict = judge({"shop/cart.py": "def total(items):\n    return 3\n"})
     assert [t.status for t in verdict.tests] == ["passed", "failed"]
     assert not verdict.resolved
 
@@ -124,8 +164,8 @@ def test_a_repair_that_breaks_something_is_not(patch: Make) -> None:
     ],
     ids=lambda extra: next(iter(extra)),
 )
-def test_honest_company_of_a_repair_is_not_held_against_it(patch: Make, extra: Change) -> None:
-    verdict = judge(patch, {**FIXED, **extra})
+def test_honest_company_of_a_repair_is_not_held_against_it(judge: Bench, extra: Change) -> None:
+    verdict = judge({**FIXED, **extra})
     assert verdict.tamper == ()
     assert verdict.resolved
 
@@ -181,9 +221,8 @@ ATTACKS: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize(("changes", "says"), ATTACKS.values(), ids=ATTACKS)
-def test_attacks_do_not_pay(patch: Make, changes: Change, says: str) -> None:
-    limits = Limits(test_seconds=4.0)
-    verdict = judge(patch, changes, Task("shop", "", TASK.repository, CHECKS, limits=limits))
+def test_attacks_do_not_pay(judge: Bench, changes: Change, says: str) -> None:
+    verdict = judge(changes, QUICK)
     assert not verdict.resolved
     assert verdict.fault is None
     assert verdict.tamper or not says
@@ -192,8 +231,8 @@ def test_attacks_do_not_pay(patch: Make, changes: Change, says: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["edits the test", "edits what the test uses", "hooks in by conftest", "links the tests' folder"])
-def test_what_was_put_back_has_no_effect_on_the_outcome(patch: Make, name: str) -> None:
-    verdict = judge(patch, ATTACKS[name][0])
+def test_what_was_put_back_has_no_effect_on_the_outcome(judge: Bench, name: str) -> None:
+    verdict = judge(ATTACKS[name][0])
     assert [t.status for t in verdict.tests] == ["failed", "passed"]
 
 
@@ -207,8 +246,8 @@ def test_patches_that_reach_outside_are_refused(path: str) -> None:
     assert verdict.tamper
 
 
-def test_a_diff_driver_in_the_agents_git_configuration_changes_nothing_in_the_grader(patch: Make) -> None:
-    verdict = judge(patch, {".gitattributes": "* diff=evil filter=evil merge=evil\n", **FIXED})
+def test_a_diff_driver_in_the_agents_git_configuration_changes_nothing_in_the_grader(judge: Bench) -> None:
+    verdict = judge({".gitattributes": "* diff=evil filter=evil merge=evil\n", **FIXED})
     assert verdict.resolved
 
 

@@ -143,6 +143,15 @@ def test_everything_changed_is_submitted_and_nothing_else() -> None:
     assert play("touch x.log", "submit").submission == ""
 
 
+def test_the_agents_git_configuration_does_not_shape_the_patch() -> None:
+    plain = play(FIX, "submit").submission
+    settings = "diff.external=/bin/false diff.noprefix=true diff.context=0 color.ui=always core.pager=false"
+    changes = "; ".join(f"git config {pair.replace('=', ' ')}" for pair in settings.split())
+    assert (
+        play(f"{changes}; echo '* diff=evil' > .git/info/attributes; git config diff.evil.textconv rev", FIX, "submit").submission == plain
+    )
+
+
 def test_long_and_foreign_patches_come_out_whole() -> None:
     long = play("seq 1 20000 > numbers", "submit").submission
     assert "+20000\n" in long

@@ -46,8 +46,9 @@ _SCRIPT = """
 rm -f .git/index.lock
 sources=(. ':(exclude,glob)**/__pycache__/**' ':(exclude,glob)**/*.pyc' ':(exclude,glob)**/.pytest_cache/**')
 git="git -c core.fileMode=false -c core.hooksPath=/dev/null -c core.autocrlf=false -c core.attributesFile=$2"
-$git add -A -- "${sources[@]}" &&
-$git diff --cached --binary --no-color --no-ext-diff --no-textconv --no-renames "$1" -- "${sources[@]}" >&3
+$git add -A -- "${sources[@]}" || exit 1
+format="--binary --unified=3 --src-prefix=a/ --dst-prefix=b/ --no-color --no-ext-diff --no-textconv --no-renames"
+$git diff --cached $format "$1" -- "${sources[@]}" >&3
 """
 
 
