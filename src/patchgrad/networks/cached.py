@@ -38,12 +38,20 @@ class CachedLayer:
 
 
 class Cache:
-    """Keys `[L, R, K, D, T]` and values `[L, R, K, T, D]`. Untouched pages cost no memory, so size for the worst case."""
+    """Keys `[L, R, K, D, T]` and values `[L, R, K, T, D]`; zeros cost no memory until they are written.
+
+    Zeros and not whatever memory held: a block is read up to its longest row, and a masked NaN is still a NaN.
+    """
 
     def __init__(self, config: DecoderConfig, rows: int, length: int) -> None:
         shape = (config.layers, rows, config.kv_heads)
-        self.keys = torch.empty(*shape, config.head_size, length)
-        self.values = torch.empty(*shape, length, config.head_size)
+        self.keys = torch.zeros(*shape, config.head_size, length)
+        self.values = torch.zeros(*shape, length, config.head_size)
+
+    def clear(self) -> None:
+        """Zeros everywhere again."""
+        self.keys.zero_()
+        self.values.zero_()
 
     def copy(self, row: int, source: Cache, origin: int, first: int, last: int) -> None:
         """Takes positions `[first, last)` of row `origin` of `source` into `row`."""

@@ -168,9 +168,7 @@ class EmbeddedPolicy:
             self._futures.pop(id(drawn.request)).set_result(action)
 
     def _fail(self, error: Exception) -> None:
-        self._sampler.live.clear()
-        self._sampler.alive[:] = False
-        self._sampler.forget()
+        self._sampler.reset()
         for future in self._futures.values():
             future.set_exception(PolicyFault(f"the embedded policy broke: {type(error).__name__}: {error}"))
         self._futures.clear()

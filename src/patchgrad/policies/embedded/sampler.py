@@ -91,6 +91,14 @@ class Sampler:
             if slot is not None:
                 self.free.append(slot.row)
 
+    def reset(self) -> None:
+        """Drops everything, rows under way included, and what non-finite weights may have left behind."""
+        self.live.clear()
+        self.alive[:] = False
+        self.forget()
+        self.store.clear()
+        self.work.clear()
+
     def admit(self, requests: Sequence[Request]) -> list[Drawn]:
         """Takes in at most `room` requests and draws the first token of each; returns those that are already finished."""
         self._close_up()
@@ -187,9 +195,11 @@ class Sampler:
             cumulative[place] = shaped(logits[place], request.sampling, history).cumsum(-1)
         uniform = torch.from_numpy(self.uniform[rows, self.count[rows]]).unsqueeze(-1) * cumulative[:, -1:]
         token = torch.searchsorted(cumulative, uniform, right=True).clamp_(max=logits.shape[-1] - 1)
-        chosen = token[:, 0].numpy()
+        chosen, logprobs = token[:, 0].numpy(), logs.gather(-1, token)[:, 0].numpy()
+        if not np.isfinite(logprobs[self.alive[rows]]).all():
+            raise FloatingPointError("the network's log-probabilities are not finite")
         self.drawn[rows, self.count[rows]] = chosen
-        self.logprobs[rows, self.count[rows]] = logs.gather(-1, token)[:, 0].numpy()
+        self.logprobs[rows, self.count[rows]] = logprobs
         self.next[rows] = chosen
         self.count[rows] += self.alive[rows]
 

@@ -180,6 +180,8 @@ class ChatTokenizer:
         text = self._render(history + messages if suffix else messages, opens=opens)
         if suffix:
             prompt = self._render(history[:1], opens=True) + "PreviousAction"
+            if "PreviousAction" not in text:
+                raise ConfigError("the chat template drops the content of an assistant message: use another template")
             if opens and not text.startswith(prompt):
                 raise ConfigError("the chat template rewrites earlier turns, so a stream cannot be appended to: use another template")
             text = text.partition("PreviousAction")[2]

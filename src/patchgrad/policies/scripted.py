@@ -1,0 +1,66 @@
+"""A policy that says given texts: for tests of everything around a policy, with real token ids and no model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from patchgrad.contracts import Weights
+from patchgrad.errors import PolicyFault
+from patchgrad.values import Action, Ids, Message, Sampling, floats, ids
+
+MESSAGE, OPEN, STOP = 256, 257, 258  # bytes are 0..255; then: a message begins, the assistant's turn opens, a turn ends
+
+
+class ScriptedPolicy:
+    """Says `script[n]`, or `script(session, n)`, as a session's n-th action; raises `PolicyFault` when the script has ended.
+
+    Ids are bytes, so any text round-trips. Every log-probability is 0: a scripted policy is certain. A session first seen in the
+    middle of a stream (a fork, a resumed run) goes on after the actions already in it.
+    """
+
+    def __init__(self, script: Sequence[str] | Callable[[str, int], str], *, context: int = 1 << 20, delay: float = 0.0) -> None:
+        self._script, self._context, self._delay = script, context, delay
+        self._version = 0
+        self._said: dict[str, int] = {}
+
+    @property
+    def version(self) -> int:
+        return self._version
+
+    @property
+    def context(self) -> int:
+        return self._context
+
+    def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
+        parts = [STOP] if previous is not None and previous.finish == "length" else []
+        for message in messages:
+            parts += [MESSAGE, *f"{message.role}\n{message.content}".encode(), STOP]
+        return ids([*parts, OPEN])
+
+    async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
+        await asyncio.sleep(self._delay)
+        limit = min(sampling.max_tokens, self._context - len(tokens))
+        if limit < 1 or not len(tokens):
+            raise PolicyFault(f"a stream of {len(tokens)} tokens leaves nothing to sample in a context of {self._context}")
+        turn = self._said.get(session, int(np.count_nonzero(tokens == OPEN)) - 1)
+        said = [*self._text(session, turn).encode(), STOP][:limit]
+        self._said[session] = turn + 1
+        stopped = said[-1] == STOP
+        text = bytes(said[: len(said) - stopped]).decode(errors="replace")
+        return Action(ids(said), floats(np.zeros(len(said))), self._version, text, "stop" if stopped else "length")
+
+    def _text(self, session: str, turn: int) -> str:
+        if callable(self._script):
+            return self._script(session, turn)
+        if turn >= len(self._script):
+            raise PolicyFault(f"the script has {len(self._script)} actions and was asked for one more")
+        return self._script[turn]
+
+    def release(self, session: str) -> None:
+        self._said.pop(session, None)
+
+    def load(self, weights: Weights, version: int) -> None:
+        self._version = version

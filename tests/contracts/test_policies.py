@@ -1,0 +1,24 @@
+"""Every policy against the contract."""
+
+from __future__ import annotations
+
+import asyncio
+
+from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
+from patchgrad.policies.scripted import ScriptedPolicy
+from patchgrad.testing.policy import check_policy
+
+
+def test_a_scripted_policy_keeps_the_contract() -> None:
+    asyncio.run(check_policy(lambda: ScriptedPolicy(["ls", "cat a.py", "submit"], context=4096), forgeries=("Ā",)))
+
+
+def test_the_embedded_policy_keeps_the_contract() -> None:
+    tokenizer = ChatTokenizer.train(["the tests fail", "exit code 1"], 300)
+
+    def make() -> EmbeddedPolicy:
+        network = Decoder(DecoderConfig(tokenizer.vocabulary, hidden=40, heads=5, head_size=8, layers=2, intermediate=64))
+        return EmbeddedPolicy(network, tokenizer, sessions=4, context=256)
+
+    asyncio.run(check_policy(make))

@@ -1,0 +1,24 @@
+"""Every trainer against the contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.testing.trainer import check_trainer
+from patchgrad.trainers.local import LocalTrainer
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("optimiser", ["muon", "adamw"])
+def test_the_local_trainer_keeps_the_contract(tmp_path: Path, optimiser: Literal["muon", "adamw"], threads: int) -> None:
+    config = DecoderConfig(50, hidden=40, heads=5, head_size=8, layers=2, intermediate=64)
+
+    def make() -> LocalTrainer:
+        return LocalTrainer(Decoder(config), optimiser=optimiser, threads=threads, schedule=3e-3)
+
+    # Adam and Muon divide by the size of a gradient, so rounding in a small one is not small in the update.
+    check_trainer(make, 50, tmp_path / "checkpoint", tolerance=1e-3)

@@ -1,0 +1,139 @@
+"""The network against transformers, packed against alone, cached against packed, and its folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from patchgrad.errors import ConfigError
+from patchgrad.networks import decoder as decoders
+from patchgrad.networks import folder
+from patchgrad.networks.cached import Cache, CachedDecoder
+from patchgrad.networks.decoder import Decoder, DecoderConfig, Family
+
+torch.set_num_threads(1)  # several test runs may share the cores
+LENGTHS = [37, 80, 1, 12]
+STARTS = [0, 37, 117, 118, 130]
+FAMILIES: list[tuple[Family, int, bool]] = [("qwen3", 1, True), ("qwen2", 5, False), ("llama", 1, True), ("qwen3", 5, False)]
+
+
+def network(family: Family = "qwen3", kv_heads: int = 1, tied: bool = True) -> Decoder:
+    """Two layers with every vector away from its neutral value."""
+    made = Decoder(DecoderConfig(90, 80, 2, 5, kv_heads, 32, intermediate=64, family=family, theta=50_000.0, tied=tied, eos=(2,)), seed=1)
+    generator = torch.Generator().manual_seed(2)
+    for parameter in made.parameters():
+        if parameter.dim() == 1:
+            torch.nn.init.uniform_(parameter, 0.5, 1.5, generator=generator)
+    return made
+
+
+def documents() -> list[Tensor]:
+    return [torch.randint(0, 90, (length,), generator=torch.Generator().manual_seed(length)) for length in LENGTHS]
+
+
+def packed(made: Decoder) -> Tensor:
+    """Logits of all documents in one pack."""
+    with torch.no_grad():
+        positions = torch.cat([torch.arange(length) for length in LENGTHS])
+        return made.forward_packed(torch.cat(documents()), positions, STARTS) @ made.head.t()
+
+
+@pytest.mark.parametrize(("family", "kv_heads", "tied"), FAMILIES)
+def test_transformers_opens_the_folder_and_computes_the_same(
+    tmp_path: Path, family: Family, kv_heads: int, tied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    transformers = pytest.importorskip("transformers")
+    made = network(family, kv_heads, tied)
+    folder.save(tmp_path, made.config, made.state_dict())
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, attn_implementation="eager")
+    ours = packed(made)
+    with torch.no_grad():
+        for document, first, last in zip(documents(), STARTS[:-1], STARTS[1:], strict=True):
+            assert torch.allclose(theirs(document[None]).logits[0], ours[first:last], atol=1e-5)
+
+
+@pytest.mark.parametrize(("family", "kv_heads", "tied"), FAMILIES)
+def test_the_cached_network_continues_where_the_packed_one_stands(family: Family, kv_heads: int, tied: bool) -> None:
+    made = network(family, kv_heads, tied)
+    logits, texts = packed(made), documents()
+    cached, cache = CachedDecoder(made, 100), Cache(made.config, 3, 100)
+    with torch.inference_mode():
+        cached.prefill(cache, [0, 1], [0, 0], [texts[0][:30], texts[1][:20]])
+        after = cached.prefill(cache, [0, 1], [30, 20], [texts[0][30:36], texts[1][20:79]])
+        assert torch.allclose(after, torch.stack([logits[35], logits[37 + 78]]), atol=1e-5)
+        lengths = torch.tensor([36, 79])
+        mask = torch.where(torch.arange(100) <= lengths[:, None], 0.0, float("-inf"))
+        last = cached.step(cache, torch.stack([texts[0][36], texts[1][79]]), lengths, mask, [80])
+        assert torch.allclose(last, torch.stack([logits[36], logits[116]]), atol=1e-5)
+
+
+def test_log_probabilities_in_blocks_are_those_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = network()
+    hidden, targets = torch.randn(23, 80, requires_grad=True), torch.arange(23)
+    whole, entropy = made.logprobs(hidden, targets)
+    gradient = torch.autograd.grad(whole.sum(), hidden)[0]
+    monkeypatch.setattr(decoders, "LOGITS", 5 * 90)
+    parts, entropies = made.logprobs(hidden, targets)
+    assert torch.allclose(parts, whole, atol=1e-6)
+    assert torch.allclose(entropies, entropy, atol=1e-6)
+    assert torch.allclose(torch.autograd.grad(parts.sum(), hidden)[0], gradient, atol=1e-6)
+
+
+def test_a_folder_gives_back_every_bit(tmp_path: Path) -> None:
+    made = network()
+    folder.save(tmp_path, made.config, made.state_dict())
+    again = folder.load(tmp_path)
+    assert again.config == made.config
+    assert all(torch.equal(a, b) for a, b in zip(made.state_dict().values(), again.state_dict().values(), strict=True))
+
+
+def test_sharded_weights_are_merged(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    made = network()
+    folder.save(tmp_path, made.config, made.state_dict())
+    state = folder.tensors(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    names = {name: f"model-{i % 2}.safetensors" for i, name in enumerate(state)}
+    for shard in set(names.values()):
+        save_file({name: state[name] for name in names if names[name] == shard}, tmp_path / shard)
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": names}))
+    assert torch.equal(packed(folder.load(tmp_path)), packed(made))
+
+
+def test_weights_that_could_run_code_are_refused(tmp_path: Path) -> None:
+    made = network()
+    folder.save(tmp_path, made.config, made.state_dict())
+    (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
+    with pytest.raises(ConfigError, match="no safetensors weights"):
+        folder.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"model_type": "gpt2"}, "choose a checkpoint of llama, qwen2, qwen3"),
+        ({"rope_scaling": {"rope_type": "yarn"}}, "scaled rotary"),
+        ({"use_sliding_window": True}, "sliding windows"),
+        ({"hidden_act": "gelu"}, "other than silu"),
+        ({"vocab_size": 91}, "does not match its config.json"),
+    ],
+)
+def test_what_cannot_be_computed_is_refused_in_one_sentence(tmp_path: Path, change: dict[str, object], words: str) -> None:
+    made = network()
+    folder.save(tmp_path, made.config, made.state_dict())
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | change))
+    with pytest.raises(ConfigError, match=words):
+        folder.load(tmp_path)
+
+
+@pytest.mark.parametrize("source", ["./nowhere", "nowhere", "a/b/c"])
+def test_a_missing_folder_is_no_hub_id(source: str) -> None:
+    with pytest.raises(ConfigError, match="no model folder"):
+        folder.locate(source)

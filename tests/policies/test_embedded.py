@@ -1,0 +1,186 @@
+"""The embedded policy: log-probabilities are the trainer's, batching and caching change nothing, loading changes everything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from patchgrad.errors import ConfigError, PolicyFault, SamplingRefused
+from patchgrad.networks import folder
+from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
+from patchgrad.values import Action, Ids, Message, Sampling, ids
+
+torch.set_num_threads(1)  # several test runs may share the cores
+TOKENIZER = ChatTokenizer.train(["the tests fail", "exit code 1"], 300)
+
+
+def network(seed: int = 0) -> Decoder:
+    """Small and far from uniform, so that a wrong prefix shows in what it draws."""
+    made = Decoder(DecoderConfig(TOKENIZER.vocabulary, 40, 2, 5, 1, 8, intermediate=64, eos=(2,)), seed)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.mul_(4.0 if parameter.dim() == 2 else 1.0)
+    return made
+
+
+def policy(sessions: int = 8, rows: int = 8, context: int = 400, *, training: bool = True) -> EmbeddedPolicy:
+    return EmbeddedPolicy(network(), TOKENIZER, sessions=sessions, context=context, rows=rows, training=training)
+
+
+async def episode(play: EmbeddedPolicy, name: int, turns: int = 4) -> list[tuple[Ids, Action]]:
+    """Turns with observations whose lengths differ; returns each stream with what was drawn after it."""
+    tokens = play.encode([Message("system", "Repair."), Message("user", f"task {name % 3}" * (1 + name % 3))], None)
+    done = []
+    for turn in range(turns):
+        action = await play.act(f"session {name}", tokens, Sampling(6 + name % 5, seed=100 * name + turn))
+        done.append((tokens, action))
+        tokens = ids(np.concatenate([tokens, action.token_ids, play.encode([Message("user", "out" * (turn + name))], action)]))
+    return done
+
+
+def expected(tokens: Ids, action: Action, made: Decoder) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    """Log-probabilities by the packed network."""
+    stream = torch.from_numpy(np.concatenate([tokens, action.token_ids]).astype(np.int64))
+    with torch.no_grad():
+        hidden = made.forward_packed(stream, torch.arange(len(stream)), [0, len(stream)])
+        logprobs, _ = made.logprobs(hidden[len(tokens) - 1 : -1], stream[len(tokens) :])
+    return np.asarray(logprobs.numpy(), np.float32)
+
+
+@cache
+def alone() -> list[list[tuple[Ids, Action]]]:
+    """The same episodes, each by itself."""
+
+    async def play() -> list[list[tuple[Ids, Action]]]:
+        return [await episode(policy(1, 1), name) for name in range(20)]
+
+    return asyncio.run(play())
+
+
+@pytest.mark.parametrize(("sessions", "rows"), [(20, 20), (20, 6), (7, 6), (40, 40)])
+def test_neighbours_eviction_and_waiting_change_nothing(sessions: int, rows: int) -> None:
+    async def together() -> list[list[tuple[Ids, Action]]]:
+        play = policy(sessions, rows)
+        return await asyncio.gather(*[episode(play, name) for name in range(20)])
+
+    made = network()
+    for one, other in zip(asyncio.run(together()), alone(), strict=True):
+        for (tokens, action), (_, single) in zip(one, other, strict=True):
+            assert np.array_equal(action.token_ids, single.token_ids)
+            assert np.allclose(action.logprobs, expected(tokens, action, made), atol=1e-4)
+
+
+def test_an_action_ends_with_the_end_of_turn_exactly_when_it_stopped() -> None:
+    actions = [action for name in range(6) for _, action in asyncio.run(episode(policy(), name))]
+    assert {action.finish for action in actions} == {"stop", "length"}
+    for action in actions:
+        assert (int(action.token_ids[-1]) in TOKENIZER.eos) == (action.finish == "stop")
+        kept = action.token_ids[: len(action.token_ids) - (action.finish == "stop")]
+        assert action.text == TOKENIZER.decode(kept.tolist())
+
+
+def test_the_draw_follows_the_softmax() -> None:
+    async def draws() -> list[Action]:
+        play = policy(64, 64)
+        tokens = play.encode([Message("user", "x")], None)
+        return await asyncio.gather(*[play.act(str(i), tokens, Sampling(1, seed=i)) for i in range(2000)])
+
+    actions = asyncio.run(draws())
+    counts = np.bincount([int(action.token_ids[0]) for action in actions], minlength=TOKENIZER.vocabulary)
+    chances = {int(action.token_ids[0]): float(np.exp(action.logprobs[0])) for action in actions}
+    token = int(counts.argmax())
+    error = np.sqrt(chances[token] * (1 - chances[token]) / 2000)
+    assert abs(counts[token] / 2000 - chances[token]) < 4 * error
+
+
+def test_new_weights_are_what_the_next_turn_runs_on() -> None:
+    async def play() -> tuple[Ids, Action]:
+        first = policy()
+        done = await episode(first, 1, turns=1)
+        other = dict(network(seed=5).named_parameters())
+        first.load(other, 7)
+        tokens = ids(np.concatenate([done[0][0], done[0][1].token_ids, first.encode([Message("user", "go")], done[0][1])]))
+        return tokens, await first.act("session 1", tokens, Sampling(8, seed=3))
+
+    tokens, action = asyncio.run(play())
+    assert action.version == 7
+    assert np.allclose(action.logprobs, expected(tokens, action, network(seed=5)), atol=1e-4)
+
+
+def test_a_load_between_requests_waits_for_those_under_way() -> None:
+    async def play() -> list[Action]:
+        first = policy(4, 2)
+        tokens = first.encode([Message("user", "x")], None)
+        acting = [asyncio.ensure_future(first.act(str(i), tokens, Sampling(30, seed=i))) for i in range(6)]
+        await asyncio.sleep(0.005)
+        await asyncio.to_thread(first.load, dict(network(seed=5).named_parameters()), 1)
+        return [await action for action in acting]
+
+    networks = {0: network(), 1: network(seed=5)}
+    tokens = TOKENIZER.encode([Message("user", "x")], None)
+    for action in asyncio.run(play()):
+        assert np.allclose(action.logprobs, expected(tokens, action, networks[action.version]), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"temperature": 0.7}, {"top_p": 0.9}, {"top_k": 5}, {"min_p": 0.1}, {"repetition_penalty": 1.1}],
+    ids=lambda change: next(iter(change)),
+)
+def test_training_takes_only_neutral_sampling(change: dict[str, float]) -> None:
+    sampling = Sampling(4, seed=0, **change)  # type: ignore[arg-type]
+    tokens = TOKENIZER.encode([Message("user", "x")], None)
+    with pytest.raises(SamplingRefused, match="training=False"):
+        asyncio.run(policy().act("a", tokens, sampling))
+    assert len(asyncio.run(policy(training=False).act("a", tokens, sampling)).token_ids)
+
+
+def test_greedy_takes_the_best_token_and_top_k_stays_within_k() -> None:
+    tokens = TOKENIZER.encode([Message("user", "x")], None)
+    act: Callable[[Sampling], Action] = lambda s: asyncio.run(policy(training=False).act("a", tokens, s))  # noqa: E731
+    greedy, one = act(Sampling(8, seed=1, temperature=0.0)), act(Sampling(8, seed=2, top_k=1))
+    assert np.array_equal(greedy.token_ids, one.token_ids)
+    assert np.array_equal(greedy.token_ids, act(Sampling(8, seed=3, top_p=1e-6)).token_ids)
+
+
+def test_the_context_caps_an_action_and_a_full_one_is_a_fault() -> None:
+    tokens = TOKENIZER.encode([Message("user", "x")], None)
+    for room in (1, 3):
+        action = asyncio.run(policy(context=len(tokens) + room).act("a", tokens, Sampling(50, seed=4)))
+        assert len(action.token_ids) <= room
+    with pytest.raises(PolicyFault, match="leaves nothing"):
+        asyncio.run(policy(context=len(tokens)).act("a", tokens, Sampling(50, seed=4)))
+
+
+def test_a_folder_plays_like_the_network_it_was_saved_from(tmp_path: Path) -> None:
+    made = network()
+    folder.save(tmp_path, made.config, made.state_dict())
+    TOKENIZER.save(tmp_path)
+    opened = EmbeddedPolicy.from_folder(tmp_path, sessions=2, context=400)
+    (_, one), (_, two) = asyncio.run(episode(opened, 1, 1))[0], asyncio.run(episode(policy(), 1, 1))[0]
+    assert np.array_equal(one.token_ids, two.token_ids)
+
+
+def test_a_tokenizer_with_more_ids_than_the_network_is_refused() -> None:
+    with pytest.raises(ConfigError, match="the network 8"):
+        EmbeddedPolicy(Decoder(DecoderConfig(8)), TOKENIZER, sessions=1, context=8)
+
+
+def test_weights_that_are_not_finite_are_a_fault_and_leave_nothing_behind() -> None:
+    async def play() -> Action:
+        broken, good = policy(), dict(network().named_parameters())
+        tokens = broken.encode([Message("user", "x")], None)
+        broken.load({name: tensor * float("nan") for name, tensor in good.items()}, 1)
+        with pytest.raises(PolicyFault, match="not finite"):
+            await broken.act("a", tokens, Sampling(5, seed=0))
+        broken.load(good, 2)
+        return await broken.act("a", tokens, Sampling(5, seed=0))
+
+    assert np.isfinite(asyncio.run(play()).logprobs).all()

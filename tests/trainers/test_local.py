@@ -1,0 +1,134 @@
+"""The local trainer: supervised warm-up, schedules, optimisers, and the gap to the policy that sampled."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from patchgrad.errors import ConfigError, StoreError
+from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.objectives.clipped import clipped
+from patchgrad.objectives.cross_entropy import cross_entropy
+from patchgrad.packing import pack
+from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
+from patchgrad.testing.trainer import example_batches
+from patchgrad.trainers.local import LocalTrainer
+from patchgrad.trainers.muon import orthogonal
+from patchgrad.trainers.schedules import constant, cosine
+from patchgrad.values import Batch, Call, Message, Observation, Place, Sample, Sampling, Segment, Turn, floats, ids
+
+torch.set_num_threads(1)  # several test runs may share the cores
+TOKENIZER = ChatTokenizer.train(["print hello", "exit code 0"], 300)
+CONFIG = DecoderConfig(TOKENIZER.vocabulary, 40, 2, 5, 1, 8, intermediate=64)
+
+
+async def rollout(policy: EmbeddedPolicy, name: str) -> Sample:
+    """Three turns, each action worth its own advantage."""
+    turns: list[Turn] = []
+    stream = ids([])
+    previous = None
+    for turn in range(3):
+        context = policy.encode([Message("user", f"{name} exit code {turn}")], previous)
+        stream = ids(np.concatenate([stream, context]))
+        previous = await policy.act(name, stream, Sampling(9, seed=len(name) + turn))
+        stream = ids(np.concatenate([stream, previous.token_ids]))
+        turns.append(Turn(context, previous, Call("shell", ""), Observation("", Place()), "state", "parent"))
+    segment = Segment(tuple(turns))
+    count = len(segment.logprobs())
+    return Sample(segment, floats(np.ones(count)), np.ones(count, bool))
+
+
+def sampled(network: Decoder) -> list[Sample]:
+    async def play() -> list[Sample]:
+        policy = EmbeddedPolicy(network, TOKENIZER, sessions=4, context=300)
+        return await asyncio.gather(*[rollout(policy, "s" * (n + 1)) for n in range(4)])
+
+    return asyncio.run(play())
+
+
+def test_the_trainer_agrees_with_the_policy_that_sampled() -> None:
+    network = Decoder(CONFIG)
+    trainer = LocalTrainer(network, optimiser="adamw")
+    update = trainer.update(pack(sampled(network), 200), clipped())
+    assert update.metrics["gap"] < 1e-4
+    assert update.metrics["ratio"] == pytest.approx(1.0, abs=1e-4)
+    assert update.metrics["kl3"] == pytest.approx(0.0, abs=1e-6)
+    assert update.metrics["loss"] == pytest.approx(-1.0, abs=1e-3)
+    assert 0 < update.metrics["entropy"] < math.log(CONFIG.vocabulary)
+
+
+def test_the_policy_says_what_it_was_rewarded_for() -> None:
+    trainer = LocalTrainer(Decoder(CONFIG), schedule=3e-3)
+    batch = pack(sampled(trainer.network), 500)
+    before = trainer.update(batch, cross_entropy).metrics["nll"]
+    for _ in range(12):
+        after = trainer.update(batch, cross_entropy).metrics["nll"]
+    assert after < before - 1
+
+
+def test_warm_up_trains_observations_at_their_weight() -> None:
+    samples = sampled(Decoder(CONFIG))
+    plain, warm = pack(samples, 500), pack(samples, 500, context=0.2)
+    assert warm.trained == sum(len(p.tokens) - len(p.starts) + 1 for p in warm.packs)
+    one, two = (LocalTrainer(Decoder(CONFIG)).update(batch, cross_entropy).metrics for batch in (plain, warm))
+    assert one["loss"] == pytest.approx(one["nll"])
+    assert two["loss"] < two["nll"]
+
+
+def test_the_mean_is_over_the_trained_tokens_of_the_whole_batch() -> None:
+    whole, cut = example_batches(CONFIG.vocabulary)
+    one, two = (LocalTrainer(Decoder(CONFIG)).update(batch, cross_entropy).metrics for batch in (whole, cut))
+    assert one["loss"] == pytest.approx(two["loss"], rel=1e-5)
+    assert one["loss"] == pytest.approx(math.log(CONFIG.vocabulary), rel=0.05)
+
+
+def test_a_gradient_is_clipped_and_a_broken_one_skipped() -> None:
+    batch, _ = example_batches(CONFIG.vocabulary)
+    trainer = LocalTrainer(Decoder(CONFIG))
+    before = {name: tensor.clone() for name, tensor in trainer.weights().items()}
+    update = trainer.update(batch, lambda logprobs, old, advantages: (logprobs.sum() * math.nan, {}))
+    assert update.metrics["skipped"] == 1.0
+    assert all(torch.equal(before[name], tensor) for name, tensor in trainer.weights().items())
+    assert trainer.version == 1
+
+
+def test_an_empty_batch_is_refused() -> None:
+    with pytest.raises(ConfigError, match="without a trained token"):
+        LocalTrainer(Decoder(CONFIG)).update(Batch((), 0, 0), cross_entropy)
+
+
+def test_a_checkpoint_of_another_kind_is_refused(tmp_path: Path) -> None:
+    trainer = LocalTrainer(Decoder(CONFIG), optimiser="adamw")
+    with pytest.raises(StoreError, match="no checkpoint"):
+        trainer.load(tmp_path)
+    trainer.save(tmp_path)
+    with pytest.raises(StoreError, match="another optimiser"):
+        LocalTrainer(Decoder(CONFIG), optimiser="muon").load(tmp_path)
+    with pytest.raises(StoreError, match="another shape"):
+        LocalTrainer(Decoder(DecoderConfig(30)), optimiser="adamw").load(tmp_path)
+
+
+def test_schedules_are_their_formulas() -> None:
+    assert [constant(1.0, 2)(step) for step in range(3)] == [0.5, 1.0, 1.0]
+    wave = cosine(1.0, steps=6, warmup=2, floor=0.1)
+    assert [wave(step) for step in (0, 1, 2, 4, 6, 9)] == pytest.approx([0.5, 1.0, 1.0, 0.55, 0.1, 0.1])
+
+
+def test_a_new_schedule_starts_at_its_own_first_step() -> None:
+    batch, _ = example_batches(CONFIG.vocabulary)
+    trainer = LocalTrainer(Decoder(CONFIG), schedule=1e-3)
+    trainer.update(batch, cross_entropy)
+    trainer.schedule = constant(1.0, warmup=10)
+    assert trainer.update(batch, cross_entropy).metrics["rate"] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("shape", [(3, 16, 40), (2, 40, 16), (1, 24, 24)])
+def test_newton_schulz_brings_singular_values_near_one(shape: tuple[int, int, int]) -> None:
+    values = torch.linalg.svdvals(orthogonal(torch.randn(*shape, generator=torch.Generator().manual_seed(0))))
+    assert values.min() > 0.3
+    assert values.max() < 1.3
