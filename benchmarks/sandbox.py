@@ -22,7 +22,7 @@ from patchgrad.values import Checks, Repository, Task
 
 FILES = {
     "calc.py": "def add(a, b):\n    return a + b\n",
-    "test_calc.py": "from calc import add\n\n\ndef test_one():\n    assert add(1, 2) == 3\n\n\ndef test_two():\n    assert add(0, 0) == 0\n",
+    "test_calc.py": "from calc import add\n\ndef test_one():\n    assert add(1, 2) == 3\n\ndef test_two():\n    assert not add(0, 0)\n",
 }
 COLD = "/opt/python/bin/python3.11 /run/cell/lib/pytest_cold.py -q"
 

@@ -103,9 +103,7 @@ def spawn(argv: Sequence[str], environment: Mapping[str, str], descriptors: Mapp
     """Starts a program with these descriptors and no others. Not a fork: copying our page table costs more than the program."""
     actions = [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in descriptors.items()]
     defaults = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT]
-    return os.posix_spawnp(
-        argv[0], list(argv), dict(environment), file_actions=actions, setpgroup=0, setsigmask=(), setsigdef=defaults
-    )
+    return os.posix_spawnp(argv[0], list(argv), dict(environment), file_actions=actions, setpgroup=0, setsigmask=(), setsigdef=defaults)
 
 
 def drain(descriptor: int, take: Callable[[bytes], None]) -> bool:

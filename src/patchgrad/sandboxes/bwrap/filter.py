@@ -53,12 +53,8 @@ class Table:
 
 
 _TABLES = {  # on_self: prlimit64, sched_setaffinity, sched_setscheduler, sched_setparam, sched_setattr, setpriority
-    "x86_64": Table(
-        0xC000003E, _X86_DENIED, {302: (0,), 203: (0,), 144: (0,), 142: (0,), 314: (0,), 141: (0, 1)}, (41, 53), 56
-    ),
-    "aarch64": Table(
-        0xC00000B7, _ARM_DENIED, {261: (0,), 122: (0,), 119: (0,), 118: (0,), 274: (0,), 140: (0, 1)}, (198, 199), 220
-    ),
+    "x86_64": Table(0xC000003E, _X86_DENIED, {302: (0,), 203: (0,), 144: (0,), 142: (0,), 314: (0,), 141: (0, 1)}, (41, 53), 56),
+    "aarch64": Table(0xC00000B7, _ARM_DENIED, {261: (0,), 122: (0,), 119: (0,), 118: (0,), 274: (0,), 140: (0, 1)}, (198, 199), 220),
 }
 
 

@@ -264,7 +264,7 @@ def _write(path: str, text: str, mode: int = 0o644) -> None:
 def main(settings: Header) -> None:
     """`settings`: the control socket's number, this folder, the interpreter's prefix and program, the site folder, the user."""
     control = socket.socket(fileno=settings["control"])
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     place = Place(settings)
     try:

@@ -16,8 +16,7 @@ _LIMITS = "ulimit -c 0 -u {processes} -v {memory} -f {disk} -n 1024"
 # `break` and `continue` in a command reach these loops, so the answer is sent at the top, and the outer loop starts the inner again.
 _LOOP = """
 cd -- "$1" 2>/dev/null || cd /testbed; shift
-while :; do while :; do
-__code=$?
+while :; do while __code=$?; :; do
 [ -z "$__turn" ] || builtin printf '%s\\0%s\\0%s\\0' "$__turn" "$__code" "$PWD" > BOX/status
 __turn=
 IFS= builtin read -r __turn < BOX/go || continue

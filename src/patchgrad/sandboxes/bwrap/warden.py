@@ -14,6 +14,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 
 from patchgrad.sandboxes.bwrap import shell, system
 from patchgrad.sandboxes.bwrap.children import Child, drain, memory_file, pipe, resident, spawn
@@ -160,8 +161,12 @@ class Warden:
         child = Child(pid, ends[0][0], ends[1][0] if report else None, self._limits["output"])
         self.watch(child.handle, lambda: self._gone(child))
         for descriptor in child.pipes:
-            self.watch(descriptor, lambda descriptor=descriptor: child.read(descriptor) or self.ignore(descriptor))  # type: ignore[misc]
+            self.watch(descriptor, partial(self._listen, child, descriptor))
         return child
+
+    def _listen(self, child: Child, descriptor: int) -> None:
+        if not child.read(descriptor):
+            self.ignore(descriptor)
 
     def _reset(self, header: Header, body: bytes) -> None:
         self._kill()
@@ -235,7 +240,7 @@ class Warden:
         words: list[bytes] = []
         drain(self._fifos["request"], lambda data: words.extend(data.split()))
         for word in words:
-            if word.isdigit() and 1 < int(word[:9]):
+            if word.isdigit() and int(word[:9]) > 1:
                 with contextlib.suppress(OSError):
                     self._serve(int(word[:9]))
 

@@ -172,7 +172,7 @@ class Pytest:
         os.environ.update(environment)
         sys.argv = [f"{_BIN}/pytest" if script else _main_file(), *arguments]
         sys.modules["__main__"] = main = types.ModuleType("__main__")
-        main.__file__ = sys.argv[0]
+        vars(main)["__file__"] = sys.argv[0]
         sys.path[0:1] = [_BIN if script else directory]
         for name in self._only_ours:
             sys.modules.pop(name, None)
@@ -189,10 +189,11 @@ class Pytest:
 
         def get_config(args: Any = None, plugins: Any = None, *, prog: str | None = None) -> Any:
             _pytest.config.get_config = make
+            if any("no:" in argument for argument in args or ()):  # a plugin that is left out must not have been there
+                return make(args, plugins, prog=prog)
             config.invocation_params = type(config).InvocationParams(args=args or (), plugins=plugins, dir=Path.cwd())
-            config._parser.prog = prog
-            if config.invocation_params.args:
-                config.pluginmanager.consider_preparse(config.invocation_params.args, exclude_only=True)
+            if prog is not None:
+                config._parser.prog = prog
             return config
 
         _pytest.config.get_config = get_config

@@ -1,0 +1,366 @@
+"""The bubblewrap backend where it differs from the contract: warm pytest, states, archives, concurrency, and the end of it all."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hashlib
+import io
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import textwrap
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from patchgrad.contracts import Sandbox, Snapshot
+from patchgrad.errors import MissingDependency, SandboxFault, TaskError
+from patchgrad.sandboxes.bwrap import BwrapSandboxes
+from patchgrad.sandboxes.bwrap.children import Output
+from patchgrad.sandboxes.bwrap.frames import Reader, pack
+from patchgrad.values import Checks, Limits, Repository, Task, digest
+
+pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+
+SUITE = {
+    "shop/__init__.py": "",
+    "shop/cart.py": "def total(prices):\n    return sum(prices)\n",
+    "tests/conftest.py": "import pytest\n\n@pytest.fixture\ndef prices():\n    return [1, 2]\n",
+    "tests/test_cart.py": """
+        import os, random, sys, unittest, warnings
+        import pytest
+        from shop.cart import total
+
+        def test_total(prices): assert total(prices) == 3
+        def test_wrong(prices): assert total(prices) == 4
+        @pytest.mark.parametrize("n", [1, 2])
+        def test_each(n, tmp_path, capsys, monkeypatch):
+            monkeypatch.setenv("N", str(n)); print(n); assert capsys.readouterr().out == f"{n}\\n"
+        @pytest.mark.skip(reason="not now")
+        def test_skipped(): raise RuntimeError
+        @pytest.mark.xfail
+        def test_expected(): assert 0
+        def test_error(missing_fixture): pass
+        def test_warns(): warnings.warn("old", DeprecationWarning)
+        def test_hash(): assert hash("a") == hash("a") and sys.flags.hash_randomization == 0
+        def test_main(): assert sys.modules["__main__"] is not None and sys.argv[0].endswith(("pytest", "__main__.py"))
+        class TestOld(unittest.TestCase):
+            def setUp(self): self.x = 1
+            def test_x(self): self.assertEqual(self.x, 1)
+    """,
+    "pyproject.toml": "[tool.pytest.ini_options]\npythonpath = ['.']\n",
+}
+COLD = {"pytest": "/opt/python/bin/python3.11 /run/cell/lib/pytest_cold.py", "python -m pytest": "/opt/python/bin/python3.11 -m pytest"}
+
+
+def make_task(folder: Path, files: Mapping[str, str], **changes: object) -> Task:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
+        for name, text in files.items():
+            info, content = tarfile.TarInfo(name), textwrap.dedent(text).encode()
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    sha = hashlib.sha256(stream.getvalue()).hexdigest()
+    path = folder / f"{sha}.tar.gz"
+    path.write_bytes(stream.getvalue())
+    repository = Repository("archive", str(path), sha)
+    return dataclasses.replace(Task("t", "", repository, Checks((), ())), **changes)  # type: ignore[arg-type]
+
+
+def within(task: Task, steps: Callable[[Sandbox], Awaitable[None]], cells: int = 1) -> None:
+    """Runs `steps` in one sandbox of a backend of its own."""
+
+    async def run() -> None:
+        backend = BwrapSandboxes(cells)
+        try:
+            sandbox = await backend.open(task)
+            await steps(sandbox)
+            await sandbox.close()
+        finally:
+            await backend.close()
+
+    asyncio.run(run())
+
+
+def _verdicts(output: str) -> list[str]:
+    """The lines of a report without times."""
+    return [re.sub(r" in [0-9.]+s", "", line) for line in output.splitlines() if "cachedir" not in line]
+
+
+def test_a_warm_run_of_pytest_says_what_a_cold_one_says(tmp_path: Path) -> None:
+    task = make_task(tmp_path, SUITE)
+
+    async def steps(sandbox: Sandbox) -> None:
+        for warm, cold in COLD.items():
+            for arguments in (
+                "-rA",
+                "-q tests",
+                "tests/test_cart.py::test_each -v",
+                "-k wrong -x --lf",
+                "--no-such-option",
+                "-p no:capture -h",
+            ):
+                first, second = await sandbox.run(f"{warm} {arguments}"), await sandbox.run(f"{cold} {arguments}")
+                assert first.exit_code == second.exit_code, arguments
+                assert _verdicts(first.output) == _verdicts(second.output), arguments
+            code = "import os;print(os.getppid())"
+            assert (await sandbox.run(f'python -c "{code}"')).exit_code == 0
+        assert not (await sandbox.snapshot()).entries, "a test run leaves nothing in the repository"
+
+    within(task, steps)
+
+
+def test_a_warm_run_uses_the_caller_s_folder_pipes_variables_and_is_really_warm(tmp_path: Path) -> None:
+    probe = "import os, sys\ndef test_it():\n    print('PARENT', os.getppid(), os.environ.get('WORD'), os.getcwd(), os.path.exists('/proc/1/fd'))\n    assert 0\n"
+    task = make_task(tmp_path, {"a/test_probe.py": probe})
+
+    async def steps(sandbox: Sandbox) -> None:
+        result = await sandbox.run("cd a; { echo first; WORD=given pytest -q | grep ^PARENT; echo last; } > out; cat out; rm out")
+        assert result.output.split("\n")[:3] == ["first", "PARENT 1 given /testbed/a True", "last"]
+        assert "PARENT 1 None" in (await sandbox.run("timeout 60 python -m pytest -q")).output
+        assert "PARENT 1 None" not in (await sandbox.run("PYTHONHASHSEED=1 pytest -q")).output
+        assert "PARENT 1 None" not in (await sandbox.run("touch random.py; pytest -q; rm random.py")).output
+        assert (await sandbox.run("timeout 0.01 pytest; echo $?")).output.strip().endswith("124")
+        both = await sandbox.run("pytest -q > one & pytest -q > two & wait; tail -qn1 one two | cut -d' ' -f1,2; rm one two")
+        assert both.output == "1 failed\n1 failed\n"
+        reported = await sandbox.exec(("pytest", "-q"), env={"WORD": "exec"})
+        assert "PARENT 1 exec /testbed" in reported.output
+
+    within(task, steps)
+
+
+def test_pytest_inside_pytest_and_a_crash_are_served(tmp_path: Path) -> None:
+    nested = "import subprocess\ndef test_inner():\n    assert subprocess.run(['pytest', '-q', 'inner']).returncode == 0\n"
+    crash = "import os, signal\ndef test_crash():\n    os.kill(os.getpid(), signal.SIGSEGV)\n"
+    task = make_task(tmp_path, {"test_outer.py": nested, "inner/test_x.py": "def test_x(): pass\n", "crash/test_c.py": crash})
+
+    async def steps(sandbox: Sandbox) -> None:
+        assert (await sandbox.run("pytest -q test_outer.py")).exit_code == 0
+        assert (await sandbox.run("pytest -q crash")).exit_code == 128 + signal.SIGSEGV
+        assert (await sandbox.exec(("pytest", "-q", "crash"))).exit_code == 128 + signal.SIGSEGV
+        assert (await sandbox.run("pytest -q inner")).exit_code == 0
+
+    within(task, steps)
+
+
+def test_a_state_covers_links_modes_deletions_and_git(tmp_path: Path) -> None:
+    task = make_task(tmp_path, {"a/b/c.txt": "c", "a/d.txt": "d", "e.txt": "e"})
+
+    async def run() -> None:
+        backend = BwrapSandboxes(2)
+        one = await backend.open(task)
+        start = await one.snapshot()
+        assert start == Snapshot(digest(), {}, "/testbed")
+        await one.run("touch e.txt; git status; git diff")
+        assert (await one.snapshot()).address == digest(), "a look is no change"
+        await one.run("rm -r a; mkdir a; echo new > a/new; ln -s /etc/passwd link; rm e.txt; mkdir e.txt; echo x > e.txt/x; mkfifo p")
+        await one.run("echo staged > s; git add s; git commit -qm one; echo more > t; git add t; chmod 700 a")
+        state = await one.snapshot()
+        assert state.entries["a/b"] == (0, None)
+        assert state.entries["link"][1] == b"/etc/passwd"
+        assert "p" not in state.entries
+        two = await backend.open(task, state)
+        assert (await two.snapshot()).address == state.address
+        for command in (
+            "git log --oneline; git status --short; git diff HEAD",
+            "find . -path ./.git -prune -o -printf '%P %y %m\\n' | sort",
+        ):
+            ours, theirs = (await one.run("rm -f p;" + command)).output, (await two.run(command)).output
+            assert ours == theirs
+        await two.close()
+        hostile = Snapshot("", {"x": (0o120777, b"/tmp"), "x/y": (0o100644, b"")})
+        with pytest.raises(OSError, match="symbolic links"):
+            await backend.open(task, hostile)
+        await one.close()
+        await backend.close()
+
+    asyncio.run(run())
+
+
+def test_what_is_wrong_with_an_archive_is_said_in_a_sentence(tmp_path: Path) -> None:
+    task = make_task(tmp_path, {"a": "a"})
+    broken = dataclasses.replace(task.repository, digest="0" * 64)
+    (tmp_path / "junk").write_bytes(b"junk" * 1000)
+    junk = Repository("archive", str(tmp_path / "junk"), hashlib.sha256(b"junk" * 1000).hexdigest())
+    escaping = make_task(tmp_path, {"../out": "x"}).repository
+    cases = {
+        "SHA-256": dataclasses.replace(task, repository=broken),
+        "cannot be unpacked": dataclasses.replace(task, repository=junk),
+        "outside": dataclasses.replace(task, repository=escaping),
+        "cannot be read": dataclasses.replace(task, repository=dataclasses.replace(broken, location="/nowhere")),
+        "kind 'git'": dataclasses.replace(task, repository=Repository("git", "x", "y")),
+        "set-up command failed: 'false'": dataclasses.replace(make_task(tmp_path, {"a": "a"}), setup=("false",)),
+    }
+
+    async def run() -> None:
+        backend = BwrapSandboxes(1)
+        for words, case in cases.items():
+            with pytest.raises(TaskError, match=re.escape(words)):
+                await backend.open(case)
+        good = await backend.open(dataclasses.replace(make_task(tmp_path, {"a": "a"}), setup=("echo built > b",)))
+        assert (await good.run("cat b; git status --short")).output == "built\n"
+        await backend.close()
+
+    asyncio.run(run())
+
+
+def test_two_hundred_episodes_leave_nothing_behind(tmp_path: Path) -> None:
+    task = make_task(tmp_path, {"test_a.py": "def test_a(): pass\n"})
+
+    async def episode(backend: BwrapSandboxes, number: int) -> None:
+        sandbox = await backend.open(task)
+        try:
+            result = await sandbox.run(f"ls /tmp; ls; echo {number} > mine; (sleep 99 &); cat mine")
+            assert result.output == f"home\ntest_a.py\n{number}\n"
+            if number % 20 == 0:
+                assert (await sandbox.run("pytest -q")).exit_code == 0
+            if number % 50 == 1:
+                assert (await sandbox.run("sleep 99", 0.2)).state == "timeout"
+        finally:
+            await sandbox.close()
+
+    async def run() -> None:
+        backend = BwrapSandboxes(4)
+        gate = asyncio.Semaphore(16)
+
+        async def one(number: int) -> None:
+            async with gate:
+                await episode(backend, number)
+
+        for sandbox in await asyncio.gather(*(backend.open(task) for _ in range(4))):
+            await sandbox.close()
+        nest = backend._links[0]._process.pid
+        before = _footprint(nest)
+        await asyncio.gather(*(one(number) for number in range(200)))
+        assert _footprint(nest) == before, "descriptors, mounts and processes are as many as before"
+        await backend.close()
+
+    asyncio.run(run())
+
+
+def _footprint(nest: int) -> tuple[int, int, int]:
+    descriptors = len(os.listdir(f"/proc/{nest}/fd"))
+    mounts = len(Path(f"/proc/{nest}/mountinfo").read_text().splitlines())
+    return descriptors, mounts, len(_family(nest))
+
+
+def _family(pid: int) -> list[int]:
+    """A process and all below it."""
+    found = [pid]
+    for parent in found:
+        for task in Path(f"/proc/{parent}/task").glob("*/children"):
+            found += [int(word) for word in task.read_text().split()]
+    return found
+
+
+def test_a_command_that_is_given_up_does_not_hold_the_cell(tmp_path: Path) -> None:
+    async def steps(sandbox: Sandbox) -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(sandbox.run("sleep 30", 30), 0.3)
+
+    start = time.monotonic()
+    within(make_task(tmp_path, {"a": "a"}), steps)
+    assert time.monotonic() - start < 20
+
+
+def test_a_cell_that_died_is_a_fault_and_the_next_sandbox_is_whole(tmp_path: Path) -> None:
+    task = make_task(tmp_path, {"a": "a"})
+
+    async def run() -> None:
+        backend = BwrapSandboxes(1)
+        sandbox = await backend.open(task)
+        for pid in _family(backend._links[0]._process.pid)[1:]:
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises(SandboxFault):
+            await sandbox.run("true")
+        await sandbox.close()
+        fresh = await backend.open(task)
+        assert (await fresh.run("cat a")).output == "a"
+        os.kill(backend._links[0]._process.pid, signal.SIGKILL)
+        with pytest.raises(SandboxFault):
+            await fresh.run("true")
+        await backend.close()
+
+    asyncio.run(run())
+
+
+def test_nothing_survives_a_trainer_that_is_killed(tmp_path: Path) -> None:
+    task = make_task(tmp_path, {"a": "a"})
+    code = f"""
+import asyncio
+from patchgrad.sandboxes.bwrap import BwrapSandboxes
+from patchgrad.values import *
+async def main():
+    backend = BwrapSandboxes(2)
+    sandbox = await backend.open(Task("t", "", {task.repository!r}, Checks((), ())))
+    await sandbox.run("(sleep 77 &)")
+    print(backend._links[0]._process.pid, flush=True)
+    await sandbox.run("sleep 60", 100)
+asyncio.run(main())
+"""
+    trainer = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert trainer.stdout is not None
+    nest = int(trainer.stdout.readline())
+    family = _family(nest)
+    assert len(family) >= 4
+    trainer.kill()
+    trainer.wait()
+    trainer.stdout.close()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and any(_alive(pid) for pid in family):
+        time.sleep(0.05)
+    assert not [pid for pid in family if _alive(pid)]
+    assert "patchgrad" not in Path("/proc/mounts").read_text()
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_host_without_bubblewrap_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingDependency, match="apt-get install bubblewrap"):
+        BwrapSandboxes(1).probe()
+    with pytest.raises(MissingDependency, match="apt-get install bubblewrap"):
+        asyncio.run(BwrapSandboxes(1).open(make_task(tmp_path, {"a": "a"})))
+
+
+def test_output_keeps_its_head_and_its_tail() -> None:
+    output = Output(10)
+    for _ in range(100):
+        output.add(b"0123456789")
+    text, cut = output.take()
+    assert cut
+    assert text == b"01234\n[... 990 bytes cut ...]\n56789"
+
+
+def test_frames_arrive_whole_however_they_are_split() -> None:
+    stream = pack({"a": "\udc80"}, b"x" * 10) + pack({}, b"")
+    reader, found = Reader(), []
+    for at in range(len(stream)):
+        found += reader.feed(stream[at : at + 1])
+    assert found == [({"a": "\udc80"}, b"x" * 10), ({}, b"")]
+    with pytest.raises(ValueError, match="larger"):
+        Reader().feed(b"\xff" * 8)
+
+
+def test_a_small_disk_is_full_and_says_so(tmp_path: Path) -> None:
+    task = make_task(tmp_path, {"a": "a"}, limits=Limits(disk=4 << 20))
+
+    async def steps(sandbox: Sandbox) -> None:
+        full = await sandbox.run("for i in 1 2 3; do head -c 3000000 /dev/zero > /tmp/$i; done; head -c 3000000 /dev/zero > x")
+        assert "No space left" in full.output
+        with pytest.raises(OSError, match="No space left"):
+            await sandbox.write("y", b"y" * 3_000_000)
+
+    within(task, steps)
