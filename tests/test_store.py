@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patchgrad.contracts import Snapshot
@@ -76,9 +76,7 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
             parent = turn.address
             turns.append(turn)
         segments.append(Segment(tuple(turns)))
-    return Trajectory(
-        draw(st.text(min_size=1)), "t1", tuple(segments), draw(st.sampled_from(["submitted", "failed"])), draw(text)
-    )
+    return Trajectory(draw(st.text(min_size=1)), "t1", tuple(segments), draw(st.sampled_from(["submitted", "failed"])), draw(text))
 
 
 verdicts = st.builds(
@@ -141,6 +139,7 @@ def test_snapshots_survive_plain_data(entries: dict[str, tuple[int, bytes | None
     assert value(Snapshot, json.loads(json.dumps(plain(snapshot)))) == snapshot
 
 
+@settings(max_examples=25)
 @given(st.lists(rollouts, max_size=3))
 def test_rollouts_survive_the_folder_to_the_bit(tmp_path_factory: pytest.TempPathFactory, given_rollouts: list[Rollout]) -> None:
     folder = tmp_path_factory.mktemp("store") / "run"
@@ -178,6 +177,15 @@ def test_a_row_can_be_read_without_patchgrad(run: Run) -> None:
         "version": 3,
         "seconds": 0.0,
     }
+
+
+def test_bytes_that_are_no_text_stay_exact_though_a_table_cannot_hold_them(run: Run) -> None:
+    odd = replace(turn(0), observation=Observation("\udcff", Place("/\udcfe"), failure="died"))
+    rollout = attempt("t1/0")
+    rollout = replace(rollout, trajectory=replace(rollout.trajectory, segments=(Segment((odd,)),), submission="\udcfd"))
+    run.write_rollouts("rft", 0, [rollout])
+    assert same(run.rollouts("rft")[0], rollout)
+    assert run.rows()[0]["conversation"][0]["directory"] == "/?"
 
 
 def test_a_turn_is_written_once(run: Run) -> None:

@@ -84,8 +84,8 @@ def recover(folder: Path) -> None:
         shutil.rmtree(old) if path.exists() else old.rename(path)
 
 
-def append(path: Path, line: bytes) -> None:
-    """Add one whole line in one write; where that fails, the part that was written is taken back."""
+def append(path: Path, line: bytes) -> int:
+    """Add one whole line in one write and give its offset; where that fails, the part that was written is taken back."""
     with writing(path.parent):
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
@@ -97,6 +97,7 @@ def append(path: Path, line: bytes) -> None:
                 with suppress(OSError):
                     os.ftruncate(descriptor, before)
                 raise
+            return before
         finally:
             os.close(descriptor)
 

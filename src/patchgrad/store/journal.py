@@ -39,21 +39,23 @@ class Journal:
         self.folder = folder
         self._places: dict[str, tuple[Path, int]] = {}
         self._read: dict[Path, int] = {}
+        self._last: Path | None = None
 
     def append(self, entry: Entry) -> str:
         """Write one turn and give its address; a turn that is there already is not written twice."""
         address = entry.turn.address
-        if address not in self:
+        if self._last is None:  # what stands there is read once: nobody else writes while this process holds the lock
+            self._index()
+            self._last = (self.files() or [self.folder / "00000.jsonl"])[-1]
+        if address not in self._places:
             record = {"address": address, "trajectory": entry.trajectory, "turn": plain(entry.turn)}
             line = json.dumps(record).encode() + b"\n"
-            files.append(self._file(), line)
+            if self._read.get(self._last, 0) >= LIMIT:
+                self._last = self.folder / f"{int(self._last.stem) + 1:05d}.jsonl"
+            offset = files.append(self._last, line)
+            self._places[address] = (self._last, offset)
+            self._read[self._last] = offset + len(line)
         return address
-
-    def _file(self) -> Path:
-        existing = self.files()
-        if existing and existing[-1].stat().st_size < LIMIT:
-            return existing[-1]
-        return self.folder / f"{len(existing):05d}.jsonl"
 
     def files(self) -> list[Path]:
         """The journal's files, oldest first."""

@@ -74,7 +74,7 @@ def _schema(arrow: Any) -> pa.Schema:
 def write(path: Path, phase: str, iteration: int, rollouts: Sequence[Rollout]) -> None:
     """One file, whole or not at all."""
     arrow = _arrow()
-    table = arrow.Table.from_pylist([_row(phase, iteration, rollout) for rollout in rollouts], schema=_schema(arrow))
+    table = arrow.Table.from_pylist([_readable(_row(phase, iteration, rollout)) for rollout in rollouts], schema=_schema(arrow))
     put(path, lambda partial: arrow.parquet.write_table(table, partial, compression="zstd"))
 
 
@@ -118,14 +118,14 @@ def _row(phase: str, iteration: int, rollout: Rollout) -> dict[str, Any]:
         "solved": rollout.solved,
         "reward": rollout.reward.value,
         "stop": trajectory.stop,
-        "fault": _text(rollout.verdict.fault) if rollout.verdict.fault is not None else None,
+        "fault": rollout.verdict.fault,
         "turns": len(turns),
         "malformed": sum(isinstance(turn.call, Malformed) for turn in turns),
         "context_tokens": sum(len(turn.context) for turn in turns),
         "action_tokens": sum(len(turn.action.token_ids) for turn in turns),
         "seconds": trajectory.seconds,
-        "instruction": _text(rollout.task.instruction),
-        "submission": _text(trajectory.submission),
+        "instruction": rollout.task.instruction,
+        "submission": trajectory.submission,
         "trajectory": json.dumps(kept),
         "verdict": json.dumps(plain(rollout.verdict)),
         "reward_parts": json.dumps(dict(rollout.reward.parts)),
@@ -136,11 +136,11 @@ def _row(phase: str, iteration: int, rollout: Rollout) -> dict[str, Any]:
 def _turn(turn: Turn) -> dict[str, Any]:
     called = turn.call if isinstance(turn.call, Call) else None
     return {
-        "text": _text(turn.action.text),
-        "tool": _text(called.tool) if called else None,
-        "arguments": _text(called.arguments) if called else None,
+        "text": turn.action.text,
+        "tool": called.tool if called else None,
+        "arguments": called.arguments if called else None,
         "malformed": turn.call.kind if isinstance(turn.call, Malformed) else None,
-        "observation": _text(turn.observation.content),
+        "observation": turn.observation.content,
         "exit_code": turn.observation.exit_code,
         "failure": turn.observation.failure,
         "directory": turn.observation.place.directory,
@@ -151,6 +151,10 @@ def _turn(turn: Turn) -> dict[str, Any]:
     }
 
 
-def _text(text: str) -> str:
+def _readable(item: Any) -> Any:
     """Text that parquet can hold: bytes that were no UTF-8 become question marks here, and stay exact in the journal."""
-    return text.encode(errors="replace").decode()
+    if isinstance(item, str):
+        return item.encode(errors="replace").decode()
+    if isinstance(item, dict):
+        return {key: _readable(part) for key, part in item.items()}
+    return [_readable(part) for part in item] if isinstance(item, list) else item
