@@ -118,7 +118,8 @@ def test_a_warm_run_of_pytest_says_what_a_cold_one_says(tmp_path: Path) -> None:
 
 
 def test_a_warm_run_uses_the_caller_s_folder_pipes_variables_and_is_really_warm(tmp_path: Path) -> None:
-    probe = "import os, sys\ndef test_it():\n    print('PARENT', os.getppid(), os.environ.get('WORD'), os.getcwd(), os.path.exists('/proc/1/fd'))\n    assert 0\n"
+    report = "'PARENT', os.getppid(), os.environ.get('WORD'), os.getcwd(), os.path.exists('/proc/1/fd')"
+    probe = f"import os\ndef test_it():\n    print({report})\n    assert 0\n"
     task = make_task(tmp_path, {"a/test_probe.py": probe})
 
     async def steps(sandbox: Sandbox) -> None:
