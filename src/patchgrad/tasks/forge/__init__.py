@@ -88,9 +88,8 @@ async def forge(
     `visible_tests=False` takes the functions of the failing tests out of the agent's tree. The same arguments give the same tasks,
     whether the run was interrupted or not; the progress is called with package, tasks so far and the last candidate's fate.
     """
-    run_folder = folder / "profiles"
     prepared = prepare(package, files)
-    known = await profile(package, prepared, run, run_folder)
+    known = await profile(package, prepared, run, folder / "profiles")
     tree = {path: content for path, content in prepared.items() if path not in known.broken}
     shop = _Shop(package, tree, known, run, folder, seed, visible_tests)
     ledger = {row["candidate"]: row["fate"] for row in rows(folder / LEDGER) if row["package"] == package.id}

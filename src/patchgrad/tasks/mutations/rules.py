@@ -19,13 +19,7 @@ def _swap_branches(node: ast.AST, scope: Scope) -> Iterator[Splice]:
 
 
 def _negate_cond(node: ast.AST, scope: Scope) -> Iterator[Splice]:
-    tests = (
-        node.ifs
-        if isinstance(node, ast.comprehension)
-        else [node.test]
-        if isinstance(node, ast.If | ast.While | ast.IfExp)
-        else []
-    )
+    tests = node.ifs if isinstance(node, ast.comprehension) else [node.test] if isinstance(node, ast.If | ast.While | ast.IfExp) else []
     for test in tests:
         old = scope.text.of(test)
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -124,11 +118,7 @@ def _bool_swap(node: ast.AST, scope: Scope) -> Iterator[Splice]:
 def _stub_body(node: ast.AST, scope: Scope) -> Iterator[Splice]:
     if node is scope.function:
         body = [s for s in scope.function.body if not is_string(s)]
-        if (
-            body
-            and not isinstance(body[0], ast.Pass | ast.Raise)
-            and not isinstance(getattr(body[0], "value", None), ast.Constant)
-        ):
+        if body and not isinstance(body[0], ast.Pass | ast.Raise) and not isinstance(getattr(body[0], "value", None), ast.Constant):
             yield scope.text.start(body[0]), scope.text.end(body[-1]), b"raise NotImplementedError"
 
 
@@ -142,9 +132,7 @@ def _remove_stmt(node: ast.AST, scope: Scope) -> Iterator[Splice]:
         names = [n for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
         removable = all(scope.bound.get(n.id, node.lineno) < node.lineno for n in names)  # else only a NameError follows
     else:
-        removable = isinstance(node, ast.AugAssign) or (
-            isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Await)
-        )
+        removable = isinstance(node, ast.AugAssign) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Await))
     if removable and isinstance(node, ast.stmt):
         yield scope.removed(node)
 
@@ -172,11 +160,7 @@ def _op_swap(node: ast.AST, scope: Scope) -> Iterator[Splice]:
         left, right = node.target, node.value
     else:
         return
-    texts = [
-        n
-        for n in (left, right)
-        if isinstance(n, ast.JoinedStr) or (isinstance(n, ast.Constant) and isinstance(n.value, str | bytes))
-    ]
+    texts = [n for n in (left, right) if isinstance(n, ast.JoinedStr) or (isinstance(n, ast.Constant) and isinstance(n.value, str | bytes))]
     if not texts and type(node.op) in _OPERATORS:  # text minus text is a TypeError, no bug that somebody would write
         yield from scope.text.between(left, right, *_OPERATORS[type(node.op)])
 
