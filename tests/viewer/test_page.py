@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic import RECIPE, episode, make
+from tests.viewer.synthetic import RECIPE, episode, make
 
 from patchgrad.store import Run
 from patchgrad.viewer import report

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from rich.console import Console
-from synthetic import policy
+from tests.viewer.synthetic import policy
 
 from patchgrad.contracts import Progress
 from patchgrad.viewer.progress import Live, Plain, Silent, Tally, choose
