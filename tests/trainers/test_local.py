@@ -97,6 +97,14 @@ def test_a_gradient_is_clipped_and_a_broken_one_skipped() -> None:
     assert trainer.version == 1
 
 
+def test_bfloat16_is_near_float32() -> None:
+    batch, _ = example_batches(CONFIG.vocabulary)
+    full = LocalTrainer(Decoder(CONFIG)).update(batch, cross_entropy).metrics
+    half = LocalTrainer(Decoder(CONFIG), precision="bfloat16").update(batch, cross_entropy).metrics
+    assert half["loss"] == pytest.approx(full["loss"], rel=1e-2)
+    assert half["grad_norm"] == pytest.approx(full["grad_norm"], rel=5e-2)
+
+
 def test_an_empty_batch_is_refused() -> None:
     with pytest.raises(ConfigError, match="without a trained token"):
         LocalTrainer(Decoder(CONFIG)).update(Batch((), 0, 0), cross_entropy)

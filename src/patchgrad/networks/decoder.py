@@ -108,7 +108,7 @@ class DecoderConfig:
 
 
 class Norm(nn.Module):
-    """x / rms(x) * weight over the last axis."""
+    """x / rms(x) * weight over the last axis, in float32 also under autocast."""
 
     def __init__(self, size: int, epsilon: float) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class Norm(nn.Module):
         self.epsilon = epsilon
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, (x.shape[-1],), self.weight, self.epsilon)
+        return F.rms_norm(x.float(), (x.shape[-1],), self.weight, self.epsilon)
 
 
 class Attention(nn.Module):
