@@ -225,6 +225,7 @@ def test_noise_on_the_warden_s_pipes_harms_nobody_else(attack: Attack) -> None:
         await sandbox.run("head -c 100000 /dev/zero > /run/cell/status & sleep 0.3; kill %1", 2)
         await sandbox.run("printf '9\\0007\\000/etc\\000' > /run/cell/status; head -c 60000 /dev/zero > /run/cell/go &", 2)
         await sandbox.run("cat /run/cell/go & sleep 0.1", 2)
+        await sandbox.run("echo the thief has it", 1)
         await sandbox.exec(("sh", "-c", "ls /proc/self/fd; for f in 9 10 11 64 65; do echo x >&$f; done"))
 
     attack(steps)

@@ -122,7 +122,11 @@ class Warden:
             self._shell = self._start(argv, self._environment, b"", False)
         self._turn += 1
         self._operation = Operation(self._shell, header["timeout"], self._turn)
-        os.write(self._fifos["go"], b"%d\n" % self._turn)
+        for name in ("go", "status"):  # a waiting shell has left nothing in either, so what is there was not said by it
+            drain(self._fifos[name], lambda data: None)
+        self._status = b""
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._fifos["go"], b"%d\n" % self._turn)
 
     def _exec(self, header: Header, body: bytes) -> None:
         environment = {**self._environment, **header["env"]}
@@ -274,7 +278,8 @@ class Caller:
 
     def answer(self, line: bytes) -> None:
         """What is in the pipe stays there only while we keep it open, so that is until the caller is gone."""
-        os.write(self._reply, line)
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._reply, line)
 
     def follow(self, child: int) -> None:
         self._pid, self._child = child, os.pidfd_open(child)
