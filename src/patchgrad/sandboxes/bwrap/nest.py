@@ -158,6 +158,8 @@ class Nest:
             answer, content = {"errno": error.errno, "error": error.strerror, "path": header.get("path")}, b""
         except ValueError as error:
             answer, content = {"task": str(error)}, b""
+        except Exception as error:  # whoever asked must not wait for an answer that never comes
+            answer, content = {"fault": repr(error)}, b""
         async with self._sending:
             await asyncio.get_running_loop().sock_sendall(self._control, pack({"id": header["id"], **answer}, content))
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import io
 import os
+import posixpath
+import stat
 import tarfile
 from collections import OrderedDict
 from pathlib import PurePosixPath
 
-from patchgrad.sandboxes.bwrap import system
+from patchgrad.sandboxes.bwrap import system, tree
 
 
 class Roots:
@@ -72,24 +74,36 @@ class Roots:
 
 
 def extract(archive: bytes, folder: str, size: int) -> None:
-    """Unpacks a plain or gzip tar below `folder`. A path or link that leads out, or a device, is refused, not skipped."""
+    """Unpacks a plain or gzip tar below `folder`. A path or link that leads outside, or a device, is refused, not skipped."""
     try:
         with tarfile.open(fileobj=io.BytesIO(archive), mode="r:*") as tar:
             members = [member for member in tar.getmembers() if not _history(member.name)]
             if sum(member.size for member in members) > size:
                 raise ValueError(f"unpacks to more than {size} bytes")
-            for member in members:
-                if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-                    raise ValueError(f"holds something that is no file, folder or link: {member.name}")
-                _extract_one(tar, member, folder)
-    except (tarfile.TarError, EOFError, OSError) as error:
+            tree.apply(folder, dict(_entry(tar, member) for member in members if _inside(member.name)))
+    except (tarfile.TarError, EOFError, OSError, KeyError) as error:
         raise ValueError(f"cannot be unpacked: {error}") from error
 
 
-def _extract_one(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: str) -> None:
-    kept = member.replace(mode=(member.mode & 0o755) | (0o700 if member.isdir() else 0o600), deep=False)
-    kept.uid, kept.gid, kept.uname, kept.gname = os.getuid(), os.getgid(), "", ""
-    tar.extract(kept, folder, filter="tar" if member.isdir() else "data")
+def _entry(tar: tarfile.TarFile, member: tarfile.TarInfo) -> tuple[str, tuple[int, bytes]]:
+    path = _inside(member.name)
+    if member.isdir():
+        return path, (stat.S_IFDIR | member.mode & 0o755 | 0o700, b"")
+    if member.issym():
+        _inside(os.path.join(os.path.dirname(path), member.linkname))
+        return path, (stat.S_IFLNK | 0o777, os.fsencode(member.linkname))
+    file = tar.extractfile(member) if member.isreg() or member.islnk() else None
+    if file is None:
+        raise ValueError(f"holds something that is no file, folder or link: {member.name}")
+    return path, (stat.S_IFREG | member.mode & 0o755 | 0o600, file.read())
+
+
+def _inside(name: str) -> str:
+    """The path from the top of the archive, without dots: "./a/../b" -> "b", and the top itself -> ""."""
+    path = posixpath.normpath(name)
+    if path.startswith(("/", "../")) or path == "..":
+        raise ValueError(f"leads outside: {name}")
+    return "" if path == "." else path
 
 
 def _history(name: str) -> bool:
