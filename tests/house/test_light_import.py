@@ -25,6 +25,6 @@ def test_the_core_loads_numpy_at_most(module: str) -> None:
     assert loaded(module) <= {"numpy"}
 
 
-@pytest.mark.parametrize("module", ["patchgrad.evaluation", "patchgrad.viewer", "patchgrad.cli"])
+@pytest.mark.parametrize("module", ["patchgrad.evaluation", "patchgrad.viewer", "patchgrad.cli", "patchgrad.testing"])
 def test_verbs_and_pages_load_nothing_heavy(module: str) -> None:
     assert not loaded(module) & set(HEAVY)

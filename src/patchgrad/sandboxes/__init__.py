@@ -1,0 +1,1 @@
+"""Sandboxes: isolated copies of a repository. Import the backend you name; each brings its own demands on the host."""

@@ -1,0 +1,49 @@
+"""What every curriculum must hold, as one function that its author runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+from patchgrad.contracts import Curriculum
+from patchgrad.values import Checks, Group, Repository, Reward, Rollout, Task, TestOutcome, Trajectory, Verdict
+
+TASKS = tuple(Task(f"task {i}", "", Repository("archive", "", ""), Checks(("t::a",), ())) for i in range(7))
+
+
+def check_curriculum(make: Callable[[Sequence[Task]], Curriculum]) -> None:
+    """Raises `AssertionError` for the first rule that a curriculum breaks; `make(tasks)` gives a fresh one, equal to the last.
+
+    A draw has as many tasks as were asked for, all from those given, also when more are asked for than there are; equal curricula
+    that saw the same outcomes draw the same; the state is data that JSON holds, and a curriculum restored from it goes on as the
+    first one does.
+    """
+    one, two = make(TASKS), make(TASKS)
+    for number in (0, 1, 3, 2 * len(TASKS)):
+        drawn = one.draw(number)
+        assert len(drawn) == number, f"a draw of {number} tasks gave {len(drawn)}"
+        assert all(task in TASKS for task in drawn), "only given tasks are drawn"
+        assert _names(two.draw(number)) == _names(drawn), "equal curricula draw the same"
+        for task in drawn:
+            for curriculum in (one, two):
+                curriculum.observe(_outcome(task, solved=TASKS.index(task) % 3))
+    state = json.loads(json.dumps(one.state()))
+    restored = make(TASKS)
+    restored.draw(2)
+    restored.restore(state)
+    assert json.loads(json.dumps(restored.state())) == state, "a restored curriculum has the state that it was given"
+    assert _names(restored.draw(9)) == _names(one.draw(9)), "a restored curriculum draws what the first one draws"
+
+
+def _names(tasks: Sequence[Task]) -> list[str]:
+    return [task.id for task in tasks]
+
+
+def _outcome(task: Task, solved: int) -> Group:
+    """Two attempts, so many of them solved."""
+    rollouts = []
+    for number in range(2):
+        outcome = TestOutcome("t::a", "fail_to_pass", "passed" if number < solved else "failed")
+        trajectory = Trajectory(f"{task.id}/{number}", task.id, (), "submitted", "")
+        rollouts.append(Rollout(task, trajectory, Verdict(task.id, "", ("ran",), (outcome,)), Reward(float(number < solved), {})))
+    return Group(tuple(rollouts))
