@@ -68,11 +68,13 @@ def pytest_cmdline_main() -> int | None:
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """A file that cannot be collected is named."""
     if report.failed:
         _write(event="broken", id=report.nodeid)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Only the tests of the request run, where it names some."""
     only = set(_REQUEST["tests"])
     if only:
         items[:] = [item for item in items if item.nodeid in only]
@@ -80,6 +82,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Which lines of the covered files a test runs."""
     if not _covered:
         return (yield)
     _ran.clear()
@@ -94,6 +97,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """How each phase of a test ended, and what its failure looks like."""
     report: pytest.TestReport = yield  # type: ignore[assignment]  # pytest's stubs do not know wrappers
     seen: dict[str, Any] = {"event": report.when, "id": report.nodeid, "outcome": report.outcome, "seconds": report.duration}
     if hasattr(report, "wasxfail"):
@@ -108,6 +112,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def pytest_sessionfinish() -> None:
+    """A report without this last line is that of a run that was killed."""
     _write(event="end")
 
 

@@ -129,4 +129,5 @@ def _quiet(node: ast.AST) -> bool:
 
 
 def is_string(node: ast.AST) -> bool:
+    """Is this statement nothing but a text, such as a docstring?"""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
