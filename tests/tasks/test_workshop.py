@@ -8,7 +8,7 @@ import pytest
 from patchgrad.tasks.archive import open_archive
 from patchgrad.tasks.workshop import workshop_tasks
 from patchgrad.tasks.workshop.apprentice import smallest_edit
-from patchgrad.tasks.workshop.bugs import bugs, call, training_lines
+from patchgrad.tasks.workshop.bugs import bugs, call, shape, training_shapes
 from patchgrad.tasks.workshop.templates import TEMPLATES
 
 
@@ -25,8 +25,20 @@ def test_no_template_is_on_both_sides_of_the_split() -> None:
     assert not {b.template.name for b in bugs(True)} & {b.template.name for b in bugs(False)}
 
 
-def test_no_held_out_bug_line_stands_in_any_training_source_or_mutant() -> None:
-    assert not {bug.broken_line.strip() for bug in bugs(True)} & training_lines()
+def test_no_held_out_bug_line_stands_in_training_not_even_with_other_variable_names() -> None:
+    assert not {shape(bug.broken_line) for bug in bugs(True)} & training_shapes()
+
+
+def test_the_shape_of_a_line_forgets_names_but_not_what_is_done_with_them() -> None:
+    assert shape("    if price > limit:") == shape("if a > b:") != shape("if a >= b:")
+    assert shape("x = len(x) - y.y") == "v0 = len(v0) - v1.y"
+
+
+def test_variables_are_renamed_in_issue_and_code_alike(tmp_path: Path) -> None:
+    for task in workshop_tasks(40, 2, False, tmp_path):
+        files = open_archive(task.repository)
+        assert task.tags["broken_line"] in files[task.tags["file"]].decode()
+        compile(files[task.tags["file"]], "renamed", "exec")
 
 
 def test_every_bug_breaks_some_call_and_hangs_in_none() -> None:
@@ -61,5 +73,5 @@ def test_the_smallest_edit_repairs_the_file(tmp_path: Path) -> None:
 
 def test_an_edit_takes_whole_tokens_with_a_neighbour_on_each_side() -> None:
     edit = smallest_edit("    if value < low:\n", "    if value < low:", "    if value <= low:")
-    assert (edit.old, edit.new) == ("value < low", "value <= low")
-    assert edit.command() == 'replace "value < low" "value <= low"'
+    assert (edit.old, edit.new) == (" value < low", " value <= low")
+    assert edit.command() == 'replace " value < low" " value <= low"'

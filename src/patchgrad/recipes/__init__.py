@@ -8,6 +8,7 @@ from patchgrad.contracts import Progress
 from patchgrad.recipes.laptop import laptop, smoke
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.store import Run
+from patchgrad.values import Report
 
 RECIPES: dict[str, Callable[[], Recipe]] = {"laptop": laptop, "smoke": smoke}
 
@@ -19,4 +20,11 @@ def train(recipe: Recipe, run: Run, progress: Progress) -> None:
     take(recipe, run, progress)
 
 
-__all__ = ["RECIPES", "Recipe", "laptop", "smoke", "train"]
+def evaluate(run: Run, recipe: Recipe, checkpoint: str | None, progress: Progress) -> Report:
+    """Measure one checkpoint of a run, the last one unless named, on the recipe's held-out tasks; the run is only read."""
+    from patchgrad.recipes.run import evaluate as measure  # as above
+
+    return measure(run, recipe, checkpoint, progress)
+
+
+__all__ = ["RECIPES", "Recipe", "evaluate", "laptop", "smoke", "train"]

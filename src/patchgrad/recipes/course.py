@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -24,7 +24,7 @@ from patchgrad.grading import Grader
 from patchgrad.learning import Algorithm, Iteration, Plan, World, iterate, play
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.recipes.algorithms import dapo, imitation, shaped
-from patchgrad.recipes.base import a_policy, a_trainer, demonstrate, fresh_network, learn_tokenizer, open_model, warm_up
+from patchgrad.recipes.apprenticeship import a_policy, a_trainer, demonstrate, fresh_network, learn_tokenizer, open_model, warm_up
 from patchgrad.recipes.recipe import Recipe, Stage
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
@@ -55,9 +55,7 @@ class Course:
         self.recipe, self.train, self.held_out = recipe, tuple(train), tuple(held_out)
         self.run, self.progress, self.sandboxes = run, progress, sandboxes
         self.grader = Grader(sandboxes)
-        self.agent = ReactAgent(
-            toolset(View(lines=recipe.agent.window, brief=recipe.agent.prompts == "brief")), prompts=recipe.agent.prompts
-        )
+        self.agent = an_agent(recipe)
         self.pool = Pool(train, recipe.seed)
         self.reports: list[Report] = []
         self.minutes = 0.0
@@ -143,10 +141,12 @@ class Course:
             return
         letters = ChatTokenizer.train([], 300)
         self.progress.stage("first demonstrations, for the tokenizer", FIRST)
-        first = await demonstrate(recipe, self.train, self._world(), letters, FIRST, self._seen)
+        first = await demonstrate(recipe, self.train, self._world(), letters, "first", FIRST, warmup.turns, self._seen)
         tokenizer = learn_tokenizer(recipe, self.train, first, letters)
-        self.progress.stage("demonstrations", warmup.demonstrations)
-        shown = await demonstrate(recipe, self.train, self._world(), tokenizer, warmup.demonstrations, self._seen)
+        shown = []
+        for label, count, turns in (("drills", warmup.drills, 2), ("demonstrations", warmup.demonstrations, warmup.turns)):
+            self.progress.stage(label, count)
+            shown += await demonstrate(recipe, self.train, self._world(), tokenizer, label, count, turns, self._seen)
         self.run.write_rollouts("demonstrations", 0, shown)
         network = fresh_network(recipe, tokenizer)
         self._trainer = a_trainer(network, recipe)
@@ -155,19 +155,14 @@ class Course:
         self._policy = a_policy(network, tokenizer, recipe)
 
     async def _evaluate(self, name: str) -> None:
-        """Every policy of the table has the same budget, the last stage's, so that no gain is one of budget alone."""
-        attempts, budget = self.recipe.evaluation.attempts, self._evaluation_budget()
-        self.progress.stage(f"evaluate {name}", len(self.held_out) * attempts)
-        started = time.monotonic()
-        label = f"evaluate/{name}"
-        groups = await play(self._world(), self.policy, self.held_out, attempts, budget, Resolved(), label, self.recipe.seed, self._seen)
-        seconds = time.monotonic() - started
-        limits = {"turns": budget.turns, "context": budget.context, "k": attempts}
-        report = summarise(name, groups, attempts, self.minutes * 60 + seconds, limits)
+        self.progress.stage(f"evaluate {name}", len(self.held_out) * self.recipe.evaluation.attempts)
+        groups, report = await held_out(self._world(), self.policy, self.held_out, self.recipe, name, self._seen)
+        report = replace(report, seconds=self.minutes * 60 + report.seconds)
         self.reports = [*(r for r in self.reports if r.name != name), report]
-        self.run.write_rollouts(f"evaluate-{len(self.reports)}", 0, [r for group in groups for r in group.rollouts])
+        rollouts = [rollout for group in groups for rollout in group.rollouts]
+        self.run.write_rollouts(f"evaluate-{len(self.reports)}", 0, rollouts)
         self.run.write_reports(self.reports)
-        self.run.write_predictions(f"patchgrad {self.recipe.name} {name}", (r for group in groups for r in group.rollouts))
+        self.run.write_predictions(f"patchgrad {self.recipe.name} {name}", rollouts)
         self.progress.table(self.reports)
 
     async def _rft(self, round_: int) -> None:
@@ -202,13 +197,30 @@ class Course:
         executor = LocalExecutor(self.recipe.sandbox.live)
         return World(self.agent, self.sandboxes, self.grader.grade, executor, self.run.write_turn)
 
-    def _evaluation_budget(self) -> Budget:
-        last = self.recipe.stages[-1] if self.recipe.stages else self.recipe.rft
-        return Budget(last.turns, last.context, self.recipe.agent.action_tokens, SECONDS)
-
     def _seen(self, rollout: Rollout) -> None:
         self.progress.advance(solved=rollout.solved, turns=float(len(rollout.trajectory.turns)))
         self.progress.say(sentence(rollout))
+
+
+def an_agent(recipe: Recipe) -> ReactAgent:
+    """The recipe's prompts over the paper's tools."""
+    view = View(lines=recipe.agent.window, brief=recipe.agent.prompts == "brief")
+    return ReactAgent(toolset(view), prompts=recipe.agent.prompts)
+
+
+async def held_out(
+    world: World, policy: EmbeddedPolicy, tasks: Sequence[Task], recipe: Recipe, name: str, on_rollout: Callable[[Rollout], None]
+) -> tuple[list[Group], Report]:
+    """Every attempt of one evaluation, and its report.
+
+    Each policy of a run has the same budget, the last stage's, so that no difference between them is one of budget alone.
+    """
+    last = recipe.stages[-1] if recipe.stages else recipe.rft
+    budget = Budget(last.turns, last.context, recipe.agent.action_tokens, SECONDS)
+    attempts, started = recipe.evaluation.attempts, time.monotonic()
+    groups = await play(world, policy, tasks, attempts, budget, Resolved(), f"evaluate/{name}", recipe.seed, on_rollout)
+    limits = {"turns": budget.turns, "context": budget.context, "k": attempts}
+    return groups, summarise(name, groups, attempts, time.monotonic() - started, limits)
 
 
 def sentence(rollout: Rollout) -> str:

@@ -33,15 +33,17 @@ class TaskSource:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A Qwen3-shaped network made from scratch."""
+    """A Qwen3-shaped network made from scratch; with `copies` it starts with two heads that can repeat (`networks/induction.py`)."""
 
-    hidden: int = 160
+    hidden: int = 192
     layers: int = 4
-    heads: int = 5
-    kv_heads: int = 1
-    head_dim: int = 32
-    intermediate: int = 448
+    heads: int = 4
+    kv_heads: int = 2
+    head_dim: int = 48
+    intermediate: int = 512
     vocabulary: int = 1024
+    theta: float = 1e6
+    copies: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +89,16 @@ class Demonstrator:
 
 @dataclass(frozen=True, slots=True)
 class Warmup:
-    """Makes the base policy where there is none: demonstrations by the apprentice, then one language-model pass over them."""
+    """Makes the base policy where there is none: the apprentice's demonstrations and drills, then one language-model pass over them.
 
-    demonstrations: int = 3000
-    tasks: int = 1500
+    A drill is an episode of two turns, look and edit: it costs a third of a demonstration and holds what is hardest to learn.
+    """
+
+    demonstrations: int = 1000
+    drills: int = 2500
+    tasks: int = 3000
     epochs: int = 1
-    batch: int = 16
+    batch: int = 8
     lr: float = 3e-3
     observation_weight: float = 0.2
     turns: int = 12

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from patchgrad.contracts import Progress, Sandboxes
-from patchgrad.recipes.course import Course
+from patchgrad.errors import StoreError
+from patchgrad.executors import LocalExecutor
+from patchgrad.grading import Grader
+from patchgrad.learning import World
+from patchgrad.recipes.apprenticeship import open_model
+from patchgrad.recipes.course import Course, an_agent, held_out
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.store import Run
 from patchgrad.tasks.sets import load_set
 from patchgrad.tasks.workshop import workshop_tasks
-from patchgrad.values import Task
+from patchgrad.values import Report, Task
 
 
 def train(recipe: Recipe, run: Run, progress: Progress) -> None:
@@ -33,6 +39,30 @@ def tasks(recipe: Recipe, folder: Path) -> tuple[list[Task], list[Task]]:
     train_tasks = [task for task in members if task.tags.get("split") != "held_out"]
     held_out = [task for task in members if task.tags.get("split") == "held_out"]
     return train_tasks[: source.train], held_out[: source.held_out]
+
+
+def evaluate(run: Run, recipe: Recipe, checkpoint: str | None, progress: Progress) -> Report:
+    """Measure one checkpoint of a run, the last one unless named, on the recipe's held-out tasks; the run is only read."""
+    name = checkpoint or run.state().get("checkpoint")
+    folder = run.folder / "checkpoints" / str(name)
+    if name is None or not folder.is_dir():
+        there = ", ".join(path.name for path in run.checkpoints()) or "none yet"
+        raise StoreError(f"{run.folder} has no checkpoint {name or ''}; there are: {there}.")
+    return asyncio.run(_evaluate(recipe, folder, progress))
+
+
+async def _evaluate(recipe: Recipe, folder: Path, progress: Progress) -> Report:
+    with TemporaryDirectory() as archives:
+        _, held = tasks(recipe, Path(archives))
+        boxes = sandboxes(recipe)
+        world = World(an_agent(recipe), boxes, Grader(boxes).grade, LocalExecutor(recipe.sandbox.live), lambda *_: None)
+        policy = open_model(folder, recipe)[1]
+        progress.stage(f"evaluate {folder.name}", len(held) * recipe.evaluation.attempts)
+        try:
+            seen = lambda rollout: progress.advance(solved=rollout.solved)  # noqa: E731
+            return (await held_out(world, policy, held, recipe, folder.name, seen))[1]
+        finally:
+            await boxes.close()
 
 
 def sandboxes(recipe: Recipe) -> Sandboxes:

@@ -48,7 +48,8 @@ class Edit:
 def smallest_edit(source: str, before: str, after: str) -> Edit:
     """The edit that turns line `before` into `after`, in whole tokens with one neighbour on each side.
 
-    `    if value < low:` -> `    if value <= low:` gives `Edit("value < low", "value <= low")`; more of the line where that is not unique.
+    `    if value < low:` -> `    if value <= low:` gives `Edit(" value < low", " value <= low")`; more of the line where that is not
+    unique. A space in front stays, so that the first word is spelled in tokens as it is in the file.
     """
     old, new = _tokens(before), _tokens(after)
     head = 0
@@ -68,7 +69,7 @@ def smallest_edit(source: str, before: str, after: str) -> Edit:
 @lru_cache(maxsize=4096)
 def wrong_edits(source: str) -> tuple[Edit, ...]:
     """Plausible single-line edits of a file, at most one a line and family."""
-    found = {}
+    found: dict[tuple[int, str], Edit] = {}
     for mutant in mutants(source):
         if mutant.family in PLAUSIBLE and mutant.single_line:
             edit = smallest_edit(source, mutant.before.rstrip("\n"), mutant.after.rstrip("\n"))
@@ -93,7 +94,10 @@ def _piece(line: str, tokens: list[str], first: int, last: int) -> str:
         position += len(token)
         ends.append(position)
     chosen = range(first, len(tokens) - last)
-    return line[starts[chosen[0]] : ends[chosen[-1]]] if chosen else ""
+    if not chosen:
+        return ""
+    start = starts[chosen[0]]
+    return line[start - line[:start].endswith(" ") : ends[chosen[-1]]]
 
 
 def _quoted(text: str) -> str:

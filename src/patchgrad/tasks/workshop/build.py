@@ -7,6 +7,7 @@ Visible tests show the bug in at least one case; hidden tests hold these and oth
 
 from __future__ import annotations
 
+import ast
 import random
 import re
 from pathlib import Path
@@ -21,21 +22,14 @@ MODULES = ("core", "rules", "tools", "model", "report", "orders", "plans", "part
 PYTEST_INI = "[pytest]\naddopts = -q --tb=no --no-header\npythonpath = .\nconsole_output_style = classic\n"
 LIMITS = Limits(command_seconds=6.0, test_seconds=8.0, memory=512 << 20, disk=16 << 20, processes=64, output=4_000)
 
-# Words of one role. The sets are disjoint, so two renamed lines are equal only if their originals are.
-SYNONYMS = {
-    "item": ("entry", "element"),
-    "items": ("entries", "elements"),
-    "total": ("amount_so_far", "tally"),
-    "result": ("answer", "outcome"),
-    "limit": ("bound", "cap"),
-    "count": ("found", "hits"),
-    "low": ("lower_end", "floor"),
-    "high": ("upper_end", "ceiling"),
-    "index": ("spot", "place"),
-    "text": ("phrase", "message"),
-    "word": ("term", "piece"),
-    "number": ("digit_source", "figure"),
-}
+# Variables get their names at random, so that code has to be read: what follows a name cannot be known by heart.
+NAMES = tuple(
+    "acc age alpha area base beta block board box case cell chain change chunk code cost data delta depth draft edge entry extra fact field "
+    "flag gain gap goal grid group head hint hold jump kind lead left level line link load loss main mark mass memo mode name node note "
+    "offer other pair part path peak piece place point pool price probe query rank rate rest right root round row score seat seed "
+    "shape share side size slot span spot stack stage start state stock store tail task term test tier token top track trail unit "
+    "value view vote wave week width work x y z".split()
+)
 
 
 def workshop_tasks(count: int, seed: int, held_out: bool, folder: Path, functions: tuple[int, ...] = (1, 2)) -> list[Task]:
@@ -58,7 +52,7 @@ def _task(bug: Bug, random_: random.Random, functions: int, folder: Path) -> Tas
     neighbours = _neighbours(bug.template, functions, random_)
     own = [bug.template, *neighbours[: functions - 1]]
     random_.shuffle(own)
-    sources = [_rename(bug.source, names) if t is bug.template else t.source for t in own]
+    sources = [_rename(bug.source, names) if t is bug.template else _rename(t.source, _renaming(t.source, random_)) for t in own]
     visible, hidden = _choose_cases(bug, random_)
     others = "".join(_tests(t, bugs_of(t)[0], (0,)) for t in own if t is not bug.template)
     head = f"from {package}.{module} import " + ", ".join(t.name for t in own) + "\n\n"
@@ -69,7 +63,7 @@ def _task(bug: Bug, random_: random.Random, functions: int, folder: Path) -> Tas
         "pytest.ini": PYTEST_INI,
         f"{package}/__init__.py": "",
         f"{package}/{module}.py": "\n\n".join(sources),
-        f"{package}/{other}.py": distant.source,
+        f"{package}/{other}.py": _rename(distant.source, _renaming(distant.source, random_)),
         test_file: head + _tests(bug.template, bug, visible) + others,
         f"tests/test_{other}.py": f"from {package}.{other} import {distant.name}\n\n" + _tests(distant, bugs_of(distant)[0], (0,)),
     }
@@ -111,12 +105,17 @@ def _neighbours(template: Template, functions: int, random_: random.Random) -> l
 
 
 def _renaming(source: str, random_: random.Random) -> dict[str, str]:
-    names = set(re.findall(r"\w+", source))
-    return {name: random_.choice(SYNONYMS[name]) for name in SYNONYMS if name in names and random_.random() < 0.3}
+    """A fresh name for every parameter and local variable of a function."""
+    tree = ast.parse(source)
+    names = {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
+    names |= {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    taken = set(re.findall(r"\w+", source))
+    free = [name for name in NAMES if name not in taken]
+    return dict(zip(sorted(names), random_.sample(free, len(names)), strict=True))
 
 
 def _rename(source: str, names: dict[str, str]) -> str:
-    return re.sub(r"\b\w+\b", lambda match: names.get(match.group(), match.group()), source)
+    return re.sub(r"(?<![.\w])[A-Za-z_]\w*", lambda match: names.get(match.group(), match.group()), source)
 
 
 def _choose_cases(bug: Bug, random_: random.Random) -> tuple[tuple[int, ...], tuple[int, ...]]:

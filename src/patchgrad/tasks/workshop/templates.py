@@ -4,8 +4,8 @@ A template is a function in plain Python whose `def` line ends in a comment nami
 
     def clamp(value, low, high):  # int int5 int9
 
-`TEMPLATES` holds the hand-written ones of `numbers.py`, `lists.py` and `text.py` and a composed family (reduce x condition, such as
-`sum_at_least`). Every fourth hand-written template is held out; composed ones only train, because they share lines with each other.
+`TEMPLATES` holds the hand-written ones of `numbers.py`, `lists.py` and `text.py`, a composed family (reduce x condition, such as
+`sum_at_least`) and improvised ones. Every third hand-written template is held out; the others only train, as they share lines.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from patchgrad.tasks.workshop.improvised import improvised
 from patchgrad.tasks.workshop.lists import LISTS
 from patchgrad.tasks.workshop.numbers import NUMBERS
 from patchgrad.tasks.workshop.text import TEXT
 from patchgrad.values import digest
 
+IMPROVISED = 160
 WORDS = ("apple", "level", "stone", "river", "noon", "cloud", "ox", "radar", "tiger", "xylo", "bee", "moon", "kayak", "plane")
 NAMES = ("ann", "bob", "cat", "dan", "eve")
 
@@ -144,9 +146,10 @@ def _composed() -> list[tuple[str, str, tuple[str, ...]]]:
 def _templates() -> tuple[Template, ...]:
     written = [item for text in (NUMBERS, LISTS, TEXT) for item in _read(text)]
     order = sorted(range(len(written)), key=lambda i: digest("workshop split", written[i][0]))
-    held_out = {written[i][0] for i in order[: len(written) // 4]}
+    held_out = {written[i][0] for i in order[: len(written) // 3]}
     by_hand = [Template(name, source, arguments, name in held_out) for name, source, arguments in written]
-    return (*by_hand, *(Template(name, source, arguments, False) for name, source, arguments in _composed()))
+    made = [*_composed(), *improvised(IMPROVISED)]
+    return (*by_hand, *(Template(name, source, arguments, False) for name, source, arguments in made))
 
 
 TEMPLATES = _templates()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from patchgrad.advantages import Ones
@@ -12,6 +13,7 @@ from patchgrad.credit import assign
 from patchgrad.learning import Attempt, World, attempt
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.induction import plant
 from patchgrad.objectives.cross_entropy import cross_entropy
 from patchgrad.packing import minibatches, pack
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
@@ -22,33 +24,36 @@ from patchgrad.tasks.archive import open_archive
 from patchgrad.tasks.workshop.apprentice import Apprentice, Habits
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.schedules import cosine
-from patchgrad.values import Group, Rollout, Task, Update
+from patchgrad.values import Group, Rollout, Task, Update, digest
 
 
 async def demonstrate(
-    recipe: Recipe, tasks: Sequence[Task], world: World, tokenizer: ChatTokenizer, count: int, on_rollout: Callable[[Rollout], None]
+    recipe: Recipe,
+    tasks: Sequence[Task],
+    world: World,
+    tokenizer: ChatTokenizer,
+    label: str,
+    count: int,
+    turns: int,
+    on_rollout: Callable[[Rollout], None],
 ) -> list[Rollout]:
-    """`count` episodes by the apprentice through the ordinary loop, on tasks drawn from the seed."""
-    chooser = random.Random(f"demonstrations {recipe.seed} {count}")
-    warmup = recipe.warmup
-    habits = Habits(
-        warmup.demonstrator.skill,
-        warmup.demonstrator.tests_after_edit,
-        warmup.demonstrator.retries_when_red,
-        warmup.demonstrator.malformed,
-        warmup.demonstrator.gives_up,
-    )
-    pool = tasks[: warmup.tasks]
-    items = [Attempt(pool[chooser.randrange(len(pool))], f"demonstration/{count}/{i}", i) for i in range(count)]
-    budget = Budget(warmup.turns, recipe.policy.context, 256)
+    """`count` episodes of at most `turns` turns by the apprentice through the ordinary loop, on tasks drawn from the seed."""
+    chooser = random.Random(f"{label} {recipe.seed}")
+    pool = tasks[: recipe.warmup.tasks]
+    items = [Attempt(pool[chooser.randrange(len(pool))], f"{label}/{i}", i) for i in range(count)]
+    budget = Budget(turns, recipe.policy.context, 256)
+    habits = Habits(**asdict(recipe.warmup.demonstrator))
 
     def apprentice(item: Attempt) -> Policy:
-        return Apprentice(item.task, habits, item.seed + recipe.seed, tokenizer.encode, tokenizer.action, recipe.policy.context)
+        seed = int(digest(item.id, str(recipe.seed))[:15], 16)
+        return Apprentice(item.task, habits, seed, tokenizer.encode, tokenizer.action, recipe.policy.context)
 
-    shown = []
-    async for rollout in world.executor.map(lambda item: attempt(world, apprentice(item), item, budget, Resolved()), items):
-        shown.append(rollout)
+    async def episode(item: Attempt) -> Rollout:
+        rollout = await attempt(world, apprentice(item), item, budget, Resolved())
         on_rollout(rollout)
+        return rollout
+
+    shown = [rollout async for rollout in world.executor.map(episode, items)]
     order = {item.id: i for i, item in enumerate(items)}
     return sorted(shown, key=lambda rollout: order[rollout.trajectory.id])
 
@@ -64,9 +69,9 @@ def learn_tokenizer(recipe: Recipe, tasks: Sequence[Task], episodes: Sequence[Ro
 
 
 def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer) -> Decoder:
-    """A network of the recipe's shape with random weights from its seed."""
+    """A network of the recipe's shape with random weights from its seed, and heads that copy where the shape asks for them."""
     shape = recipe.policy.shape
-    return Decoder(
+    network = Decoder(
         DecoderConfig(
             vocabulary=shape.vocabulary,
             hidden=shape.hidden,
@@ -75,14 +80,19 @@ def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer) -> Decoder:
             kv_heads=shape.kv_heads,
             head_size=shape.head_dim,
             intermediate=shape.intermediate,
+            theta=shape.theta,
             context=recipe.policy.context,
             eos=(tokenizer.stop,),
         ),
         seed=recipe.seed,
     )
+    if shape.copies:
+        plant(network, recipe.seed)
+    return network
 
 
 def a_trainer(network: Decoder, recipe: Recipe) -> LocalTrainer:
+    """The recipe's optimiser over a network."""
     return LocalTrainer(
         network,
         optimiser=recipe.optimiser.name,
@@ -93,6 +103,7 @@ def a_trainer(network: Decoder, recipe: Recipe) -> LocalTrainer:
 
 
 def a_policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe) -> EmbeddedPolicy:
+    """A policy with room for every live episode and for as many whose cache may still be of use."""
     return EmbeddedPolicy(
         network, tokenizer, sessions=2 * recipe.sandbox.live, context=recipe.policy.context, threads=recipe.policy.threads
     )

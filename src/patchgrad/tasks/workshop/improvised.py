@@ -1,0 +1,99 @@
+"""Functions composed by a seeded grammar: they train the habit of reading code, because no two share more than single lines.
+
+A handful of templates is learned by heart. With hundreds of shapes, copying what stands in the file is the easier way to write an edit.
+"""
+
+from __future__ import annotations
+
+import random
+
+VERBS = ("mix", "rate", "scan", "fold", "weigh", "trim", "score", "join", "shift", "probe", "blend", "count", "rank", "tune", "sum", "step")
+NOUNS = (
+    "rows",
+    "load",
+    "marks",
+    "units",
+    "steps",
+    "gaps",
+    "costs",
+    "ends",
+    "parts",
+    "hours",
+    "bins",
+    "peaks",
+    "votes",
+    "turns",
+    "lots",
+    "keys",
+)
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+
+
+def improvised(count: int) -> list[tuple[str, str, tuple[str, ...]]]:
+    """`count` functions as (name, source, argument generators), each of another name; the same count gives the same functions."""
+    random_ = random.Random("improvised functions")
+    names = [f"{verb}_{noun}" for verb in VERBS for noun in NOUNS]
+    random_.shuffle(names)
+    return [_function(name, random_) for name in names[:count]]
+
+
+def _function(name: str, random_: random.Random) -> tuple[str, str, tuple[str, ...]]:
+    if random_.random() < 0.7:
+        parameters, generators, body = "items, limit", ("ints", "int5"), _loop(random_)
+    else:
+        parameters, generators, body = "a, b, c", ("int", "int5", "int9"), _formula(random_)
+    lines = "".join(f"    {line}\n" for line in body)
+    return name, f"def {name}({parameters}):\n{lines}", generators
+
+
+def _loop(random_: random.Random) -> list[str]:
+    choose, number = random_.choice, lambda: str(random_.randint(1, 5))
+    start = choose(("0", "1", number(), "len(items)", "limit"))
+    over = choose(("item in items", "item in items[1:]", "item in items[:-1]", "item in range(limit)", "i, item in enumerate(items)"))
+    left = choose(("item", "item + total", f"item % {choose('23')}", f"item * {choose('23')}", "item - limit"))
+    right = choose(("limit", number(), f"limit + {number()}", f"limit - {number()}", f"limit * {choose('23')}"))
+    step = choose(
+        (
+            "item",
+            number(),
+            f"item * {number()}",
+            f"item + {number()}",
+            "limit",
+            f"item - {number()}",
+            "i" if "enumerate" in over else "item",
+        )
+    )
+    body = [f"total = {start}", f"for {over}:", f"    if {left} {choose(COMPARISONS)} {right}:", f"        total {choose('+-')}= {step}"]
+    ending = random_.random()
+    if ending < 0.3:
+        body += ["    else:", f"        total {choose('+-')}= {number()}"]
+    elif ending < 0.5:
+        body += [f"    if total {choose('><')} {random_.randint(8, 20)}:", "        break"]
+    if random_.random() < 0.4:
+        body += [
+            f"if total {choose(COMPARISONS)} {choose(('limit', number(), 'len(items)'))}:",
+            f"    return {choose(('limit', number(), '0', 'total + limit'))}",
+        ]
+    return [*body, f"return {choose(('total', 'total', f'total + {number()}', 'total - limit', f'max(total, {number()})', 'total * 2'))}"]
+
+
+def _formula(random_: random.Random) -> list[str]:
+    choose, number = random_.choice, lambda: str(random_.randint(1, 5))
+
+    def term() -> str:
+        return choose(
+            ("a", "b", "c", f"a + {number()}", f"b * {number()}", "a - b", "a + c", "b + c", f"c // {choose('23')}", f"max(a, {number()})")
+        )
+
+    body = [f"x = {term()}"]
+    if random_.random() < 0.6:
+        body.append(f"y = {choose(('x', 'a', 'b'))} {choose('+-*')} {choose(('c', 'b', number()))}")
+    last = "y" if len(body) == 2 else "x"
+    glue = choose(("", f" and {choose('abc')} {choose('<>')} {number()}", f" or {choose('abc')} {choose('<>')} {number()}"))
+    body += [f"if {last} {choose(COMPARISONS)} {term()}{glue}:", f"    return {choose((last, 'a', f'{last} + {number()}', number()))}"]
+    if random_.random() < 0.4:
+        body += [
+            f"if {choose('abc')} {choose(COMPARISONS)} {number()}:",
+            f"    {last} {choose('+-*')}= {choose(('2', 'a', 'b', number()))}",
+        ]
+    return [*body, f"return {choose((last, f'{last} - {choose(chr(97) + chr(98))}', f'{last} * {number()}', f'min({last}, c)'))}"]

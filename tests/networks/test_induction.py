@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from patchgrad.errors import ConfigError
+from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.induction import plant
+
+
+def repeated(network: Decoder, length: int = 150) -> float:
+    """Mean log-probability of the second copy of a random sequence."""
+    once = torch.randint(3, network.config.vocabulary, (length,), generator=torch.Generator().manual_seed(1))
+    tokens = torch.cat([once, once])
+    with torch.no_grad():
+        logits = network.forward_packed(tokens, torch.arange(2 * length), [0, 2 * length]) @ network.head.T
+    return float(logits.log_softmax(-1)[length:-1].gather(-1, once[1:, None]).mean())
+
+
+@pytest.mark.parametrize("shape", [{"hidden": 160, "heads": 5, "kv_heads": 5}, {"hidden": 192, "heads": 4, "kv_heads": 2, "head_size": 48}])
+def test_a_planted_network_repeats_what_it_saw_before_any_training(shape: dict[str, int]) -> None:
+    plain, planted = (Decoder(DecoderConfig(1024, theta=1e6, **shape)) for _ in range(2))
+    plant(planted)
+    assert repeated(planted) > repeated(plain) + 1.0
+
+
+def test_the_same_seed_plants_the_same_weights() -> None:
+    one, other = (Decoder(DecoderConfig(512, kv_heads=5)) for _ in range(2))
+    plant(one, 3)
+    plant(other, 3)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("config", [DecoderConfig(512, family="llama"), DecoderConfig(512, layers=1)])
+def test_a_network_without_room_for_the_heads_is_refused(config: DecoderConfig) -> None:
+    with pytest.raises(ConfigError, match="induction"):
+        plant(Decoder(config))
