@@ -49,6 +49,16 @@ class Checked:
             raise ConfigError(f"turns must be at least 1, but {self.turns} was given.")
 
 
+@dataclass(frozen=True, slots=True)
+class Pair:
+    source: str = "workshop"
+    folder: str = ""
+
+    def __post_init__(self) -> None:
+        if self.source == "set" and not self.folder:
+            raise ConfigError("A set needs a folder.")
+
+
 words = st.text(st.characters(exclude_categories=["Cs"])).filter(lambda text: text != "none")
 numbers = st.floats(allow_nan=False)
 stages = st.builds(Stage, st.integers(), st.integers(), st.tuples(numbers, numbers))
@@ -111,6 +121,17 @@ def test_a_dotted_key_sets_one_field(key: str, text: str, expected: Recipe) -> N
     assert override(Recipe(), {key: text}) == expected
 
 
+def test_fields_that_are_valid_only_together_change_together_in_any_order() -> None:
+    changes = {"source": "set", "folder": "mine"}
+    for order in (changes, dict(reversed(changes.items()))):
+        assert override(Pair(), order) == Pair("set", "mine")
+    with pytest.raises(ConfigError, match="needs a folder"):
+        override(Pair(), {"source": "set"})
+    assert override(Recipe(), {"warmup.steps": "9", "warmup": "none", "stage.turns": "2", "stage.context": "7"}) == Recipe(
+        warmup=Warmup(steps=9), stage=Stage(turns=2, context=7)
+    )
+
+
 @pytest.mark.parametrize(
     ("key", "text", "sentence"),
     [
@@ -121,6 +142,7 @@ def test_a_dotted_key_sets_one_field(key: str, text: str, expected: Recipe) -> N
         ("optimiser", "sgd", "optimiser must be one of muon, adam, but 'sgd' was given."),
         ("stage.clip", "0.1", "stage.clip must be a list of 2 items, but '0.1' was given."),
         ("stage", "x", "stage is a table with turns, context, clip: set one of these, as in stage.turns."),
+        ("stages.1", "x", "stages.1 is a table with turns, context, clip: set one of these, as in stages.1.turns."),
         ("rate.x", "1", "rate is a number and has no key x in it."),
     ],
 )

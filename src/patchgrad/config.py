@@ -42,14 +42,13 @@ def loads(cls: type[T], text: str) -> T:
 
 
 def override(value: T, changes: Mapping[str, str]) -> T:
-    """A copy with some fields set from text, each read as its field's type.
+    """A copy with some fields set from text, each read as its field's type, all at once: only the outcome has to be valid.
 
     `{"stages.0.turns": "12"}` reaches into a tuple of dataclasses; `{"betas": "0.9,0.95"}` gives a tuple of numbers;
     `{"warmup.steps": "5"}` on a table that is `None` starts from the table's defaults.
     """
-    for key, text in changes.items():
-        value = _set(value, tuple(key.split(".")), (), text)
-    return value
+    changed: T = _set(value, {tuple(key.split(".")): text for key, text in changes.items()}, ())
+    return changed
 
 
 # --- writing -------------------------------------------------------------------------------------
@@ -200,23 +199,34 @@ def _key(path: tuple[str, ...]) -> str:
 # --- overriding ----------------------------------------------------------------------------------
 
 
-def _set(value: Any, rest: tuple[str, ...], path: tuple[str, ...], text: str) -> Any:
-    head, tail = rest[0], rest[1:]
+def _set(value: Any, changes: Mapping[tuple[str, ...], str], path: tuple[str, ...]) -> Any:
+    """A dataclass, or a tuple of them, with these fields in it changed; keys are relative to it."""
+    if () in changes:
+        raise ConfigError(f"{_key(path)} is {_words(type(value))}: set one of these, as in {_key(path)}.{fields(value)[0].name}.")
+    inside: dict[str, dict[tuple[str, ...], str]] = {}
+    for (head, *tail), text in changes.items():
+        inside.setdefault(head, {})[tuple(tail)] = text
     if isinstance(value, tuple):
-        _require(head, [str(i) for i in range(len(value))], path)
-        changed = list(value)
-        changed[int(head)] = _set(value[int(head)], tail, (*path, head), text)
-        return tuple(changed)
-    _require(head, [field.name for field in fields(value)], path)
-    here, current = (*path, head), getattr(value, head)
-    kind, optional = _optional(_hints(type(value))[head])
-    if not tail:
-        return replace(value, **{head: _parse(kind, optional, text, here)})
+        for head in inside:
+            _require(head, [str(i) for i in range(len(value))], path)
+        return tuple(_set(item, inside[str(i)], (*path, str(i))) if str(i) in inside else item for i, item in enumerate(value))
+    for head in inside:
+        _require(head, [field.name for field in fields(value)], path)
+    return replace(value, **{head: _field(value, head, rest, (*path, head)) for head, rest in inside.items()})
+
+
+def _field(value: Any, name: str, changes: Mapping[tuple[str, ...], str], path: tuple[str, ...]) -> Any:
+    kind, optional = _optional(_hints(type(value))[name])
+    current, deeper = getattr(value, name), {key: text for key, text in changes.items() if key}
+    if () in changes:
+        current = _parse(kind, optional, changes[()], path)
+    if not deeper:
+        return current
     if current is None and is_dataclass(kind):
-        current = _from_table(kind, {}, here)
+        current = _from_table(kind, {}, path)
     if not is_dataclass(current) and not _is_rows(current):
-        raise ConfigError(f"{_key(here)} is {_words(kind)} and has no key {_key(tail)} in it.")
-    return replace(value, **{head: _set(current, tail, here, text)})
+        raise ConfigError(f"{_key(path)} is {_words(kind)} and has no key {_key(next(iter(deeper)))} in it.")
+    return _set(current, deeper, path)
 
 
 def _parse(kind: Any, optional: bool, text: str, path: tuple[str, ...]) -> Any:
