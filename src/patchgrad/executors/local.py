@@ -36,10 +36,10 @@ class LocalExecutor:
             while len(running) < self._live and start():
                 pass
             while running:
-                done, running_now = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                running = set(running_now)
+                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
-                    result = task.result()
+                    result = task.result()  # one that failed stays among the running, so that `gather` hears of others that did
+                    running.remove(task)
                     start()
                     yield result
         finally:

@@ -161,7 +161,8 @@ class Nest:
         except Exception as error:  # whoever asked must not wait for an answer that never comes
             answer, content = {"fault": repr(error)}, b""
         async with self._sending:
-            await asyncio.get_running_loop().sock_sendall(self._control, pack({"id": header["id"], **answer}, content))
+            with contextlib.suppress(ConnectionError):  # the trainer is gone, and `serve` ends for that reason
+                await asyncio.get_running_loop().sock_sendall(self._control, pack({"id": header["id"], **answer}, content))
 
     async def _cell(self) -> Cell:
         if self._idle:
