@@ -66,4 +66,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of a pipe went away, as `head` does; nothing is wrong
         return 0
+    except OSError as error:
+        if error.errno is None:  # no answer of the system's, such as a time-out of ours
+            raise
+        print(f"patchgrad: {error.filename or 'a file'} cannot be read or written: {error.strerror or error}.", file=sys.stderr)
+        return 2
     return code

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from patchgrad.cli import options as shared
 from patchgrad.config import loads, override
 from patchgrad.evaluation import markdown
 from patchgrad.store import Run, plain
@@ -31,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     store = Run.open(arguments.run)
     recipe = override(loads(recipes.Recipe, store.recipe), arguments.changes)
-    with choose(quiet=arguments.json) as progress:
+    with shared.installed(), choose(quiet=arguments.json) as progress:
         report = recipes.evaluate(store, recipe, arguments.checkpoint, progress)
     print(json.dumps(plain(report)) if arguments.json else markdown([report]), end="\n" if arguments.json else "")
     return 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from patchgrad.cli.check import PACKAGES
 from patchgrad.config import loads
-from patchgrad.errors import ConfigError
+from patchgrad.errors import ConfigError, MissingDependency
 
 if TYPE_CHECKING:
     from patchgrad.recipes import Recipe
@@ -62,3 +64,15 @@ def nearest(name: str, names: Sequence[str]) -> str:
     """The end of a sentence about a name that does not exist."""
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean {near[0]}?" if near else f"there are: {', '.join(sorted(names))}."
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """A package of the extra `train` that is missing is named, with the command that installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name not in PACKAGES:
+            raise
+        raise MissingDependency(f"{name} is not installed, and this needs it: pip install 'patchgrad[train]'.") from error

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from patchgrad.cli import options as shared
 from patchgrad.config import dumps, loads, override
-from patchgrad.errors import ConfigError
+from patchgrad.errors import ConfigError, PatchgradError
 from patchgrad.store import Run, plain
 
 if TYPE_CHECKING:
@@ -39,8 +39,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.print:
         return _print(arguments)
     folder = _folder(arguments)
-    with _resumed(folder, arguments) if arguments.resume else _created(folder, arguments) as store:
-        return _train(store, arguments)
+    if arguments.resume:
+        with _resumed(folder, arguments) as store:
+            return _train(store, arguments)
+    with _created(folder, arguments) as store:
+        try:
+            return _train(store, arguments)
+        except (PatchgradError, OSError):
+            store.abandon()
+            raise
 
 
 def _print(arguments: argparse.Namespace) -> int:
@@ -90,7 +97,7 @@ def _train(store: Run, arguments: argparse.Namespace) -> int:
     from patchgrad.viewer.progress import choose
 
     try:
-        with choose(quiet=arguments.json) as progress:
+        with shared.installed(), choose(quiet=arguments.json) as progress:
             recipes.train(_recipe(store), store, progress)
     except KeyboardInterrupt:
         print(f"patchgrad: stopped; go on with: patchgrad train --run {store.folder} --resume", file=sys.stderr)

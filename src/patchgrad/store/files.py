@@ -14,6 +14,7 @@ from typing import Any
 from patchgrad.errors import StoreError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
+LITTLE = 1 << 20  # bytes of room below which a library's own error in writing a whole file is one of a full disk
 
 
 @contextmanager
@@ -23,10 +24,25 @@ def writing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in FULL:
-            sentence = f"No space is left on the disk that holds {folder}; free some, then go on with --resume."
-        else:
-            sentence = f"{error.filename or folder} cannot be written: {error.strerror or error}."
-        raise StoreError(sentence) from error
+            raise _full(folder) from error
+        raise StoreError(f"{error.filename or folder} cannot be written: {error.strerror or error}.") from error
+
+
+@contextmanager
+def foreign(folder: Path) -> Iterator[None]:
+    """The same for a library that has errors of its own for a full disk, as safetensors has."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        if shutil.disk_usage(folder).free < LITTLE:
+            raise _full(folder) from error
+        raise
+
+
+def _full(folder: Path) -> StoreError:
+    return StoreError(f"No space is left on the disk that holds {folder}; free some, then go on with --resume.")
 
 
 def sync(path: Path) -> None:
@@ -44,7 +60,8 @@ def put(path: Path, content: bytes | Callable[[Path], None]) -> None:
     with writing(path.parent):
         try:
             if callable(content):
-                content(partial)
+                with foreign(path.parent):
+                    content(partial)
             else:
                 partial.write_bytes(content)
             sync(partial)
@@ -63,7 +80,8 @@ def put_folder(path: Path, save: Callable[[Path], None]) -> None:
             shutil.rmtree(left, ignore_errors=True)
         partial.mkdir(parents=True)
         try:
-            save(partial)
+            with foreign(path.parent):
+                save(partial)
             for file in [partial, *partial.rglob("*")]:
                 sync(file)
             if path.exists():

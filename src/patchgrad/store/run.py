@@ -90,6 +90,12 @@ class Run:
             os.close(self._lock)
             self._lock = None
 
+    def abandon(self) -> None:
+        """Remove a run in which nothing was done yet, so that its name is free again after a mistake; any other one stays."""
+        self._writable()
+        if not self.state() and not self.journal.files():
+            shutil.rmtree(self.folder, ignore_errors=True)
+
     def _writable(self) -> None:
         if self._lock is None:
             raise StoreError(f"{self.folder} was opened for reading; go on with it through Run.resume.")
