@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -18,7 +20,7 @@ def repeated(network: Decoder, length: int = 150) -> float:
 
 
 @pytest.mark.parametrize("shape", [{"hidden": 160, "heads": 5, "kv_heads": 5}, {"hidden": 192, "heads": 4, "kv_heads": 2, "head_size": 48}])
-def test_a_planted_network_repeats_what_it_saw_before_any_training(shape: dict[str, int]) -> None:
+def test_a_planted_network_repeats_what_it_saw_before_any_training(shape: dict[str, Any]) -> None:
     plain, planted = (Decoder(DecoderConfig(1024, theta=1e6, **shape)) for _ in range(2))
     plant(planted)
     assert repeated(planted) > repeated(plain) + 1.0
