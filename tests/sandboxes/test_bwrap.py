@@ -177,7 +177,7 @@ def test_a_state_covers_links_modes_deletions_and_git(tmp_path: Path) -> None:
             assert ours == theirs
         await two.close()
         hostile = Snapshot("", {"x": (0o120777, b"/tmp"), "x/y": (0o100644, b"")})
-        with pytest.raises(OSError, match="symbolic links"):
+        with pytest.raises(SandboxFault, match="symbolic links"):
             await backend.open(task, hostile)
         await one.close()
         await backend.close()
@@ -287,6 +287,10 @@ def test_a_cell_that_died_is_a_fault_and_the_next_sandbox_is_whole(tmp_path: Pat
         os.kill(backend._links[0]._process.pid, signal.SIGKILL)
         with pytest.raises(SandboxFault):
             await fresh.run("true")
+        await fresh.close()
+        after = await backend.open(task)
+        assert (await after.run("cat a")).output == "a", "a nest that was killed is replaced"
+        await after.close()
         await backend.close()
 
     asyncio.run(run())

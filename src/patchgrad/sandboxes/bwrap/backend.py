@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import itertools
 from collections.abc import Mapping, Sequence
@@ -62,14 +63,21 @@ class BwrapSandboxes:
 
     async def _pick(self) -> int:
         async with self._starting:
+            for index, link in enumerate(self._links):
+                if link.gone:
+                    await link.close()
+                    self._links[index] = await self._start()
             while len(self._links) * _PER_NEST < self._cells:
-                link = Link(self._roots)
-                await link.start()
-                self._links.append(link)
+                self._links.append(await self._start())
                 self._load.append(0)
         index = min(range(len(self._links)), key=self._load.__getitem__)
         self._load[index] += 1
         return index
+
+    async def _start(self) -> Link:
+        link = Link(self._roots)
+        await link.start()
+        return link
 
     def _release(self, index: int) -> None:
         if index >= 0:
@@ -175,12 +183,13 @@ class BwrapSandbox:
         return Snapshot(address(entries), entries, self._directory)
 
     async def close(self) -> None:
-        """Gives the cell back, clean. Closing twice is no error."""
+        """Gives the cell back, clean. Closing twice is no error, nor is a nest that is gone: whoever opens next hears of it."""
         if self._closed:
             return
         self._closed = True
         try:
-            await self._link.ask({"op": "close", "sandbox": self._number}, b"", 2 * _SLACK)
+            with contextlib.suppress(SandboxFault):
+                await self._link.ask({"op": "close", "sandbox": self._number}, b"", 2 * _SLACK)
         finally:
             self._pool._release(self._index)
 

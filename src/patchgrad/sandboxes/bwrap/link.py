@@ -94,6 +94,11 @@ class Link:
         }
         return BOOT.format(folder=str(source), module="nest", arguments=repr(settings))
 
+    @property
+    def gone(self) -> bool:
+        """Has the nest ended, or been closed?"""
+        return bool(self._broken)
+
     async def ask(self, header: Header, body: bytes, seconds: float) -> Frame:
         """One request. A nest that is gone or late is a `SandboxFault`; an `OSError` of a file operation arrives as itself."""
         if self._broken:
@@ -115,6 +120,8 @@ class Link:
             raise SandboxFault(f"the sandbox broke: {answer['fault']}")
         if "task" in answer:
             raise TaskError(answer["task"])
+        if "errno" in answer and header["op"] not in ("read", "write"):
+            raise SandboxFault(f"the sandbox broke: {answer['error']} in {header['op']!r}")
         if "errno" in answer:
             raise OSError(answer["errno"], answer["error"], answer["path"])
         return answer, content
