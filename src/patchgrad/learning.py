@@ -14,6 +14,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,7 +91,8 @@ async def attempt(world: World, policy: Policy, item: Attempt, budget: Budget, r
             on_turn=lambda turn: world.on_turn(item.id, turn),
         )
     finally:
-        await sandbox.close()
+        with suppress(SandboxFault):  # what an episode said stands, even if its sandbox broke on the way out
+            await sandbox.close()
     verdict = await world.grade(item.task, trajectory.submission)
     return Rollout(item.task, trajectory, verdict, reward(item.task, trajectory, verdict))
 

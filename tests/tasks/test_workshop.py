@@ -7,7 +7,7 @@ import pytest
 
 from patchgrad.tasks.archive import open_archive
 from patchgrad.tasks.workshop import workshop_tasks
-from patchgrad.tasks.workshop.apprentice import smallest_edit
+from patchgrad.tasks.workshop.apprentice import line_edit
 from patchgrad.tasks.workshop.bugs import bugs, call, shape, training_shapes
 from patchgrad.tasks.workshop.templates import TEMPLATES
 
@@ -64,14 +64,14 @@ def test_the_issue_and_the_visible_tree_hold_neither_the_repair_nor_the_hidden_t
         assert task.checks.fail_to_pass
 
 
-def test_the_smallest_edit_repairs_the_file(tmp_path: Path) -> None:
+def test_an_edit_repairs_the_file(tmp_path: Path) -> None:
     for task in workshop_tasks(60, 1, False, tmp_path):
         source = open_archive(task.repository)[task.tags["file"]].decode()
-        edit = smallest_edit(source, task.tags["broken_line"], task.tags["fixed_line"])
+        edit = line_edit(source, task.tags["broken_line"], task.tags["fixed_line"])
         assert source.replace(edit.old, edit.new, 1) == source.replace(task.tags["broken_line"], task.tags["fixed_line"], 1)
 
 
-def test_an_edit_takes_whole_tokens_with_a_neighbour_on_each_side() -> None:
-    edit = smallest_edit("    if value < low:\n", "    if value < low:", "    if value <= low:")
-    assert (edit.old, edit.new) == (" value < low", " value <= low")
-    assert edit.command() == 'replace " value < low" " value <= low"'
+def test_an_edit_goes_from_the_start_of_the_line_to_the_last_token_that_changes() -> None:
+    edit = line_edit("    if value < low:\n", "    if value < low:", "    if value <= low:")
+    assert (edit.old, edit.new) == (" if value <", " if value <=")
+    assert edit.command() == 'replace " if value <" " if value <="'

@@ -21,7 +21,7 @@ from patchgrad.recipes.recipe import Recipe
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
 from patchgrad.tasks.archive import open_archive
-from patchgrad.tasks.workshop.apprentice import Apprentice, Habits
+from patchgrad.tasks.workshop.apprentice import Apprentice, Habits, drill
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.schedules import cosine
 from patchgrad.values import Group, Rollout, Task, Update, digest
@@ -40,13 +40,15 @@ async def demonstrate(
     """`count` episodes of at most `turns` turns by the apprentice through the ordinary loop, on tasks drawn from the seed."""
     chooser = random.Random(f"{label} {recipe.seed}")
     pool = tasks[: recipe.warmup.tasks]
-    items = [Attempt(pool[chooser.randrange(len(pool))], f"{label}/{i}", i) for i in range(count)]
+    practising = label == "drills"
+    chosen = [pool[chooser.randrange(len(pool))] for _ in range(count)]
+    items = [Attempt(drill(task) if practising else task, f"{label}/{i}", i) for i, task in enumerate(chosen)]
     budget = Budget(turns, recipe.policy.context, 256)
     habits = Habits(**asdict(recipe.warmup.demonstrator))
 
     def apprentice(item: Attempt) -> Policy:
         seed = int(digest(item.id, str(recipe.seed))[:15], 16)
-        return Apprentice(item.task, habits, seed, tokenizer.encode, tokenizer.action, recipe.policy.context)
+        return Apprentice(item.task, habits, seed, tokenizer.encode, tokenizer.action, recipe.policy.context, practising)
 
     async def episode(item: Attempt) -> Rollout:
         rollout = await attempt(world, apprentice(item), item, budget, Resolved())

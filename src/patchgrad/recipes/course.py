@@ -34,6 +34,7 @@ from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.schedules import constant
 from patchgrad.values import Call, Group, Report, Rollout, Task
 
+DRILL = 8  # turns: a look and seven edits
 FIRST = 60  # episodes spelled in bytes, from which the tokenizer learns its words
 SECONDS = 600.0  # an episode that takes longer is stuck, on whatever machine
 
@@ -144,7 +145,7 @@ class Course:
         first = await demonstrate(recipe, self.train, self._world(), letters, "first", FIRST, warmup.turns, self._seen)
         tokenizer = learn_tokenizer(recipe, self.train, first, letters)
         shown = []
-        for label, count, turns in (("drills", warmup.drills, 2), ("demonstrations", warmup.demonstrations, warmup.turns)):
+        for label, count, turns in (("drills", warmup.drills, DRILL), ("demonstrations", warmup.demonstrations, warmup.turns)):
             self.progress.stage(label, count)
             shown += await demonstrate(recipe, self.train, self._world(), tokenizer, label, count, turns, self._seen)
         self.run.write_rollouts("demonstrations", 0, shown)
@@ -169,16 +170,15 @@ class Course:
         rft = self.recipe.rft
         budget = Budget(rft.turns, rft.context, self.recipe.agent.action_tokens, SECONDS)
         plan = Plan(rft.tasks, rft.attempts, budget, Resolved(), rft.batch, self.recipe.optimiser.pack, rft.epochs)
-        self.trainer.schedule = constant(rft.lr, warmup=5)
+        self.trainer.schedule = constant(rft.lr)
         self.progress.stage("rejection fine-tuning", rft.tasks * rft.attempts)
         await self._iterate("rft", round_, imitation(rft.cap), plan)
 
     async def _rl(self, number: int, stage: Stage, iteration: int) -> None:
-        if iteration == 0:
-            self.trainer.schedule = constant(stage.lr, warmup=3)
-            if stage.refresh_before:
-                self.pool = self.pool.refreshed()
-                self.progress.say(f"refresh: {len(self.pool)} of {len(self.train)} tasks stay, those solved sometimes but not mostly")
+        self.trainer.schedule = constant(stage.lr)
+        if iteration == 0 and stage.refresh_before:
+            self.pool = self.pool.refreshed()
+            self.progress.say(f"refresh: {len(self.pool)} of {len(self.train)} tasks stay, those solved sometimes but not mostly")
         budget = Budget(stage.turns, stage.context, self.recipe.agent.action_tokens, SECONDS)
         reward = shaped(stage.length_threshold, stage.turns)
         plan = Plan(stage.tasks, stage.attempts, budget, reward, stage.minibatch, self.recipe.optimiser.pack)
@@ -236,6 +236,9 @@ def measured(done: Iteration, k: int) -> dict[str, Any]:
     groups = [Group(tuple(r for r in g.rollouts if not broken(r))) for g in done.groups if not all(broken(r) for r in g.rollouts)]
     first = over_tasks([g.solve_rate for g in groups])
     rollouts = [r for g in groups for r in g.rollouts]
+    usage = {"seconds": {name: value for name, value in done.usage.items() if name != "cores_busy"}, "cores_busy": done.usage["cores_busy"]}
+    if not rollouts:
+        return {"episodes": 0, "updates": 0, **usage}
     means = {
         name: fmean(u.metrics[name] for u in done.updates)
         for name in ("loss", "entropy", "gap", "grad_norm", "ratio", "clip_low", "clip_high")
@@ -253,7 +256,6 @@ def measured(done: Iteration, k: int) -> dict[str, Any]:
         "episodes": len(rollouts),
         "updates": len(done.updates),
         "tokens": sum(u.metrics["tokens"] for u in done.updates),
-        "seconds": {name: value for name, value in done.usage.items() if name != "cores_busy"},
-        "cores_busy": done.usage["cores_busy"],
+        **usage,
         **means,
     }

@@ -80,7 +80,7 @@ class SandboxChoice:
 class Demonstrator:
     """The apprentice's probabilities, see `tasks/workshop/apprentice.py`."""
 
-    skill: float = 0.12
+    skill: float = 0.25
     tests_after_edit: float = 0.75
     retries_when_red: float = 0.6
     malformed: float = 0.03
@@ -91,7 +91,7 @@ class Demonstrator:
 class Warmup:
     """Makes the base policy where there is none: the apprentice's demonstrations and drills, then one language-model pass over them.
 
-    A drill is an episode of two turns, look and edit: it costs a third of a demonstration and holds what is hardest to learn.
+    A drill is an episode of a look and seven edits, without tests: cheap, and dense in what is hardest to learn.
     """
 
     demonstrations: int = 1000

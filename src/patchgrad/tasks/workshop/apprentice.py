@@ -11,7 +11,7 @@ import io
 import random
 import tokenize
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from patchgrad.contracts import Weights
@@ -27,7 +27,7 @@ PLAUSIBLE = ("cmp_boundary", "cmp_negate", "op_swap", "const_off1", "bool_swap",
 class Habits:
     """Probabilities of the apprentice's choices, each taken anew at every turn where it arises."""
 
-    skill: float = 0.12
+    skill: float = 0.25
     tests_after_edit: float = 0.75
     retries_when_red: float = 0.6
     malformed: float = 0.03
@@ -36,7 +36,7 @@ class Habits:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace `old` by `new`: the smallest whole-token piece around the change that occurs once in the file."""
+    """Replace `old`, which occurs once in the file, by `new`."""
 
     old: str
     new: str
@@ -45,23 +45,19 @@ class Edit:
         return f"replace {_quoted(self.old)} {_quoted(self.new)}"
 
 
-def smallest_edit(source: str, before: str, after: str) -> Edit:
-    """The edit that turns line `before` into `after`, in whole tokens with one neighbour on each side.
+def line_edit(source: str, before: str, after: str) -> Edit:
+    """The edit that turns line `before` into `after`: from the line's start to the last token that changes, further where not unique.
 
-    `    if value < low:` -> `    if value <= low:` gives `Edit(" value < low", " value <= low")`; more of the line where that is not
-    unique. A space in front stays, so that the first word is spelled in tokens as it is in the file.
+    `    if value < low:` -> `    if value <= low:` gives `Edit(" if value <", " if value <=")`. Starting where the line starts, with the
+    space in front, the words are spelled in the same tokens as in the file, and a writer decides in order: which line, how far, what.
     """
     old, new = _tokens(before), _tokens(after)
-    head = 0
-    while head < min(len(old), len(new)) and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    for margin in range(1, max(len(old), len(new)) + 1):
-        first, last = max(0, head - margin), max(0, tail - margin)
-        edit = Edit(_piece(before, old, first, last), _piece(after, new, first, last))
-        if edit.old and source.count(edit.old) == 1:
+    same = 0
+    while same < min(len(old), len(new)) - 1 and old[-1 - same] == new[-1 - same]:
+        same += 1
+    for rest in range(same, -1, -1):
+        edit = Edit(_piece(before, old, len(old) - rest), _piece(after, new, len(new) - rest))
+        if edit.old != edit.new and source.count(edit.old) == 1:
             return edit
     return Edit(before.strip(), after.strip())
 
@@ -72,7 +68,7 @@ def wrong_edits(source: str) -> tuple[Edit, ...]:
     found: dict[tuple[int, str], Edit] = {}
     for mutant in mutants(source):
         if mutant.family in PLAUSIBLE and mutant.single_line:
-            edit = smallest_edit(source, mutant.before.rstrip("\n"), mutant.after.rstrip("\n"))
+            edit = line_edit(source, mutant.before.rstrip("\n"), mutant.after.rstrip("\n"))
             found.setdefault((mutant.line, mutant.family), edit)
     return tuple(found.values())
 
@@ -85,19 +81,13 @@ def _tokens(line: str) -> list[str]:
         return line.split()
 
 
-def _piece(line: str, tokens: list[str], first: int, last: int) -> str:
-    """The text from token `first` to the token `last` from the end, with the spaces of the line."""
-    position, starts, ends = 0, [], []
-    for token in tokens:
-        position = line.index(token, position)
-        starts.append(position)
-        position += len(token)
-        ends.append(position)
-    chosen = range(first, len(tokens) - last)
-    if not chosen:
-        return ""
-    start = starts[chosen[0]]
-    return line[start - line[:start].endswith(" ") : ends[chosen[-1]]]
+def _piece(line: str, tokens: list[str], count: int) -> str:
+    """The line's text up to the end of its token number `count`, with one of the spaces in front."""
+    position = 0
+    for token in tokens[:count]:
+        position = line.index(token, position) + len(token)
+    text = line[:position]
+    return text.lstrip() if text == text.lstrip() else f" {text.lstrip()}"
 
 
 def _quoted(text: str) -> str:
@@ -105,7 +95,10 @@ def _quoted(text: str) -> str:
 
 
 class Apprentice:
-    """Plays one episode of one workshop task; a `Policy` of version -1 whose log-probabilities are zero."""
+    """Plays one episode of one workshop task; a `Policy` of version -1 whose log-probabilities are zero.
+
+    When `practising` it opens the file and edits line after line until the turns are used up, for the sake of writing edits that apply.
+    """
 
     version = -1
 
@@ -117,15 +110,17 @@ class Apprentice:
         encode_messages: Callable[[Sequence[Message], Action | None], Ids],
         encode_action: Callable[[str], Ids],
         context: int,
+        practising: bool = False,
     ) -> None:
         self.context = context
+        self._practising = practising
         self._habits = habits
         self._random = random.Random(f"apprentice {task.id} {seed}")
         self._encode_messages = encode_messages
         self._encode_action = encode_action
         self._source = open_archive(task.repository)[task.tags["file"]].decode()
         self._file = task.tags["file"]
-        self._repair = smallest_edit(self._source, task.tags["broken_line"], task.tags["fixed_line"])
+        self._repair = line_edit(self._source, task.tags["broken_line"], task.tags["fixed_line"])
         self._wrong = wrong_edits(self._source)
         self._tried: list[Edit] = []
         self._observation = ""
@@ -154,6 +149,8 @@ class Apprentice:
         chance = self._random.random
         if self._last == "":
             return "open", turn("Look at it.", f"open {self._file}")
+        if self._practising:
+            return "edit", turn("Fix it.", self._fresh().command())
         if self._last in ("open", "undo"):
             if chance() < self._habits.gives_up:
                 return "submit", turn("Done.", "submit")
@@ -169,12 +166,22 @@ class Apprentice:
     def _edit(self) -> Edit:
         if self._random.random() < self._habits.skill:
             return self._repair
+        return self._fresh()
+
+    def _fresh(self) -> Edit:
+        """A wrong edit that was not tried yet, if possible of a line that was not touched yet."""
         fresh = [edit for edit in self._wrong if edit not in self._tried] or [self._repair]
-        self._tried.append(self._random.choice(fresh))
+        untouched = [edit for edit in fresh if not any(edit.old in tried.old or tried.old in edit.old for tried in self._tried)]
+        self._tried.append(self._random.choice(untouched or fresh))
         return self._tried[-1]
 
     def _garbled(self, text: str) -> str:
         return self._random.choice((text.replace("```command\n", "").replace("\n```", ""), f"{text}\n{text}"))
+
+
+def drill(task: Task) -> Task:
+    """The task to practise on: the same repository, with words that no issue has, so that practice is not mistaken for work."""
+    return replace(task, id=f"{task.id}:drill", instruction=f"Practise in {task.tags['file']}.")
 
 
 def turn(thought: str, command: str) -> str:

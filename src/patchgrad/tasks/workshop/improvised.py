@@ -6,6 +6,7 @@ A handful of templates is learned by heart. With hundreds of shapes, copying wha
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 VERBS = ("mix", "rate", "scan", "fold", "weigh", "trim", "score", "join", "shift", "probe", "blend", "count", "rank", "tune", "sum", "step")
 NOUNS = (
@@ -38,16 +39,22 @@ def improvised(count: int) -> list[tuple[str, str, tuple[str, ...]]]:
 
 
 def _function(name: str, random_: random.Random) -> tuple[str, str, tuple[str, ...]]:
-    if random_.random() < 0.7:
-        parameters, generators, body = "items, limit", ("ints", "int5"), _loop(random_)
-    else:
-        parameters, generators, body = "a, b, c", ("int", "int5", "int9"), _formula(random_)
+    loops = random_.random() < 0.7
+    parameters = "items, limit" if loops else "a, b, c"
+    generators = ("ints", "int5") if loops else ("int", "int5", "int9")
+    body = _loop(random_) if loops else _formula(random_)
     lines = "".join(f"    {line}\n" for line in body)
     return name, f"def {name}({parameters}):\n{lines}", generators
 
 
 def _loop(random_: random.Random) -> list[str]:
-    choose, number = random_.choice, lambda: str(random_.randint(1, 5))
+
+    def choose(options: Sequence[str]) -> str:
+        return random_.choice(options)
+
+    def number() -> str:
+        return str(random_.randint(1, 5))
+
     start = choose(("0", "1", number(), "len(items)", "limit"))
     over = choose(("item in items", "item in items[1:]", "item in items[:-1]", "item in range(limit)", "i, item in enumerate(items)"))
     left = choose(("item", "item + total", f"item % {choose('23')}", f"item * {choose('23')}", "item - limit"))
@@ -78,7 +85,12 @@ def _loop(random_: random.Random) -> list[str]:
 
 
 def _formula(random_: random.Random) -> list[str]:
-    choose, number = random_.choice, lambda: str(random_.randint(1, 5))
+
+    def choose(options: Sequence[str]) -> str:
+        return random_.choice(options)
+
+    def number() -> str:
+        return str(random_.randint(1, 5))
 
     def term() -> str:
         return choose(
