@@ -82,7 +82,7 @@ def _induction(network: Decoder, names: Tensor, generator: torch.Generator) -> N
     attention.v_proj.weight[:size] = 0.0
     attention.v_proj.weight[:size, 1:own] = copied
     attention.o_proj.weight[:, :size] = 0.0
-    attention.o_proj.weight[1:own, :size] = 2 * SIGMA * copied.T
+    attention.o_proj.weight[1:own, :size] = 6 * SIGMA * copied.T
     sharp = torch.ones(size)
     sharp[slow] = GAIN
     attention.q_norm.weight[:], attention.k_norm.weight[:] = sharp, sharp

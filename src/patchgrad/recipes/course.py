@@ -29,6 +29,7 @@ from patchgrad.recipes.recipe import Recipe, Stage
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
 from patchgrad.store import Run
+from patchgrad.tasks.workshop.apprentice import shows
 from patchgrad.tools import View, toolset
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.schedules import constant
@@ -148,6 +149,8 @@ class Course:
         for label, count, turns in (("drills", warmup.drills, DRILL), ("demonstrations", warmup.demonstrations, warmup.turns)):
             self.progress.stage(label, count)
             shown += await demonstrate(recipe, self.train, self._world(), tokenizer, label, count, turns, self._seen)
+        held_out = {task.tags.get("broken_line", "").strip() for task in self.held_out}
+        shown = [rollout for rollout in shown if not shows(rollout, held_out)]  # a wrong edit may happen to write a held-out bug
         self.run.write_rollouts("demonstrations", 0, shown)
         network = fresh_network(recipe, tokenizer)
         self._trainer = a_trainer(network, recipe)

@@ -21,7 +21,7 @@ class TaskSource:
     """
 
     source: Literal["workshop", "set"] = "workshop"
-    train: int = 600
+    train: int = 1500
     held_out: int = 200
     functions: tuple[int, ...] = (1, 2)
     folder: str = ""
@@ -37,9 +37,9 @@ class Shape:
 
     hidden: int = 192
     layers: int = 4
-    heads: int = 4
-    kv_heads: int = 2
-    head_dim: int = 48
+    heads: int = 3
+    kv_heads: int = 3
+    head_dim: int = 64
     intermediate: int = 512
     vocabulary: int = 1024
     theta: float = 1e6
@@ -80,9 +80,9 @@ class SandboxChoice:
 class Demonstrator:
     """The apprentice's probabilities, see `tasks/workshop/apprentice.py`."""
 
-    skill: float = 0.25
-    tests_after_edit: float = 0.75
-    retries_when_red: float = 0.6
+    skill: float = 0.4
+    tests_after_edit: float = 0.7
+    retries_when_red: float = 0.4
     malformed: float = 0.03
     gives_up: float = 0.03
 
@@ -95,10 +95,10 @@ class Warmup:
     """
 
     demonstrations: int = 1000
-    drills: int = 2500
-    tasks: int = 3000
+    drills: int = 1200
+    tasks: int = 1500
     epochs: int = 1
-    batch: int = 8
+    batch: int = 4
     lr: float = 3e-3
     observation_weight: float = 0.2
     turns: int = 12
@@ -111,7 +111,7 @@ class Optimiser:
 
     name: Literal["muon", "adamw"] = "muon"
     clip: float = 1.0
-    pack: int = 4096
+    pack: int = 1280
     precision: Literal["float32", "bfloat16"] = "float32"
     threads: int = 2
 
@@ -121,11 +121,11 @@ class Rft:
     """Rejection fine-tuning, PAPER section 5: roll out, keep what passes, imitate. More rounds than one are the plain baseline to RL."""
 
     rounds: int = 1
-    tasks: int = 150
+    tasks: int = 120
     attempts: int = 10
     cap: int = 4
-    epochs: int = 2
-    batch: int = 16
+    epochs: int = 3
+    batch: int = 8
     lr: float = 1e-3
     turns: int = 8
     context: int = 1024

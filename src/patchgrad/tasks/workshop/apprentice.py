@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import random
 import tokenize
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -18,7 +18,7 @@ from patchgrad.contracts import Weights
 from patchgrad.errors import PolicyFault
 from patchgrad.tasks.archive import open_archive
 from patchgrad.tasks.mutations import mutants
-from patchgrad.values import Action, Ids, Message, Sampling, Task, floats
+from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, floats
 
 PLAUSIBLE = ("cmp_boundary", "cmp_negate", "op_swap", "const_off1", "bool_swap", "negate_cond", "swap_args", "wrong_name")
 
@@ -177,6 +177,12 @@ class Apprentice:
 
     def _garbled(self, text: str) -> str:
         return self._random.choice((text.replace("```command\n", "").replace("\n```", ""), f"{text}\n{text}"))
+
+
+def shows(rollout: Rollout, lines: Set[str]) -> bool:
+    """Did some observation of the episode show one of these lines (without indentation), numbered as a file view or not?"""
+    said = (line for turn_ in rollout.trajectory.turns for line in turn_.observation.content.splitlines())
+    return any(line.partition(":")[2].strip() in lines or line.strip() in lines for line in said)
 
 
 def drill(task: Task) -> Task:

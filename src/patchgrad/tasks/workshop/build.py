@@ -10,12 +10,14 @@ from __future__ import annotations
 import ast
 import random
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from patchgrad.tasks.archive import pack, store
 from patchgrad.tasks.workshop.bugs import Bug, bugs, bugs_of
 from patchgrad.tasks.workshop.templates import TEMPLATES, Template
-from patchgrad.values import Checks, HiddenFile, Limits, Task, digest
+from patchgrad.values import Checks, HiddenFile, Limits, Repository, Task, digest
 
 PACKAGES = ("shop", "bank", "farm", "game", "clinic", "school", "museum", "depot")
 MODULES = ("core", "rules", "tools", "model", "report", "orders", "plans", "parts")
@@ -26,20 +28,33 @@ LIMITS = Limits(command_seconds=6.0, test_seconds=8.0, memory=512 << 20, disk=16
 NAMES = ("a", "b", "c", "n", "x", "y", "item", "items", "total", "count", "left", "right")
 
 
-def workshop_tasks(count: int, seed: int, held_out: bool, folder: Path, functions: tuple[int, ...] = (1, 2)) -> list[Task]:
+def workshop_tasks(
+    count: int, seed: int, held_out: bool, folder: Path, functions: tuple[int, ...] = (1, 2), apart_from: Sequence[Task] = ()
+) -> list[Task]:
     """`count` tasks of one side of the split, every bug used about equally often; archives are stored in `folder`.
 
-    `functions` are the sizes of the buggy module that occur: 1 is easy, 3 is hard. The same arguments give the same tasks.
+    `functions` are the sizes of the buggy module that occur: 1 is easy, 3 is hard. No task is made that holds the broken line of
+    a task in `apart_from`, which is how no held-out bug line stands in training. The same arguments give the same tasks.
     """
     random_ = random.Random(f"workshop {seed} {held_out}")
-    pool = list(bugs(held_out))
-    order: list[Bug] = []
-    while len(order) < count:
-        order.extend(random_.sample(pool, len(pool)))
-    return [_task(bug, random_, functions[i % len(functions)], folder) for i, bug in enumerate(order[:count])]
+    forbidden = {task.tags["broken_line"].strip() for task in apart_from}
+    pool, made = list(bugs(held_out)), list[Task]()
+    while len(made) < count:
+        for bug in random_.sample(pool, len(pool)):
+            sources, task = _task(bug, random_, functions[len(made) % len(functions)])
+            if len(made) < count and not (forbidden and forbidden & lines_of(sources)):
+                made.append(replace(task, repository=store(folder, pack({path: text.encode() for path, text in sources.items()}))))
+    return made
 
 
-def _task(bug: Bug, random_: random.Random, functions: int, folder: Path) -> Task:
+def lines_of(files: Mapping[str, str]) -> set[str]:
+    """Every line of the repository's modules, without indentation."""
+    sources = [text for path, text in files.items() if path.endswith(".py") and not path.startswith("tests/")]
+    return {line.strip() for source in sources for line in source.splitlines()}
+
+
+def _task(bug: Bug, random_: random.Random, functions: int) -> tuple[dict[str, str], Task]:
+    """The repository's files, and the task but for its repository."""
     package = random_.choice(PACKAGES)
     module, other = random_.sample(MODULES, 2)
     names = _renaming(bug.template.source, random_)
@@ -61,15 +76,14 @@ def _task(bug: Bug, random_: random.Random, functions: int, folder: Path) -> Tas
         test_file: head + _tests(bug.template, bug, visible) + others,
         f"tests/test_{other}.py": f"from {package}.{other} import {distant.name}\n\n" + _tests(distant, bugs_of(distant)[0], (0,)),
     }
-    repository = store(folder, pack({path: text.encode() for path, text in files.items()}))
     failing = tuple(f"{test_file}::test_{bug.template.name}_{i + 1}" for i in hidden if i in bug.failing)
     passing = tuple(f"{test_file}::test_{bug.template.name}_{i + 1}" for i in hidden if i not in bug.failing)
     passing += tuple(f"{test_file}::test_{t.name}_1" for t in own if t is not bug.template)
     instruction = _issue(bug, visible, f"{package}/{module}.py", random_)
-    return Task(
-        id=f"workshop:{bug.template.name}:{bug.family}:{digest(instruction, repository.digest)[:8]}",
+    return files, Task(
+        id=f"workshop:{bug.template.name}:{bug.family}:{digest(instruction, *files.values())[:8]}",
         instruction=instruction,
-        repository=repository,
+        repository=Repository("archive", "", ""),
         checks=Checks(
             fail_to_pass=failing,
             pass_to_pass=passing,
