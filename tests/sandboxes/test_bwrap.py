@@ -369,3 +369,16 @@ def test_a_small_disk_is_full_and_says_so(tmp_path: Path) -> None:
             await sandbox.write("y", b"y" * 3_000_000)
 
     within(task, steps)
+
+
+def test_pytest_stays_warm_in_a_background_job_whose_shell_ignores_interrupts(tmp_path: Path) -> None:
+    async def steps(sandbox: Sandbox) -> None:
+        ignored = (await sandbox.run("grep SigIgn /proc/self/status")).output.split()[1]
+        assert not int(ignored, 16) & (1 << (signal.SIGQUIT - 1) | 1 << (signal.SIGHUP - 1))
+
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGQUIT, signal.SIGHUP)}
+    try:
+        within(make_task(tmp_path, SUITE), steps)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -87,7 +87,7 @@ class LocalTrainer:
         if finite:
             for gradient in gradients.values():
                 gradient.mul_(min(1.0, self.clip / (norm + 1e-6)))
-            self.optimiser.step(gradients, rate)
+            self.optimiser.step(gradients, rate, self._workers.map)
         self._steps += 1
         self._version += 1
         means = {name: value / batch.trained for name, value in sums.items()}

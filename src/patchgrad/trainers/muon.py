@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+Spread = Callable[[Callable[[Tensor], Tensor], list[Tensor]], Iterable[Tensor]]
+
 STEPS = 5
+TOGETHER = 4  # matrices of one shape that are orthogonalised in one piece of work
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
 class Optimiser(Protocol):
-    """`state` and `restore` are exact: a restored optimiser makes the same next step, bit for bit."""
+    """`state` and `restore` are exact: a restored optimiser makes the same next step, bit for bit.
 
-    def step(self, gradients: Mapping[str, Tensor], rate: float) -> None: ...
+    `spread` maps a function over independent pieces of work; a thread pool's `map` uses more than one core.
+    """
+
+    def step(self, gradients: Mapping[str, Tensor], rate: float, spread: Spread = map) -> None: ...
     def state(self) -> dict[str, Tensor]: ...
     def restore(self, state: Mapping[str, Tensor]) -> None: ...
 
@@ -33,7 +39,7 @@ class AdamW:
         self.steps = 0
 
     @torch.no_grad()
-    def step(self, gradients: Mapping[str, Tensor], rate: float) -> None:
+    def step(self, gradients: Mapping[str, Tensor], rate: float, spread: Spread = map) -> None:
         self.steps += 1
         one, two = self.betas
         correction = (1 - two**self.steps) ** 0.5
@@ -79,14 +85,14 @@ class Muon:
             self.shapes[parameter.shape].append(name)
 
     @torch.no_grad()
-    def step(self, gradients: Mapping[str, Tensor], rate: float) -> None:
-        for shape, names in self.shapes.items():
-            for name in names:
-                self.buffers[name].lerp_(gradients[name], 1 - self.momentum)
-            stacked = torch.stack([gradients[name].lerp(self.buffers[name], self.momentum) for name in names])
-            scale = 0.2 * max(shape) ** 0.5
-            for name, update in zip(names, orthogonal(stacked), strict=True):
-                self.matrices[name].add_(update, alpha=-rate * scale)
+    def step(self, gradients: Mapping[str, Tensor], rate: float, spread: Spread = map) -> None:
+        for name, buffer in self.buffers.items():
+            buffer.lerp_(gradients[name], 1 - self.momentum)
+        pieces = [names[i : i + TOGETHER] for names in self.shapes.values() for i in range(0, len(names), TOGETHER)]
+        stacks = [torch.stack([gradients[name].lerp(self.buffers[name], self.momentum) for name in names]) for names in pieces]
+        for names, updates in zip(pieces, spread(orthogonal, stacks), strict=True):
+            for name, update in zip(names, updates, strict=True):
+                self.matrices[name].add_(update, alpha=-rate * 0.2 * max(update.shape) ** 0.5)
         self.rest.step(gradients, rate)
 
     def state(self) -> dict[str, Tensor]:
@@ -99,6 +105,7 @@ class Muon:
         self.rest.restore(state)
 
 
+@torch.no_grad()
 def orthogonal(matrices: Tensor) -> Tensor:
     """A quintic Newton-Schulz iteration that drives all singular values of `[N, rows, columns]` to about 1 (0.7 to 1.2)."""
     a, b, c = COEFFICIENTS

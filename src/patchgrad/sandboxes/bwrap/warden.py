@@ -307,7 +307,9 @@ class Caller:
 
 def main(control: int) -> None:
     """Warms up while the cell still holds nobody's files, then serves."""
-    for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP):
+    # A shell's background job ignores SIGINT and SIGQUIT, nohup SIGHUP: inherited, they would make every pytest a cold one.
+    inherited = {n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN} - {signal.SIGPIPE, signal.SIGXFSZ}
+    for number in inherited | {signal.SIGINT}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # bubblewrap leaves SIGCHLD blocked
     os.set_inheritable(control, False)
