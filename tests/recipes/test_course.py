@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from patchgrad.config import dumps, loads
+from patchgrad.errors import ConfigError
+from patchgrad.recipes import RECIPES, Recipe, train
+from patchgrad.recipes.recipe import EvaluationChoice, Rft, SandboxChoice, Stage, TaskSource, Warmup
+from patchgrad.store import Run
+from patchgrad.viewer.progress import Silent
+
+needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+TINY = Recipe(
+    name="tiny",
+    tasks=TaskSource(train=6, held_out=2),
+    sandbox=SandboxChoice(live=4),
+    warmup=Warmup(demonstrations=4, drills=6, tasks=6, turns=6),
+    rft=Rft(tasks=2, attempts=2, turns=4),
+    stages=(
+        Stage(iterations=1, tasks=2, attempts=2, turns=4, length_threshold=2),
+        Stage(iterations=1, tasks=2, attempts=2, turns=4, length_threshold=2, refresh_before=True),
+    ),
+    evaluation=EvaluationChoice(attempts=1),
+)
+
+
+class Interrupting(Silent):
+    """Presses Ctrl-C when a stage of this name begins."""
+
+    def __init__(self, at: str) -> None:
+        super().__init__()
+        self.at, self.stages = at, list[str]()
+
+    def stage(self, name: str, total: int) -> None:
+        self.stages.append(name)
+        if self.at and name.startswith(self.at):
+            raise KeyboardInterrupt
+
+
+@needs_bubblewrap
+def test_an_interrupted_run_goes_on_after_its_last_whole_step_and_its_policy_can_be_a_base_model(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt), Run.create(folder, dumps(TINY)) as run:
+        train(TINY, run, Interrupting("stage 1"))
+    assert [report.name for report in Run.open(folder).reports()] == ["base", "+ RFT"]
+
+    second = Interrupting("")
+    with Run.resume(folder) as run:
+        train(TINY, run, second)
+    assert second.stages[0].startswith("stage 1")
+    finished = Run.open(folder)
+    assert [report.name for report in finished.reports()] == ["base", "+ RFT", "+ stage 1 RL", "+ stage 2 RL"]
+    assert [(m["phase"], m["iteration"]) for m in finished.metrics()] == [("rft", 0), ("stage1", 0), ("stage2", 0)]
+    assert {path.name for path in finished.checkpoints()} == {"base", "rft-0", "stage1-0", "stage2-0"}
+
+    model = replace(TINY, policy=replace(TINY.policy, model=str(folder / "checkpoints" / "rft-0")), stages=TINY.stages[:1])
+    third = Interrupting("")
+    with Run.create(tmp_path / "from-model", dumps(model)) as run:
+        train(model, run, third)
+    assert third.stages[0] == "evaluate base"
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_a_recipe_prints_and_reads_back_as_itself(name: str) -> None:
+    assert loads(Recipe, dumps(RECIPES[name]())) == RECIPES[name]()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (lambda: Stage(attempts=1), "at least 2 attempts"),
+        (lambda: Stage(clip_low=0.4, clip_high=0.3), "clip_low"),
+        (lambda: Stage(turns=6, length_threshold=6), "length_threshold"),
+        (lambda: Recipe("x", stages=(Stage(context=9999),)), "beyond policy.context"),
+        (lambda: TaskSource(source="set"), "task set"),
+        (lambda: TaskSource(train=0), "at least 1"),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused_before_anything_starts(wrong: object, sentence: str) -> None:
+    assert callable(wrong)
+    with pytest.raises(ConfigError, match=sentence):
+        wrong()
