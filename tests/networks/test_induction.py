@@ -37,3 +37,17 @@ def test_the_same_seed_plants_the_same_weights() -> None:
 def test_a_network_without_room_for_the_heads_is_refused(config: DecoderConfig) -> None:
     with pytest.raises(ConfigError, match="induction"):
         plant(Decoder(config))
+
+
+def test_held_heads_are_put_back_and_nothing_else_is() -> None:
+    network = Decoder(DecoderConfig(512, kv_heads=5, theta=1e6))
+    planted = plant(network)
+    before, able = {name: p.detach().clone() for name, p in network.named_parameters()}, repeated(network)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)), alpha=0.01)
+    planted.restore()
+    after = dict(network.named_parameters())
+    assert torch.equal(after["model.layers.1.self_attn.q_norm.weight"], before["model.layers.1.self_attn.q_norm.weight"])
+    assert not torch.equal(after["model.layers.2.mlp.up_proj.weight"], before["model.layers.2.mlp.up_proj.weight"])
+    assert repeated(network) > able - 1.0

@@ -23,8 +23,27 @@ SIGMA = 0.06  # of the embedding; three times the other weights, so that tokens 
 QUIET = 0.3  # factor on what the random layers write
 
 
+class Planted:
+    """The two heads as they were planted. `restore` puts them back: a warm-up that does so after each step teaches the rest around them,
+    where training would first wear them down."""
+
+    def __init__(self, network: Decoder) -> None:
+        size, embedding = network.config.head_size, network.model.embed_tokens.weight
+        self._views = [embedding[:, :1], embedding[:, network.config.hidden - size :]]
+        for layer in layers(network)[:2]:
+            attention = layer.self_attn
+            self._views += [projection.weight[:size] for projection in (attention.q_proj, attention.k_proj, attention.v_proj)]
+            self._views += [attention.o_proj.weight[:, :size], attention.q_norm.weight, attention.k_norm.weight]
+        self._values = [view.detach().clone() for view in self._views]
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        for view, value in zip(self._views, self._values, strict=True):
+            view.copy_(value)
+
+
 @torch.no_grad()
-def plant(network: Decoder, seed: int = 0) -> None:
+def plant(network: Decoder, seed: int = 0) -> Planted:
     """Write both heads into a fresh network of the Qwen3 family with at least two layers.
 
     Raises `ConfigError` for other families: without query and key norms the heads' sharpness could not be set.
@@ -44,6 +63,7 @@ def plant(network: Decoder, seed: int = 0) -> None:
     names = _orthonormal(size, own - 1, generator)  # what makes two tokens the same, in `size` numbers
     _previous_token(network, names)
     _induction(network, names, generator)
+    return Planted(network)
 
 
 def _previous_token(network: Decoder, names: Tensor) -> None:

@@ -13,7 +13,7 @@ from patchgrad.credit import assign
 from patchgrad.learning import Attempt, World, attempt
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
-from patchgrad.networks.induction import plant
+from patchgrad.networks.induction import Planted, plant
 from patchgrad.objectives.cross_entropy import cross_entropy
 from patchgrad.packing import minibatches, pack
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
@@ -70,8 +70,8 @@ def learn_tokenizer(recipe: Recipe, tasks: Sequence[Task], episodes: Sequence[Ro
     )
 
 
-def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer) -> Decoder:
-    """A network of the recipe's shape with random weights from its seed, and heads that copy where the shape asks for them."""
+def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer) -> tuple[Decoder, Planted | None]:
+    """A network of the recipe's shape with random weights from its seed, and the heads that copy where the shape asks for them."""
     shape = recipe.policy.shape
     network = Decoder(
         DecoderConfig(
@@ -88,9 +88,7 @@ def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer) -> Decoder:
         ),
         seed=recipe.seed,
     )
-    if shape.copies:
-        plant(network, recipe.seed)
-    return network
+    return network, plant(network, recipe.seed) if shape.copies else None
 
 
 def a_trainer(network: Decoder, recipe: Recipe) -> LocalTrainer:
@@ -118,12 +116,21 @@ def open_model(source: str | Path, recipe: Recipe) -> tuple[LocalTrainer, Embedd
     return a_trainer(network, recipe), a_policy(network, tokenizer, recipe)
 
 
-def warm_up(recipe: Recipe, demonstrations: Sequence[Rollout], trainer: LocalTrainer, on_update: Callable[[Update], None]) -> None:
-    """Language modelling of whole episodes, most of them failures; observations count `observation_weight`."""
+def warm_up(
+    recipe: Recipe,
+    demonstrations: Sequence[Rollout],
+    trainer: LocalTrainer,
+    planted: Planted | None,
+    on_update: Callable[[Update], None],
+) -> None:
+    """Language modelling of whole episodes, most of them failures; observations count `observation_weight`. Planted heads are held."""
     warmup = recipe.warmup
     samples = assign([Group((rollout,)) for rollout in demonstrations], Ones())
     steps = warmup.epochs * -(-len(samples) // warmup.batch)
     trainer.schedule = cosine(warmup.lr, steps, warmup=min(20, steps // 5))
     for epoch in range(warmup.epochs):
         for chosen in minibatches(samples, warmup.batch, recipe.seed + epoch):
-            on_update(trainer.update(pack(chosen, recipe.optimiser.pack, warmup.observation_weight), cross_entropy))
+            update = trainer.update(pack(chosen, recipe.optimiser.pack, warmup.observation_weight), cross_entropy)
+            if planted is not None:
+                planted.restore()
+            on_update(update)

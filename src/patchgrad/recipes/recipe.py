@@ -94,11 +94,11 @@ class Warmup:
     A drill is an episode of a look and seven edits, without tests: cheap, and dense in what is hardest to learn.
     """
 
-    demonstrations: int = 1000
-    drills: int = 1200
+    demonstrations: int = 800
+    drills: int = 2000
     tasks: int = 1500
     epochs: int = 1
-    batch: int = 4
+    batch: int = 8
     lr: float = 3e-3
     observation_weight: float = 0.2
     turns: int = 12
@@ -111,7 +111,7 @@ class Optimiser:
 
     name: Literal["muon", "adamw"] = "muon"
     clip: float = 1.0
-    pack: int = 1280
+    pack: int = 2560
     precision: Literal["float32", "bfloat16"] = "float32"
     threads: int = 2
 
