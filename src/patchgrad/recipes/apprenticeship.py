@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from patchgrad.advantages import Ones
@@ -21,7 +20,7 @@ from patchgrad.recipes.recipe import Recipe
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
 from patchgrad.tasks.archive import open_archive
-from patchgrad.tasks.workshop.apprentice import Apprentice, Habits, drill
+from patchgrad.tasks.workshop.apprentice import Apprentice, drill
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.schedules import cosine
 from patchgrad.values import Group, Rollout, Task, Update, digest
@@ -44,11 +43,12 @@ async def demonstrate(
     chosen = [pool[chooser.randrange(len(pool))] for _ in range(count)]
     items = [Attempt(drill(task) if practising else task, f"{label}/{i}", i) for i, task in enumerate(chosen)]
     budget = Budget(turns, recipe.policy.context, 256)
-    habits = Habits(**asdict(recipe.warmup.demonstrator))
 
     def apprentice(item: Attempt) -> Policy:
         seed = int(digest(item.id, str(recipe.seed))[:15], 16)
-        return Apprentice(item.task, habits, seed, tokenizer.encode, tokenizer.action, recipe.policy.context, practising)
+        return Apprentice(
+            item.task, recipe.warmup.demonstrator, seed, tokenizer.encode, tokenizer.action, recipe.policy.context, practising
+        )
 
     async def episode(item: Attempt) -> Rollout:
         rollout = await attempt(world, apprentice(item), item, budget, Resolved())
@@ -123,7 +123,7 @@ def warm_up(
     planted: Planted | None,
     on_update: Callable[[Update], None],
 ) -> None:
-    """Language modelling of whole episodes, most of them failures; observations count `observation_weight`. Planted heads are held."""
+    """Language modelling of whole episodes, failures included; observations count `observation_weight`. Planted heads are held."""
     warmup = recipe.warmup
     samples = assign([Group((rollout,)) for rollout in demonstrations], Ones())
     steps = warmup.epochs * -(-len(samples) // warmup.batch)

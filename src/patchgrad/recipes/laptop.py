@@ -1,4 +1,4 @@
-"""The recipe `laptop`: the paper's course on two cores in under twenty minutes; and `smoke`, the same path with no claim about skill."""
+"""The recipe `laptop`: the paper's course at the size of two cores; and `smoke`, the same path with no claim about skill."""
 
 from __future__ import annotations
 

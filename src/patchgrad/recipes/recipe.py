@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from patchgrad.errors import ConfigError
+from patchgrad.tasks.workshop.apprentice import Habits
 
 
 def _require(holds: bool, sentence: str) -> None:
@@ -77,17 +78,6 @@ class SandboxChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Demonstrator:
-    """The apprentice's probabilities, see `tasks/workshop/apprentice.py`."""
-
-    skill: float = 0.4
-    tests_after_edit: float = 0.7
-    retries_when_red: float = 0.4
-    malformed: float = 0.03
-    gives_up: float = 0.03
-
-
-@dataclass(frozen=True, slots=True)
 class Warmup:
     """Makes the base policy where there is none: the apprentice's demonstrations and drills, then one language-model pass over them.
 
@@ -102,7 +92,7 @@ class Warmup:
     lr: float = 3e-3
     observation_weight: float = 0.2
     turns: int = 12
-    demonstrator: Demonstrator = Demonstrator()
+    demonstrator: Habits = field(default_factory=Habits)
 
 
 @dataclass(frozen=True, slots=True)

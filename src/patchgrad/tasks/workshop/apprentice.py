@@ -2,7 +2,7 @@
 
 It writes demonstrations through the ordinary rollout loop, as a `Policy` that plays text. It opens the file of the issue, edits a
 line, runs the tests, undoes and tries again, or submits while red. With `skill` a try is the true repair; otherwise it is a plausible
-wrong edit: a mutation of some line of the same file. Most demonstrations therefore fail, and a model warmed up on them solves little.
+wrong edit: a mutation of some line of the same file. So about half of its demonstrations fail (docs/studies/laptop.md).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ PLAUSIBLE = ("cmp_boundary", "cmp_negate", "op_swap", "const_off1", "bool_swap",
 class Habits:
     """Probabilities of the apprentice's choices, each taken anew at every turn where it arises."""
 
-    skill: float = 0.25
-    tests_after_edit: float = 0.75
-    retries_when_red: float = 0.6
+    skill: float = 0.4
+    tests_after_edit: float = 0.7
+    retries_when_red: float = 0.4
     malformed: float = 0.03
     gives_up: float = 0.03
 
