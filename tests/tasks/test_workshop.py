@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.tasks.archive import open_archive
 from patchgrad.tasks.workshop import workshop_tasks
-from patchgrad.tasks.workshop.apprentice import line_edit
+from patchgrad.tasks.workshop.apprentice import Edit, line_edit, wrong_edits
 from patchgrad.tasks.workshop.bugs import bugs, call
 from patchgrad.tasks.workshop.build import lines_of
 from patchgrad.tasks.workshop.templates import TEMPLATES
@@ -67,11 +68,40 @@ def test_the_issue_and_the_visible_tree_hold_neither_the_repair_nor_the_hidden_t
 def test_an_edit_repairs_the_file(tmp_path: Path) -> None:
     for task in workshop_tasks(60, 1, False, tmp_path):
         source = open_archive(task.repository)[task.tags["file"]].decode()
-        edit = line_edit(source, task.tags["broken_line"], task.tags["fixed_line"])
+        line = source.splitlines().index(task.tags["broken_line"]) + 1
+        edit = line_edit(source, line, task.tags["fixed_line"])
         assert source.replace(edit.old, edit.new, 1) == source.replace(task.tags["broken_line"], task.tags["fixed_line"], 1)
 
 
-def test_an_edit_goes_from_the_start_of_the_line_to_the_last_token_that_changes() -> None:
-    edit = line_edit("    if value < low:\n", "    if value < low:", "    if value <= low:")
-    assert (edit.old, edit.new) == (" if value <", " if value <=")
-    assert edit.command() == 'replace " if value <" " if value <="'
+@pytest.mark.parametrize(
+    ("source", "after", "edit"),
+    [
+        ("if value < low:\n", "if value <= low:", Edit(" <", " <=")),
+        ("x = 1 < 2\nif value < low:\n", "if value <= low:", Edit(" value <", " value <=")),
+        ("    if not done:\n", "    if done:", Edit(" if not", " if")),
+        ("    if done:\n", "    if not done:", Edit(" if", " if not")),
+        ("for i in range(1, n):\n", "for i in range(2, n):", Edit(" range(1", " range(2")),
+    ],
+)
+def test_an_edit_is_as_short_as_whole_words_allow(source: str, after: str, edit: Edit) -> None:
+    assert line_edit(source, len(source.splitlines()), after) == edit
+    assert source.replace(edit.old, edit.new, 1).splitlines()[-1] == after
+
+
+def test_an_edit_is_spelled_in_the_same_tokens_as_the_file(tmp_path: Path) -> None:
+    tasks = workshop_tasks(60, 1, False, tmp_path)
+    sources = {t.id: open_archive(t.repository)[t.tags["file"]].decode() for t in tasks}
+    tokenizer = ChatTokenizer.train(sources.values(), 600)
+    for task in tasks:
+        for edit in wrong_edits(sources[task.id], task.tags["function"]):
+            if edit.old.startswith(" "):  # else it is a whole line, which stands in the file a second time
+                assert contains(ordinary(tokenizer, edit.command()), ordinary(tokenizer, edit.old))
+                assert contains(ordinary(tokenizer, sources[task.id]), ordinary(tokenizer, edit.old))
+
+
+def ordinary(tokenizer: ChatTokenizer, text: str) -> list[int]:
+    return tokenizer.action(text).tolist()[:-1]
+
+
+def contains(whole: list[int], part: list[int]) -> bool:
+    return any(whole[i : i + len(part)] == part for i in range(len(whole)))

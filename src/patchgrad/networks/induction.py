@@ -1,8 +1,9 @@
-"""An initialisation that can copy: a previous-token head in layer 0 and an induction head in layer 1.
+"""An initialisation that can copy: a previous-token head in layer 0, an induction head in layer 1, a pointing head in each later layer.
 
 Small networks learn to repeat what they saw ("after this token came that one") late and suddenly (Olsson et al., arXiv 2209.11895). An
-agent needs it from its first turn: paths, names and code are copied from the prompt into commands. Here the two heads are written into
-the first weights; everything else stays random, and training may change all of it. The result is an ordinary checkpoint.
+agent needs it from its first turn: paths, names and code are copied from the prompt into commands. Here these heads are written into
+the first weights; everything else stays random. A pointing head says whatever token it looks at (Vinyals et al., arXiv 1506.03134); where
+it looks is random, and learned. The result is an ordinary checkpoint.
 
 The hidden axis is split at first: feature 0 is the same for every token, the last `head_size` features are empty in the embedding, and
 the rest tell tokens apart.
@@ -24,16 +25,18 @@ QUIET = 0.3  # factor on what the random layers write
 
 
 class Planted:
-    """The two heads as they were planted. `restore` puts them back: a warm-up that does so after each step teaches the rest around them,
-    where training would first wear them down."""
+    """The heads as they were planted. `restore` puts them back: training that does so after each step teaches the rest around them,
+    where it would first wear them down."""
 
     def __init__(self, network: Decoder) -> None:
         size, embedding = network.config.head_size, network.model.embed_tokens.weight
         self._views = [embedding[:, :1], embedding[:, network.config.hidden - size :]]
-        for layer in layers(network)[:2]:
+        for i, layer in enumerate(layers(network)):
             attention = layer.self_attn
-            self._views += [projection.weight[:size] for projection in (attention.q_proj, attention.k_proj, attention.v_proj)]
-            self._views += [attention.o_proj.weight[:, :size], attention.q_norm.weight, attention.k_norm.weight]
+            self._views += [attention.v_proj.weight[:size], attention.o_proj.weight[:, :size]]
+            if i < 2:
+                self._views += [attention.q_proj.weight[:size], attention.k_proj.weight[:size]]
+                self._views += [attention.q_norm.weight, attention.k_norm.weight]
         self._values = [view.detach().clone() for view in self._views]
 
     @torch.no_grad()
@@ -44,7 +47,7 @@ class Planted:
 
 @torch.no_grad()
 def plant(network: Decoder, seed: int = 0) -> Planted:
-    """Write both heads into a fresh network of the Qwen3 family with at least two layers.
+    """Write the heads into a fresh network of the Qwen3 family with at least two layers.
 
     Raises `ConfigError` for other families: without query and key norms the heads' sharpness could not be set.
     """
@@ -63,6 +66,8 @@ def plant(network: Decoder, seed: int = 0) -> Planted:
     names = _orthonormal(size, own - 1, generator)  # what makes two tokens the same, in `size` numbers
     _previous_token(network, names)
     _induction(network, names, generator)
+    for layer in layers(network)[2:]:
+        _says_what_it_sees(network, layer, generator)
     return Planted(network)
 
 
@@ -98,14 +103,21 @@ def _induction(network: Decoder, names: Tensor, generator: torch.Generator) -> N
     attention.q_proj.weight[slow, 1:own] = compare @ names
     attention.k_proj.weight[:size] = 0.0
     attention.k_proj.weight[slow, own:] = compare
+    sharp = torch.ones(size)
+    sharp[slow] = GAIN
+    attention.q_norm.weight[:], attention.k_norm.weight[:] = sharp, sharp
+    _says_what_it_sees(network, layers(network)[1], generator)
+
+
+def _says_what_it_sees(network: Decoder, layer: Layer, generator: torch.Generator) -> None:
+    """Head 0 of a layer predicts the tokens that it attends to."""
+    size, own = network.config.head_size, network.config.hidden - network.config.head_size
     copied = _orthonormal(size, own - 1, generator)
+    attention = layer.self_attn
     attention.v_proj.weight[:size] = 0.0
     attention.v_proj.weight[:size, 1:own] = copied
     attention.o_proj.weight[:, :size] = 0.0
     attention.o_proj.weight[1:own, :size] = 6 * SIGMA * copied.T
-    sharp = torch.ones(size)
-    sharp[slow] = GAIN
-    attention.q_norm.weight[:], attention.k_norm.weight[:] = sharp, sharp
 
 
 def _orthonormal(rows: int, columns: int, generator: torch.Generator) -> Tensor:

@@ -70,7 +70,7 @@ def learn_tokenizer(recipe: Recipe, tasks: Sequence[Task], episodes: Sequence[Ro
     )
 
 
-def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer) -> tuple[Decoder, Planted | None]:
+def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer) -> Decoder:
     """A network of the recipe's shape with random weights from its seed, and the heads that copy where the shape asks for them."""
     shape = recipe.policy.shape
     network = Decoder(
@@ -88,17 +88,21 @@ def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer) -> tuple[Decoder, Pl
         ),
         seed=recipe.seed,
     )
-    return network, plant(network, recipe.seed) if shape.copies else None
+    if shape.copies:
+        plant(network, recipe.seed)
+    return network
 
 
 def a_trainer(network: Decoder, recipe: Recipe) -> LocalTrainer:
-    """The recipe's optimiser over a network."""
+    """The recipe's optimiser over a network; the planted heads of one made from scratch are held."""
+    planted = recipe.policy.shape.copies and not recipe.policy.model
     return LocalTrainer(
         network,
         optimiser=recipe.optimiser.name,
         clip=recipe.optimiser.clip,
         precision=recipe.optimiser.precision,
         threads=recipe.optimiser.threads,
+        hold=Planted(network).restore if planted else lambda: None,
     )
 
 
@@ -120,10 +124,9 @@ def warm_up(
     recipe: Recipe,
     demonstrations: Sequence[Rollout],
     trainer: LocalTrainer,
-    planted: Planted | None,
     on_update: Callable[[Update], None],
 ) -> None:
-    """Language modelling of whole episodes, failures included; observations count `observation_weight`. Planted heads are held."""
+    """Language modelling of whole episodes, failures included; observations count `observation_weight`."""
     warmup = recipe.warmup
     samples = assign([Group((rollout,)) for rollout in demonstrations], Ones())
     steps = warmup.epochs * -(-len(samples) // warmup.batch)
@@ -131,6 +134,4 @@ def warm_up(
     for epoch in range(warmup.epochs):
         for chosen in minibatches(samples, warmup.batch, recipe.seed + epoch):
             update = trainer.update(pack(chosen, recipe.optimiser.pack, warmup.observation_weight), cross_entropy)
-            if planted is not None:
-                planted.restore()
             on_update(update)

@@ -152,11 +152,11 @@ class Course:
         held_out = {task.tags.get("broken_line", "").strip() for task in self.held_out}
         shown = [rollout for rollout in shown if not shows(rollout, held_out)]  # a wrong edit may happen to write a held-out bug
         self.run.write_rollouts("demonstrations", 0, shown)
-        network, planted = fresh_network(recipe, tokenizer)
+        network = fresh_network(recipe, tokenizer)
         self._trainer = a_trainer(network, recipe)
         self.progress.stage("warm-up", warmup.epochs * -(-len(shown) // warmup.batch))
         told = lambda update: self.progress.advance(loss=update.metrics["loss"])  # noqa: E731
-        await asyncio.to_thread(warm_up, recipe, shown, self._trainer, planted, told)
+        await asyncio.to_thread(warm_up, recipe, shown, self._trainer, told)
         self._policy = a_policy(network, tokenizer, recipe)
 
     async def _evaluate(self, name: str) -> None:

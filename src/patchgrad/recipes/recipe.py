@@ -7,6 +7,7 @@ from typing import Literal
 
 from patchgrad.errors import ConfigError
 from patchgrad.tasks.workshop.apprentice import Habits
+from patchgrad.tasks.workshop.bugs import FAMILIES, SWAPS
 
 
 def _require(holds: bool, sentence: str) -> None:
@@ -18,17 +19,21 @@ def _require(holds: bool, sentence: str) -> None:
 class TaskSource:
     """Where tasks come from. `workshop` makes them from the seed; `set` reads a folder that `patchgrad tasks` wrote.
 
-    `functions` are the sizes of a workshop task's buggy module: with `(1, 2)` half of the tasks have one function, half two.
+    `functions` are the sizes of a workshop task's buggy module: with `(1, 2)` half of the tasks have one function, half two. `families`
+    are those of its planted bugs (`tasks/mutations`): by default the five that exchange one operator, number or truth value.
     """
 
     source: Literal["workshop", "set"] = "workshop"
     train: int = 1500
     held_out: int = 200
-    functions: tuple[int, ...] = (1, 2)
+    functions: tuple[int, ...] = (1,)
+    families: tuple[str, ...] = SWAPS
     folder: str = ""
 
     def __post_init__(self) -> None:
         _require(self.source != "set" or bool(self.folder), "tasks.folder must name a task set when tasks.source is 'set'")
+        unknown = sorted(set(self.families) - set(FAMILIES))
+        _require(bool(self.families) and not unknown, f"tasks.families: {unknown or 'none given'}; there are {', '.join(FAMILIES)}")
         _require(self.train > 0 and self.held_out > 0, "tasks.train and tasks.held_out must be at least 1")
 
 

@@ -31,8 +31,8 @@ def tasks(recipe: Recipe, folder: Path) -> tuple[list[Task], list[Task]]:
     """Training and held-out tasks of a recipe; workshop archives go to `folder`."""
     source = recipe.tasks
     if source.source == "workshop":
-        held = workshop_tasks(source.held_out, recipe.seed, True, folder, source.functions)
-        return workshop_tasks(source.train, recipe.seed, False, folder, source.functions, apart_from=held), held
+        held = workshop_tasks(source.held_out, recipe.seed, True, folder, source.functions, source.families)
+        return workshop_tasks(source.train, recipe.seed, False, folder, source.functions, source.families, apart_from=held), held
     members = load_set(Path(source.folder))
     train_tasks = [task for task in members if task.tags.get("split") != "held_out"]
     held_out = [task for task in members if task.tags.get("split") == "held_out"]

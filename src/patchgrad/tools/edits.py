@@ -26,7 +26,7 @@ class Writer(Special):
         first = clamp(file, place.line, self.view) if shown else top(file, start, self.view)
         place = replace(place, file=file.path, line=first)
         long = [UPDATED, note, render(file, first, self.view)]
-        parts = [*numbered(file, start - 1, end + 1), note] if self.view.brief else long
+        parts = [*numbered(file, start, max(start, end)), note] if self.view.brief else long
         return observation("\n".join(part for part in parts if part), place, self.view)
 
 

@@ -31,7 +31,8 @@ class LocalTrainer:
 
     `schedule` may be replaced at any time; it is asked with the number of steps made since it was set. Each of `threads` workers
     takes every `threads`-th pack with one torch thread of its own: gradients depend on the number of workers only by rounding, and
-    are bitwise the same for the same number. A step with a non-finite gradient is skipped and reported as `skipped`.
+    are bitwise the same for the same number. A step with a non-finite gradient is skipped and reported as `skipped`. `hold` is called
+    after each step: it puts back what must not move.
     """
 
     def __init__(
@@ -43,12 +44,13 @@ class LocalTrainer:
         clip: float = 1.0,
         precision: Literal["float32", "bfloat16"] = "float32",
         threads: int = 1,
+        hold: Callable[[], None] = lambda: None,
     ) -> None:
         self.network = network
         self.parameters = dict(network.named_parameters())
         make = {"muon": Muon, "adamw": AdamW}[optimiser] if isinstance(optimiser, str) else optimiser
         self.optimiser: Optimiser = make(self.parameters)
-        self.clip, self.precision, self.threads = clip, precision, threads
+        self.clip, self.precision, self.threads, self._hold = clip, precision, threads, hold
         self._version = self._steps = 0
         self._schedule = constant(schedule) if isinstance(schedule, float) else schedule
         self._workers = ThreadPoolExecutor(threads, "trainer", initializer=torch.set_num_threads, initargs=(1,))
@@ -88,6 +90,7 @@ class LocalTrainer:
             for gradient in gradients.values():
                 gradient.mul_(min(1.0, self.clip / (norm + 1e-6)))
             self.optimiser.step(gradients, rate, self._workers.map)
+            self._hold()
         self._steps += 1
         self._version += 1
         means = {name: value / batch.trained for name, value in sums.items()}

@@ -18,7 +18,7 @@ from typing import Any
 from jinja2 import TemplateError
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from patchgrad.errors import ConfigError
 from patchgrad.values import Action, Ids, Message, ids
@@ -28,6 +28,7 @@ CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
+APART = r""" ?["'(){}\[\],:]"""  # never merged with a neighbour, so that code is spelled alike inside and outside of quotes
 SLOT = "Slot{}Content"  # stands for a message's content while a template is taken apart
 
 
@@ -54,7 +55,9 @@ class ChatTokenizer:
     def train(cls, texts: Iterable[str], vocabulary: int = 1024) -> ChatTokenizer:
         """A byte-level BPE (1508.07909) on these texts with ChatML framing; any text round-trips, seen or not."""
         tokenizer = Tokenizer(models.BPE())
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.Split(Regex(APART), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+        )
         tokenizer.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(
             vocab_size=vocabulary,

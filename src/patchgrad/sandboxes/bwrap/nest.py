@@ -131,7 +131,10 @@ class Nest:
         """Until the trainer is gone."""
         loop, reader = asyncio.get_running_loop(), Reader()
         while True:
-            data = await loop.sock_recv(self._control, 1 << 20)
+            try:
+                data = await loop.sock_recv(self._control, 1 << 20)
+            except ConnectionError:  # a trainer that left with answers unread
+                return
             if not data:
                 return
             for header, body in reader.feed(data):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import random
+import re
 import tokenize
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
@@ -18,9 +19,11 @@ from patchgrad.contracts import Weights
 from patchgrad.errors import PolicyFault
 from patchgrad.tasks.archive import open_archive
 from patchgrad.tasks.mutations import mutants
+from patchgrad.tasks.workshop.bugs import SWAPS
 from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, floats
 
-PLAUSIBLE = ("cmp_boundary", "cmp_negate", "op_swap", "const_off1", "bool_swap", "negate_cond", "swap_args", "wrong_name")
+
+TEST = "pytest || git checkout ."  # a red edit is undone in the same turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Habits:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace `old`, which occurs once in the file, by `new`."""
+    """Replace the first `old` of the file by `new`."""
 
     old: str
     new: str
@@ -45,49 +48,55 @@ class Edit:
         return f"replace {_quoted(self.old)} {_quoted(self.new)}"
 
 
-def line_edit(source: str, before: str, after: str) -> Edit:
-    """The edit that turns line `before` into `after`: from the line's start to the last token that changes, further where not unique.
+def line_edit(source: str, line: int, after: str) -> Edit:
+    """The shortest edit in whole words that turns line number `line` of a file (from 1 on) into `after`.
 
-    `    if value < low:` -> `    if value <= low:` gives `Edit(" if value <", " if value <=")`. Starting where the line starts, with the
-    space in front, the words are spelled in the same tokens as in the file, and a writer decides in order: which line, how far, what.
+    `    if value < low:` -> `    if value <= low:` gives `Edit(" <", " <=")` where no `<` stands before it in the file, and else
+    `Edit(" value <", " value <=")`. A word keeps the space in front of it, so that it is spelled in the same tokens as in the file.
     """
-    old, new = _tokens(before), _tokens(after)
-    same = 0
-    while same < min(len(old), len(new)) - 1 and old[-1 - same] == new[-1 - same]:
-        same += 1
-    for rest in range(same, -1, -1):
-        edit = Edit(_piece(before, old, len(old) - rest), _piece(after, new, len(new) - rest))
-        if edit.old != edit.new and source.count(edit.old) == 1:
-            return edit
+    before = source.splitlines()[line - 1]
+    at = sum(len(row) for row in source.splitlines(keepends=True)[: line - 1])
+    old, new = _spans(before), _spans(after)
+    head = _common([before[a:b] for a, b in old], [after[a:b] for a, b in new])
+    tail = _common([before[a:b] for a, b in old[head:]][::-1], [after[a:b] for a, b in new[head:]][::-1])
+    if head + tail == min(len(old), len(new)):  # nothing goes, or nothing comes: a neighbour has to stand for the place
+        head, tail = (head - 1, tail) if head else (head, tail - 1)
+    for rest in range(tail, -1, -1):
+        for first in range(head, -1, -1):
+            start = old[first][0]
+            if start and before[start - 1] != " ":
+                continue  # not where a word begins
+            lead = min(1, start)
+            edit = Edit(before[start - lead : old[len(old) - rest - 1][1]], after[new[first][0] - lead : new[len(new) - rest - 1][1]])
+            if source.find(edit.old) == at + start - lead:
+                return edit
     return Edit(before.strip(), after.strip())
 
 
 @lru_cache(maxsize=4096)
-def wrong_edits(source: str) -> tuple[Edit, ...]:
-    """Plausible single-line edits of a file, at most one a line and family."""
+def wrong_edits(source: str, function: str) -> tuple[Edit, ...]:
+    """Plausible single-line edits of a function, at most one a line and family."""
     found: dict[tuple[int, str], Edit] = {}
-    for mutant in mutants(source):
-        if mutant.family in PLAUSIBLE and mutant.single_line:
-            edit = line_edit(source, mutant.before.rstrip("\n"), mutant.after.rstrip("\n"))
-            found.setdefault((mutant.line, mutant.family), edit)
+    for mutant in mutants(source, SWAPS):
+        if mutant.single_line and mutant.function == function:
+            found.setdefault((mutant.line, mutant.family), line_edit(source, mutant.line, mutant.after.rstrip("\n")))
     return tuple(found.values())
 
 
-def _tokens(line: str) -> list[str]:
-    """The tokens of one line of code; its words where it is no statement of its own, as `elif x:` is not."""
+def _spans(line: str) -> list[tuple[int, int]]:
+    """Where the tokens of one line of code begin and end; its words where it is no statement of its own, as `elif x:` is not."""
+    indent = len(line) - len(line.lstrip())
     try:
-        return [t.string for t in tokenize.generate_tokens(io.StringIO(line.strip()).readline) if t.string.strip()]
+        tokens = [t for t in tokenize.generate_tokens(io.StringIO(line.strip()).readline) if t.string.strip()]
+        return [(indent + t.start[1], indent + t.end[1]) for t in tokens]
     except tokenize.TokenError:
-        return line.split()
+        return [match.span() for match in re.finditer(r"\S+", line)]
 
 
-def _piece(line: str, tokens: list[str], count: int) -> str:
-    """The line's text up to the end of its token number `count`, with one of the spaces in front."""
-    position = 0
-    for token in tokens[:count]:
-        position = line.index(token, position) + len(token)
-    text = line[:position]
-    return text.lstrip() if text == text.lstrip() else f" {text.lstrip()}"
+def _common(left: Sequence[str], right: Sequence[str]) -> int:
+    """How many items two sequences have in common from their start on."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
 def _quoted(text: str) -> str:
@@ -120,8 +129,9 @@ class Apprentice:
         self._encode_action = encode_action
         self._source = open_archive(task.repository)[task.tags["file"]].decode()
         self._file = task.tags["file"]
-        self._repair = line_edit(self._source, task.tags["broken_line"], task.tags["fixed_line"])
-        self._wrong = wrong_edits(self._source)
+        line = self._source.splitlines().index(task.tags["broken_line"]) + 1
+        self._repair = line_edit(self._source, line, task.tags["fixed_line"])
+        self._wrong = wrong_edits(self._source, task.tags["function"])
         self._tried: list[Edit] = []
         self._observation = ""
         self._last = ""
@@ -151,17 +161,12 @@ class Apprentice:
             return "open", turn("Look at it.", f"open {self._file}")
         if self._practising:
             return "edit", turn("Fix it.", self._fresh().command())
-        if self._last in ("open", "undo"):
-            if chance() < self._habits.gives_up:
-                return "submit", turn("Done.", "submit")
-            return "edit", turn("Fix it.", self._edit().command())
         if self._last == "edit":
-            if chance() < self._habits.tests_after_edit:
-                return "test", turn("Test it.", "pytest")
-            return "submit", turn("Done.", "submit")
-        if self._last == "test" and "failed" in self._observation and chance() < self._habits.retries_when_red:
-            return "undo", turn("Undo it.", "git checkout .")
-        return "submit", turn("Done.", "submit")
+            tested = chance() < self._habits.tests_after_edit
+            return ("test", turn("Test it.", TEST)) if tested else ("submit", turn("Done.", "submit"))
+        red = self._last == "test" and any(word in self._observation for word in ("failed", "error"))
+        over = chance() >= self._habits.retries_when_red if red else self._last == "test" or chance() < self._habits.gives_up
+        return ("submit", turn("Done.", "submit")) if over else ("edit", turn("Fix it.", self._edit().command()))
 
     def _edit(self) -> Edit:
         if self._random.random() < self._habits.skill:
@@ -169,10 +174,8 @@ class Apprentice:
         return self._fresh()
 
     def _fresh(self) -> Edit:
-        """A wrong edit that was not tried yet, if possible of a line that was not touched yet."""
-        fresh = [edit for edit in self._wrong if edit not in self._tried] or [self._repair]
-        untouched = [edit for edit in fresh if not any(edit.old in tried.old or tried.old in edit.old for tried in self._tried)]
-        self._tried.append(self._random.choice(untouched or fresh))
+        """A wrong edit that was not tried yet."""
+        self._tried.append(self._random.choice([edit for edit in self._wrong if edit not in self._tried] or [self._repair]))
         return self._tried[-1]
 
     def _garbled(self, text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from functools import cache
 from types import FrameType
@@ -15,6 +15,7 @@ from patchgrad.tasks.workshop.templates import TEMPLATES, Template
 
 FAMILIES = ("cmp_boundary", "cmp_negate", "op_swap", "const_off1", "bool_swap", "negate_cond", "swap_args", "wrong_name")
 MOST = dict.fromkeys(FAMILIES, 3) | {"wrong_name": 2}  # a template: else wrong names, which are easy to plant, would be half of all bugs
+SWAPS = ("cmp_boundary", "cmp_negate", "op_swap", "const_off1", "bool_swap")  # one operator, number or truth value for another
 STEPS = 3000
 
 
@@ -130,7 +131,7 @@ def _distinct_cases(template: Template, random_: random.Random) -> tuple[tuple[A
     return tuple(cases.values())
 
 
-@cache
-def bugs(held_out: bool) -> tuple[Bug, ...]:
+def bugs(held_out: bool, families: Container[str] = FAMILIES) -> tuple[Bug, ...]:
     """The bugs of one side of the split, which no template is on both sides of."""
-    return tuple(bug for template in TEMPLATES if template.held_out == held_out for bug in bugs_of(template))
+    sides = (template for template in TEMPLATES if template.held_out == held_out)
+    return tuple(bug for template in sides for bug in bugs_of(template) if bug.family in families)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import ast
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from patchgrad.tasks.archive import pack, store
-from patchgrad.tasks.workshop.bugs import Bug, bugs, bugs_of
+from patchgrad.tasks.workshop.bugs import FAMILIES, Bug, bugs, bugs_of
 from patchgrad.tasks.workshop.templates import TEMPLATES, Template
 from patchgrad.values import Checks, HiddenFile, Limits, Repository, Task, digest
 
@@ -29,16 +29,22 @@ NAMES = ("a", "b", "c", "n", "x", "y", "item", "items", "total", "count", "left"
 
 
 def workshop_tasks(
-    count: int, seed: int, held_out: bool, folder: Path, functions: tuple[int, ...] = (1, 2), apart_from: Sequence[Task] = ()
+    count: int,
+    seed: int,
+    held_out: bool,
+    folder: Path,
+    functions: tuple[int, ...] = (1, 2),
+    families: Container[str] = FAMILIES,
+    apart_from: Sequence[Task] = (),
 ) -> list[Task]:
     """`count` tasks of one side of the split, every bug used about equally often; archives are stored in `folder`.
 
-    `functions` are the sizes of the buggy module that occur: 1 is easy, 3 is hard. No task is made that holds the broken line of
+    `functions` are the sizes of the buggy module that occur: 1 is easy, 3 is hard; `families` those of the planted bugs. No task is made that holds the broken line of
     a task in `apart_from`, which is how no held-out bug line stands in training. The same arguments give the same tasks.
     """
     random_ = random.Random(f"workshop {seed} {held_out}")
     forbidden = {task.tags["broken_line"].strip() for task in apart_from}
-    pool, made = list(bugs(held_out)), list[Task]()
+    pool, made = list(bugs(held_out, families)), list[Task]()
     while len(made) < count:
         for bug in random_.sample(pool, len(pool)):
             sources, task = _task(bug, random_, functions[len(made) % len(functions)])
