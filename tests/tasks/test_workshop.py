@@ -100,7 +100,8 @@ def test_an_edit_is_spelled_in_the_same_tokens_as_the_file(tmp_path: Path) -> No
 
 
 def ordinary(tokenizer: ChatTokenizer, text: str) -> list[int]:
-    return tokenizer.action(text).tolist()[:-1]
+    tokens: list[int] = tokenizer.action(text).tolist()
+    return tokens[:-1]
 
 
 def contains(whole: list[int], part: list[int]) -> bool:

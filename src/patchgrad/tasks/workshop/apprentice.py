@@ -22,7 +22,6 @@ from patchgrad.tasks.mutations import mutants
 from patchgrad.tasks.workshop.bugs import SWAPS
 from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, floats
 
-
 TEST = "pytest || git checkout ."  # a red edit is undone in the same turn
 
 

@@ -39,8 +39,9 @@ def workshop_tasks(
 ) -> list[Task]:
     """`count` tasks of one side of the split, every bug used about equally often; archives are stored in `folder`.
 
-    `functions` are the sizes of the buggy module that occur: 1 is easy, 3 is hard; `families` those of the planted bugs. No task is made that holds the broken line of
-    a task in `apart_from`, which is how no held-out bug line stands in training. The same arguments give the same tasks.
+    `functions` are the sizes of the buggy module that occur: 1 is easy, 3 is hard; `families` are those of the planted bugs. No task is
+    made that holds the broken line of a task in `apart_from`, which is how no held-out bug line stands in training. The same arguments
+    give the same tasks.
     """
     random_ = random.Random(f"workshop {seed} {held_out}")
     forbidden = {task.tags["broken_line"].strip() for task in apart_from}
