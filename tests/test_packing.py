@@ -62,8 +62,18 @@ def test_context_tokens_are_trained_on_request_but_for_each_first() -> None:
 
 def test_minibatches_are_a_partition_that_the_seed_decides() -> None:
     samples = [sample([(1, 1)], number) for number in range(7)]
-    parts = minibatches(samples, 3, seed=1)
+    units = [[one] for one in samples]
+    parts = minibatches(units, 3, seed=1)
     assert [len(part) for part in parts] == [3, 3, 1]
     assert {id(s) for part in parts for s in part} == {id(s) for s in samples}
-    assert [list(map(id, p)) for p in parts] == [list(map(id, p)) for p in minibatches(samples, 3, seed=1)]
-    assert [list(map(id, p)) for p in parts] != [list(map(id, p)) for p in minibatches(samples, 3, seed=2)]
+    assert [list(map(id, p)) for p in parts] == [list(map(id, p)) for p in minibatches(units, 3, seed=1)]
+    assert [list(map(id, p)) for p in parts] != [list(map(id, p)) for p in minibatches(units, 3, seed=2)]
+
+
+def test_a_minibatch_holds_whole_units() -> None:
+    units = [[sample([(1, 1)], 10 * number + i) for i in range(3)] for number in range(5)]
+    parts = minibatches(units, 4, seed=0)
+    assert [len(part) for part in parts] == [6, 6, 3]
+    for unit in units:
+        assert sum(any(one is s for s in part) for part in parts for one in unit[:1]) == 1
+        assert any(all(any(one is s for s in part) for one in unit) for part in parts)

@@ -39,17 +39,21 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """A row of the table of algorithms."""
+    """A row of the table of algorithms.
+
+    With `whole_groups` a minibatch never holds a part of a group: advantages that add up to zero in a group then do so in every step.
+    """
 
     select: Select
     estimator: Estimator
     objective: Objective
     failures: FailurePolicy
+    whole_groups: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The sizes of one iteration. `minibatch` counts trajectories per optimiser step, `pack` tokens per forward pass."""
+    """The sizes of one iteration. `minibatch` is the least number of trajectories in an optimiser step, `pack` tokens per forward pass."""
 
     tasks: int
     attempts: int
@@ -128,11 +132,14 @@ async def play(
 
 def learn(groups: Sequence[Group], algorithm: Algorithm, trainer: Trainer, plan: Plan, seed: int) -> list[Update]:
     """Optimiser steps over the groups that `select` keeps, `plan.epochs` passes in fresh orders."""
-    samples = assign(algorithm.select(groups), algorithm.estimator, algorithm.failures)
+    chosen = algorithm.select(groups)
+    units = [assign([group], algorithm.estimator, algorithm.failures) for group in chosen]
+    if not algorithm.whole_groups:
+        units = [[sample] for unit in units for sample in unit]
     return [
-        trainer.update(pack(chosen, plan.pack), algorithm.objective)
+        trainer.update(pack(samples, plan.pack), algorithm.objective)
         for epoch in range(plan.epochs)
-        for chosen in minibatches(samples, plan.minibatch, seed + epoch)
+        for samples in minibatches(units, plan.minibatch, seed + epoch)
     ]
 
 

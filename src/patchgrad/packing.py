@@ -33,10 +33,17 @@ def pack(samples: Sequence[Sample], budget: int, context: float = 0.0) -> Batch:
     return Batch(packs, sum(int(p.mask.sum()) for p in packs), len(samples))
 
 
-def minibatches(samples: Sequence[Sample], size: int, seed: int) -> list[list[Sample]]:
-    """A seeded shuffle cut into lists of `size`, the last one shorter; every sample is in exactly one."""
-    order = np.random.default_rng(seed).permutation(len(samples))
-    return [[samples[i] for i in order[first : first + size]] for first in range(0, len(samples), size)]
+def minibatches(units: Sequence[Sequence[Sample]], size: int, seed: int) -> list[list[Sample]]:
+    """A seeded shuffle of units dealt into lists of at least `size` samples, the last one perhaps shorter; no unit is cut.
+
+    Units of 3, 3 and 1 samples with a size of 4 give, in this order, lists of 6 and 1.
+    """
+    parts: list[list[Sample]] = []
+    for i in np.random.default_rng(seed).permutation(len(units)):
+        if not parts or len(parts[-1]) >= size:
+            parts.append([])
+        parts[-1] += units[i]
+    return parts
 
 
 def _join(samples: Sequence[Sample], context: float) -> Pack:

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from patchgrad.errors import ConfigError
+from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
-from patchgrad.networks.induction import plant
+from patchgrad.networks.induction import plant, planted
 
 
 def repeated(network: Decoder, length: int = 150) -> float:
@@ -51,3 +53,11 @@ def test_held_heads_are_put_back_and_nothing_else_is() -> None:
     assert torch.equal(after["model.layers.1.self_attn.q_norm.weight"], before["model.layers.1.self_attn.q_norm.weight"])
     assert not torch.equal(after["model.layers.2.mlp.up_proj.weight"], before["model.layers.2.mlp.up_proj.weight"])
     assert repeated(network) > able - 1.0
+
+
+def test_planted_heads_are_found_in_a_checkpoint_and_in_no_other_network(tmp_path: Path) -> None:
+    network = Decoder(DecoderConfig(512, kv_heads=5))
+    assert planted(network) is None
+    plant(network)
+    folder.save(tmp_path, network.config, {name: p.detach() for name, p in network.named_parameters()})
+    assert planted(folder.load(tmp_path)) is not None

@@ -1,15 +1,19 @@
-"""An initialisation that can copy: a previous-token head in layer 0, an induction head in layer 1, a pointing head in each later layer.
+"""An initialisation that can copy and point.
 
 Small networks learn to repeat what they saw ("after this token came that one") late and suddenly (Olsson et al., arXiv 2209.11895). An
-agent needs it from its first turn: paths, names and code are copied from the prompt into commands. Here these heads are written into
-the first weights; everything else stays random. A pointing head says whatever token it looks at (Vinyals et al., arXiv 1506.03134); where
-it looks is random, and learned. The result is an ordinary checkpoint.
+agent needs it from its first turn: paths, names and code are copied from the prompt into commands. Here such heads are written into the
+first weights; everything else stays random. A previous-token head in layer 0 and an induction head in layer 1 repeat; in each later
+layer head 0 says whatever token it looks at, and learns where to look (Vinyals et al., arXiv 1506.03134); and where demonstrations show
+it, head 1 of layer 1 points: after a token that announces an edit it looks at the tokens in sight that edits begin with.
 
-The hidden axis is split at first: feature 0 is the same for every token, the last `head_size` features are empty in the embedding, and
-the rest tell tokens apart.
+The result is an ordinary checkpoint. The hidden axis is split at first: feature 0 is the same for every token, features 1 and 2 tell
+which tokens are pointed at and which one announces it, the last `head_size` features are empty in the embedding, and the rest tell
+tokens apart.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -20,8 +24,19 @@ from patchgrad.networks.decoder import Decoder, Layer, frequencies
 FAST = (0.5, 0.25, 0.15, 0.1)  # energy of the previous-token head in the fastest rotary pairs: one peak, at distance one
 SLOWEST_TURN = 0.004  # radians a token: pairs slower than this still agree over a thousand tokens and can compare content
 GAIN = 2.5
+MARKS = 3  # features in front that do not tell tokens apart
 SIGMA = 0.06  # of the embedding; three times the other weights, so that tokens stand out from what random layers add
+REPEATS, POINTS = 6.0, 60.0  # how loudly a head says what it sees; the pointing one is heard only after its announcement
 QUIET = 0.3  # factor on what the random layers write
+
+
+@dataclass(frozen=True, slots=True)
+class Pointing:
+    """What demonstrations point at: after `announced`, token `v` came in a share `weights[v]` of the cases; `rest` is looked at else."""
+
+    announced: int
+    weights: Tensor
+    rest: int
 
 
 class Planted:
@@ -30,13 +45,18 @@ class Planted:
 
     def __init__(self, network: Decoder) -> None:
         size, embedding = network.config.head_size, network.model.embed_tokens.weight
-        self._views = [embedding[:, :1], embedding[:, network.config.hidden - size :]]
+        own, points = network.config.hidden - size, bool(embedding[:, 1].any())
+        self._views = [embedding[:, :MARKS], embedding[:, own:]]
         for i, layer in enumerate(layers(network)):
-            attention = layer.self_attn
-            self._views += [attention.v_proj.weight[:size], attention.o_proj.weight[:, :size]]
+            attention, writes = layer.self_attn, (layer.self_attn.o_proj.weight, layer.mlp.down_proj.weight)
+            rows = slice(0, 2 * size if i == 1 and points else size)
+            self._views += [attention.v_proj.weight[rows], attention.o_proj.weight[:, :size]]
             if i < 2:
-                self._views += [attention.q_proj.weight[:size], attention.k_proj.weight[:size]]
-                self._views += [attention.q_norm.weight, attention.k_norm.weight]
+                self._views += [attention.q_proj.weight[rows], attention.k_proj.weight[rows]]
+                self._views += [attention.q_norm.weight, attention.k_norm.weight, layer.input_layernorm.weight]
+                self._views += [weight[:MARKS] for weight in writes]
+            if i == 0:
+                self._views += [weight[own:] for weight in writes]
         self._values = [view.detach().clone() for view in self._views]
 
     @torch.no_grad()
@@ -45,8 +65,15 @@ class Planted:
             view.copy_(value)
 
 
+def planted(network: Decoder) -> Planted | None:
+    """The planted heads of a network that has them, fresh or from a checkpoint: its embedding is empty where they write."""
+    config = network.config
+    empty = network.model.embed_tokens.weight[:, config.hidden - config.head_size :]
+    return None if empty.any() else Planted(network)
+
+
 @torch.no_grad()
-def plant(network: Decoder, seed: int = 0) -> Planted:
+def plant(network: Decoder, seed: int = 0, pointing: Pointing | None = None) -> Planted:
     """Write the heads into a fresh network of the Qwen3 family with at least two layers.
 
     Raises `ConfigError` for other families: without query and key norms the heads' sharpness could not be set.
@@ -58,16 +85,25 @@ def plant(network: Decoder, seed: int = 0) -> Planted:
     size, own = config.head_size, config.hidden - config.head_size
     embedding = network.model.embed_tokens.weight
     embedding *= SIGMA / embedding.std()
-    for layer in layers(network):
-        layer.self_attn.o_proj.weight *= QUIET
-        layer.mlp.down_proj.weight *= QUIET
-    embedding[:, 0] = 0.5 * SIGMA * config.hidden**0.5
+    for i, layer in enumerate(layers(network)):
+        for weight in (layer.self_attn.o_proj.weight, layer.mlp.down_proj.weight):
+            weight *= QUIET
+            weight[:MARKS] = 0.0
+            if i == 0:
+                weight[own:] = 0.0
+    mark = 0.5 * SIGMA * config.hidden**0.5
+    embedding[:, 0] = mark
+    embedding[:, 1:MARKS] = 0.0
     embedding[:, own:] = 0.0
-    names = _orthonormal(size, own - 1, generator)  # what makes two tokens the same, in `size` numbers
+    names = _orthonormal(size, own - MARKS, generator)  # what makes two tokens the same, in `size` numbers
     _previous_token(network, names)
     _induction(network, names, generator)
     for layer in layers(network)[2:]:
-        _says_what_it_sees(network, layer, generator)
+        _says_what_it_sees(network, layer, 0, generator)
+    if pointing is not None and config.heads == config.kv_heads > 1:
+        embedding[:, 1] = mark * (pointing.weights / pointing.weights.max()) ** 0.1  # rare ones count, too
+        embedding[pointing.announced, 2] = mark
+        _pointing(network, pointing, generator)
     return Planted(network)
 
 
@@ -84,7 +120,7 @@ def _previous_token(network: Decoder, names: Tensor) -> None:
         projection.weight[:size] = 0.0
         projection.weight[:size, 0] = vector
     attention.v_proj.weight[:size] = 0.0
-    attention.v_proj.weight[:size, 1:own] = names
+    attention.v_proj.weight[:size, MARKS:own] = names
     attention.o_proj.weight[:, :size] = 0.0
     attention.o_proj.weight[own:, :size] = SIGMA * torch.eye(size)
     sharp = torch.ones(size)
@@ -100,24 +136,38 @@ def _induction(network: Decoder, names: Tensor, generator: torch.Generator) -> N
     slow = torch.cat([pairs, pairs + size // 2])
     compare = _orthonormal(len(slow), size, generator)
     attention.q_proj.weight[:size] = 0.0
-    attention.q_proj.weight[slow, 1:own] = compare @ names
+    attention.q_proj.weight[slow, MARKS:own] = compare @ names
     attention.k_proj.weight[:size] = 0.0
     attention.k_proj.weight[slow, own:] = compare
     sharp = torch.ones(size)
     sharp[slow] = GAIN
     attention.q_norm.weight[:], attention.k_norm.weight[:] = sharp, sharp
-    _says_what_it_sees(network, layers(network)[1], generator)
+    _says_what_it_sees(network, layers(network)[1], 0, generator)
 
 
-def _says_what_it_sees(network: Decoder, layer: Layer, generator: torch.Generator) -> None:
-    """Head 0 of a layer predicts the tokens that it attends to."""
+def _pointing(network: Decoder, pointing: Pointing, generator: torch.Generator) -> None:
+    """Layer 1, head 1: after the announcing token attend to those that are pointed at, and else to `rest`, which says nothing."""
+    config, attention = network.config, layers(network)[1].self_attn
+    size, own = config.head_size, config.hidden - config.head_size
+    here, still, ballast, idle = frequencies(config).argsort()[:4].tolist()  # the slowest rotary pairs compare content at any distance
+    query, key = torch.zeros(size, config.hidden), torch.zeros(size, config.hidden)
+    query[here, 2], query[still, 0], query[idle, 0] = 2.0, 0.5, 6.0
+    key[here, 1], key[ballast, 0] = 4.0, 1.0
+    rest = network.model.embed_tokens.weight[pointing.rest, MARKS:own]
+    key[still, MARKS:own] = 4.0 * rest / rest.norm()
+    attention.q_proj.weight[size : 2 * size], attention.k_proj.weight[size : 2 * size] = query, key
+    _says_what_it_sees(network, layers(network)[1], 1, generator, POINTS)
+
+
+def _says_what_it_sees(network: Decoder, layer: Layer, head: int, generator: torch.Generator, gain: float = REPEATS) -> None:
+    """A head predicts the tokens that it attends to."""
     size, own = network.config.head_size, network.config.hidden - network.config.head_size
-    copied = _orthonormal(size, own - 1, generator)
-    attention = layer.self_attn
-    attention.v_proj.weight[:size] = 0.0
-    attention.v_proj.weight[:size, 1:own] = copied
-    attention.o_proj.weight[:, :size] = 0.0
-    attention.o_proj.weight[1:own, :size] = 6 * SIGMA * copied.T
+    copied = _orthonormal(size, own - MARKS, generator)
+    attention, rows = layer.self_attn, slice(head * size, (head + 1) * size)
+    attention.v_proj.weight[rows] = 0.0
+    attention.v_proj.weight[rows, MARKS:own] = copied
+    attention.o_proj.weight[:, rows] = 0.0
+    attention.o_proj.weight[MARKS:own, rows] = gain * SIGMA * copied.T
 
 
 def _orthonormal(rows: int, columns: int, generator: torch.Generator) -> Tensor:

@@ -20,10 +20,14 @@ def imitation(cap: int) -> Algorithm:
 
 
 def dapo(clip_low: float, clip_high: float, on: Literal["outcome", "reward"]) -> Algorithm:
-    """The paper's modified DAPO (section 4.3): groups with contrast, normalised in the group, asymmetric clip, token mean, no KL."""
-    return Algorithm(partial(contrast, on=on), GroupNormalised(), clipped(clip_low, clip_high), KEEP_ALL)
+    """The paper's modified DAPO (section 4.3): groups with contrast, normalised in the group, asymmetric clip, token mean, no KL.
+
+    Minibatches hold whole groups. Of shuffled attempts some hold failures alone, and push down what every attempt has in common, the
+    protocol itself; with few attempts a step that broke the policy within five iterations (docs/studies/laptop.md).
+    """
+    return Algorithm(partial(contrast, on=on), GroupNormalised(), clipped(clip_low, clip_high), KEEP_ALL, whole_groups=True)
 
 
-def shaped(length_threshold: int, turns: int) -> RewardFunction:
-    """The tests decide and long attempts pay, PAPER sections 6.1 and 6.2."""
-    return Weighted((Resolved(), TurnPenalty(length_threshold, turns)))
+def shaped(length_threshold: int, turns: int, weight: float) -> RewardFunction:
+    """The tests decide and long attempts pay, PAPER sections 6.1 and 6.2; `weight` is 1 there."""
+    return Weighted((Resolved(), TurnPenalty(length_threshold, turns)), (1.0, weight))

@@ -6,16 +6,19 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import torch
+
 from patchgrad.advantages import Ones
 from patchgrad.contracts import Policy
 from patchgrad.credit import assign
 from patchgrad.learning import Attempt, World, attempt
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
-from patchgrad.networks.induction import Planted, plant
+from patchgrad.networks.induction import Pointing, plant, planted
 from patchgrad.objectives.cross_entropy import cross_entropy
 from patchgrad.packing import minibatches, pack
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
+from patchgrad.policies.embedded.tokenizer import START
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
@@ -23,7 +26,7 @@ from patchgrad.tasks.archive import open_archive
 from patchgrad.tasks.workshop.apprentice import Apprentice, drill
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.schedules import cosine
-from patchgrad.values import Group, Rollout, Task, Update, digest
+from patchgrad.values import Call, Group, Rollout, Task, Update, digest
 
 
 async def demonstrate(
@@ -70,7 +73,18 @@ def learn_tokenizer(recipe: Recipe, tasks: Sequence[Task], episodes: Sequence[Ro
     )
 
 
-def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer) -> Decoder:
+def pointing(episodes: Sequence[Rollout], tokenizer: ChatTokenizer, vocabulary: int) -> Pointing | None:
+    """How often each token came first in what an edit replaces, which the token ` "` announces; `None` where that is not one token."""
+    announced, *more = tokenizer.action(' "').tolist()[:-1]
+    weights = torch.zeros(vocabulary)
+    for turn in (turn for episode in episodes for turn in episode.trajectory.turns):
+        spelled = turn.action.token_ids.tolist()
+        if isinstance(turn.call, Call) and turn.call.tool == "replace" and announced in spelled[:-1]:
+            weights[spelled[spelled.index(announced) + 1]] += 1
+    return None if more or not weights.any() else Pointing(announced, weights, tokenizer.special[START])
+
+
+def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer, shown: Sequence[Rollout]) -> Decoder:
     """A network of the recipe's shape with random weights from its seed, and the heads that copy where the shape asks for them."""
     shape = recipe.policy.shape
     network = Decoder(
@@ -89,20 +103,20 @@ def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer) -> Decoder:
         seed=recipe.seed,
     )
     if shape.copies:
-        plant(network, recipe.seed)
+        plant(network, recipe.seed, pointing(shown, tokenizer, shape.vocabulary))
     return network
 
 
 def a_trainer(network: Decoder, recipe: Recipe) -> LocalTrainer:
-    """The recipe's optimiser over a network; the planted heads of one made from scratch are held."""
-    planted = recipe.policy.shape.copies and not recipe.policy.model
+    """The recipe's optimiser over a network; planted heads are held."""
+    heads = planted(network)
     return LocalTrainer(
         network,
         optimiser=recipe.optimiser.name,
         clip=recipe.optimiser.clip,
         precision=recipe.optimiser.precision,
         threads=recipe.optimiser.threads,
-        hold=Planted(network).restore if planted else lambda: None,
+        hold=heads.restore if heads else lambda: None,
     )
 
 
@@ -132,6 +146,6 @@ def warm_up(
     steps = warmup.epochs * -(-len(samples) // warmup.batch)
     trainer.schedule = cosine(warmup.lr, steps, warmup=min(20, steps // 5))
     for epoch in range(warmup.epochs):
-        for chosen in minibatches(samples, warmup.batch, recipe.seed + epoch):
+        for chosen in minibatches([[sample] for sample in samples], warmup.batch, recipe.seed + epoch):
             update = trainer.update(pack(chosen, recipe.optimiser.pack, warmup.observation_weight), cross_entropy)
             on_update(update)

@@ -152,7 +152,7 @@ class Course:
         held_out = {task.tags.get("broken_line", "").strip() for task in self.held_out}
         shown = [rollout for rollout in shown if not shows(rollout, held_out)]  # a wrong edit may happen to write a held-out bug
         self.run.write_rollouts("demonstrations", 0, shown)
-        network = fresh_network(recipe, tokenizer)
+        network = fresh_network(recipe, tokenizer, shown)
         self._trainer = a_trainer(network, recipe)
         self.progress.stage("warm-up", warmup.epochs * -(-len(shown) // warmup.batch))
         told = lambda update: self.progress.advance(loss=update.metrics["loss"])  # noqa: E731
@@ -184,7 +184,7 @@ class Course:
             self.pool = self.pool.refreshed()
             self.progress.say(f"refresh: {len(self.pool)} of {len(self.train)} tasks stay, those solved sometimes but not mostly")
         budget = Budget(stage.turns, stage.context, self.recipe.agent.action_tokens, SECONDS)
-        reward = shaped(stage.length_threshold, stage.turns)
+        reward = shaped(stage.length_threshold, stage.turns, stage.length_weight)
         plan = Plan(stage.tasks, stage.attempts, budget, reward, stage.minibatch, self.recipe.optimiser.pack)
         self.progress.stage(f"stage {number}, iteration {iteration + 1} of {stage.iterations}", stage.tasks * stage.attempts)
         await self._iterate(f"stage{number}", iteration, dapo(stage.clip_low, stage.clip_high, stage.filter_on), plan)
@@ -215,12 +215,8 @@ def an_agent(recipe: Recipe) -> ReactAgent:
 async def held_out(
     world: World, policy: EmbeddedPolicy, tasks: Sequence[Task], recipe: Recipe, name: str, on_rollout: Callable[[Rollout], None]
 ) -> tuple[list[Group], Report]:
-    """Every attempt of one evaluation, and its report.
-
-    Each policy of a run has the same budget, the last stage's, so that no difference between them is one of budget alone.
-    """
-    last = recipe.stages[-1] if recipe.stages else recipe.rft
-    budget = Budget(last.turns, last.context, recipe.agent.action_tokens, SECONDS)
+    """Every attempt of one evaluation, and its report."""
+    budget = Budget(recipe.evaluation.turns, recipe.evaluation.context, recipe.agent.action_tokens, SECONDS)
     attempts, started = recipe.evaluation.attempts, time.monotonic()
     groups = await play(world, policy, tasks, attempts, budget, Resolved(), f"evaluate/{name}", recipe.seed, on_rollout)
     limits = {"turns": budget.turns, "context": budget.context, "k": attempts}

@@ -10,8 +10,8 @@ def laptop() -> Recipe:
     return Recipe(
         name="laptop",
         stages=(
-            Stage(turns=8, length_threshold=6, clip_high=0.3),
-            Stage(turns=14, length_threshold=8, clip_high=0.26, context=1536, refresh_before=True),
+            Stage(turns=16, length_threshold=14, clip_high=0.3, context=1536),
+            Stage(turns=20, length_threshold=18, clip_high=0.26, context=2048, refresh_before=True),
         ),
     )
 
@@ -27,5 +27,5 @@ def smoke() -> Recipe:
             Stage(iterations=1, tasks=4, attempts=4, minibatch=8, turns=6, length_threshold=4),
             Stage(iterations=1, tasks=4, attempts=4, minibatch=8, turns=8, length_threshold=4, clip_high=0.26, refresh_before=True),
         ),
-        evaluation=EvaluationChoice(attempts=2),
+        evaluation=EvaluationChoice(attempts=2, turns=8),
     )

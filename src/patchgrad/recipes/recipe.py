@@ -24,7 +24,7 @@ class TaskSource:
     """
 
     source: Literal["workshop", "set"] = "workshop"
-    train: int = 1500
+    train: int = 3000
     held_out: int = 200
     functions: tuple[int, ...] = (1,)
     families: tuple[str, ...] = SWAPS
@@ -89,13 +89,13 @@ class Warmup:
     A drill is an episode of a look and seven edits, without tests: cheap, and dense in what is hardest to learn.
     """
 
-    demonstrations: int = 800
-    drills: int = 2000
-    tasks: int = 1500
+    demonstrations: int = 1600
+    drills: int = 1600
+    tasks: int = 3000
     epochs: int = 1
     batch: int = 8
     lr: float = 3e-3
-    observation_weight: float = 0.2
+    observation_weight: float = 0.1
     turns: int = 12
     demonstrator: Habits = field(default_factory=Habits)
 
@@ -116,30 +116,35 @@ class Rft:
     """Rejection fine-tuning, PAPER section 5: roll out, keep what passes, imitate. More rounds than one are the plain baseline to RL."""
 
     rounds: int = 1
-    tasks: int = 120
+    tasks: int = 80
     attempts: int = 10
     cap: int = 4
-    epochs: int = 3
+    epochs: int = 2
     batch: int = 8
     lr: float = 1e-3
-    turns: int = 8
-    context: int = 1024
+    turns: int = 16
+    context: int = 1536
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of RL, PAPER sections 6.1 to 6.6. `minibatch` counts trajectories per optimiser step."""
+    """One stage of RL, PAPER sections 6.1 to 6.6. `minibatch` counts trajectories per optimiser step.
+
+    `length_weight` scales what turns beyond `length_threshold` cost; 1 is the paper's. A policy that has just begun to search learns
+    from the full price to give up early (docs/studies/laptop.md).
+    """
 
     iterations: int = 8
-    tasks: int = 30
+    tasks: int = 16
     attempts: int = 10
-    minibatch: int = 64
-    lr: float = 1e-3
+    minibatch: int = 40
+    lr: float = 8e-4
     clip_low: float = 0.2
     clip_high: float = 0.3
     turns: int = 8
     context: int = 1024
     length_threshold: int = 6
+    length_weight: float = 0.1
     refresh_before: bool = False
     filter_on: Literal["outcome", "reward"] = "outcome"
 
@@ -155,9 +160,11 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationChoice:
-    """Held-out evaluation. Every checkpoint is measured under the limits it was trained with, the last one under stage 2's."""
+    """Held-out evaluation: every policy of a run is measured under the same limits, so that no difference is one of budget alone."""
 
     attempts: int = 4
+    turns: int = 20
+    context: int = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +184,8 @@ class Recipe:
     evaluation: EvaluationChoice = EvaluationChoice()
 
     def __post_init__(self) -> None:
-        for context in (self.rft.context, *(stage.context for stage in self.stages)):
+        for context in (self.rft.context, self.evaluation.context, *(stage.context for stage in self.stages)):
             _require(
                 context <= self.policy.context,
-                f"a stage's context of {context} tokens is beyond policy.context of {self.policy.context}",
+                f"a phase's context of {context} tokens is beyond policy.context of {self.policy.context}",
             )

@@ -29,9 +29,9 @@ TEST = "pytest || git checkout ."  # a red edit is undone in the same turn
 class Habits:
     """Probabilities of the apprentice's choices, each taken anew at every turn where it arises."""
 
-    skill: float = 0.4
-    tests_after_edit: float = 0.7
-    retries_when_red: float = 0.4
+    skill: float = 0.3
+    tests_after_edit: float = 0.85
+    retries_when_red: float = 0.5
     malformed: float = 0.03
     gives_up: float = 0.03
 

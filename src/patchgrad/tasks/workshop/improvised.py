@@ -8,25 +8,14 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-VERBS = ("mix", "rate", "scan", "fold", "weigh", "trim", "score", "join", "shift", "probe", "blend", "count", "rank", "tune", "sum", "step")
+VERBS = (
+    "mix rate scan fold weigh trim score join shift probe blend count rank tune sum step pick drop cut "
+    "stack grow bend pack sift draw lift turn mark pair span melt round"
+).split()  # noqa: SIM905
 NOUNS = (
-    "rows",
-    "load",
-    "marks",
-    "units",
-    "steps",
-    "gaps",
-    "costs",
-    "ends",
-    "parts",
-    "hours",
-    "bins",
-    "peaks",
-    "votes",
-    "turns",
-    "lots",
-    "keys",
-)
+    "rows load marks units steps gaps costs ends parts hours bins peaks votes turns lots keys cards beds "
+    "seats pages tanks pipes rings cells nets logs bags poles drums wires knots bolts"
+).split()  # noqa: SIM905
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
@@ -53,7 +42,7 @@ def _loop(random_: random.Random) -> list[str]:
         return random_.choice(options)
 
     def number() -> str:
-        return str(random_.randint(1, 5))
+        return str(random_.randint(1, 9))
 
     start = choose(("0", "1", number(), "len(items)", "limit"))
     over = choose(("item in items", "item in items[1:]", "item in items[:-1]", "item in range(limit)", "i, item in enumerate(items)"))
@@ -90,7 +79,7 @@ def _formula(random_: random.Random) -> list[str]:
         return random_.choice(options)
 
     def number() -> str:
-        return str(random_.randint(1, 5))
+        return str(random_.randint(1, 9))
 
     def term() -> str:
         return choose(

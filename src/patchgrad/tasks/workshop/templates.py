@@ -22,7 +22,7 @@ from patchgrad.tasks.workshop.numbers import NUMBERS
 from patchgrad.tasks.workshop.text import TEXT
 from patchgrad.values import digest
 
-IMPROVISED = 160
+IMPROVISED = 1000
 WORDS = ("apple", "level", "stone", "river", "noon", "cloud", "ox", "radar", "tiger", "xylo", "bee", "moon", "kayak", "plane")
 NAMES = ("ann", "bob", "cat", "dan", "eve")
 
