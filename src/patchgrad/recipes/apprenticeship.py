@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -29,28 +30,30 @@ from patchgrad.trainers.schedules import cosine
 from patchgrad.values import Call, Group, Rollout, Task, Update, digest
 
 
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """`count` episodes of at most `turns` turns; `practising` ones are drills, edits without tests."""
+
+    label: str
+    count: int
+    turns: int
+    practising: bool = False
+
+
 async def demonstrate(
-    recipe: Recipe,
-    tasks: Sequence[Task],
-    world: World,
-    tokenizer: ChatTokenizer,
-    label: str,
-    count: int,
-    turns: int,
-    on_rollout: Callable[[Rollout], None],
+    recipe: Recipe, tasks: Sequence[Task], world: World, tokenizer: ChatTokenizer, lesson: Lesson, on_rollout: Callable[[Rollout], None]
 ) -> list[Rollout]:
-    """`count` episodes of at most `turns` turns by the apprentice through the ordinary loop, on tasks drawn from the seed."""
-    chooser = random.Random(f"{label} {recipe.seed}")
+    """A lesson by the apprentice through the ordinary loop, on tasks drawn from the seed; episodes come back in the order of the draw."""
+    chooser = random.Random(f"{lesson.label} {recipe.seed}")
     pool = tasks[: recipe.warmup.tasks]
-    practising = label == "drills"
-    chosen = [pool[chooser.randrange(len(pool))] for _ in range(count)]
-    items = [Attempt(drill(task) if practising else task, f"{label}/{i}", i) for i, task in enumerate(chosen)]
-    budget = Budget(turns, recipe.policy.context, 256)
+    chosen = [pool[chooser.randrange(len(pool))] for _ in range(lesson.count)]
+    items = [Attempt(drill(task) if lesson.practising else task, f"{lesson.label}/{i}", i) for i, task in enumerate(chosen)]
+    budget = Budget(lesson.turns, recipe.policy.context, 256)
 
     def apprentice(item: Attempt) -> Policy:
         seed = int(digest(item.id, str(recipe.seed))[:15], 16)
         return Apprentice(
-            item.task, recipe.warmup.demonstrator, seed, tokenizer.encode, tokenizer.action, recipe.policy.context, practising
+            item.task, recipe.warmup.demonstrator, seed, tokenizer.encode, tokenizer.action, recipe.policy.context, lesson.practising
         )
 
     async def episode(item: Attempt) -> Rollout:

@@ -24,7 +24,7 @@ from patchgrad.grading import Grader
 from patchgrad.learning import Algorithm, Iteration, Plan, World, iterate, play
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.recipes.algorithms import dapo, imitation, shaped
-from patchgrad.recipes.apprenticeship import a_policy, a_trainer, demonstrate, fresh_network, learn_tokenizer, open_model, warm_up
+from patchgrad.recipes.apprenticeship import Lesson, a_policy, a_trainer, demonstrate, fresh_network, learn_tokenizer, open_model, warm_up
 from patchgrad.recipes.recipe import Recipe, Stage
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
@@ -143,12 +143,12 @@ class Course:
             return
         letters = ChatTokenizer.train([], 300)
         self.progress.stage("first demonstrations, for the tokenizer", FIRST)
-        first = await demonstrate(recipe, self.train, self._world(), letters, "first", FIRST, warmup.turns, self._seen)
+        first = await demonstrate(recipe, self.train, self._world(), letters, Lesson("first", FIRST, warmup.turns), self._seen)
         tokenizer = learn_tokenizer(recipe, self.train, first, letters)
         shown = []
-        for label, count, turns in (("drills", warmup.drills, DRILL), ("demonstrations", warmup.demonstrations, warmup.turns)):
-            self.progress.stage(label, count)
-            shown += await demonstrate(recipe, self.train, self._world(), tokenizer, label, count, turns, self._seen)
+        for lesson in (Lesson("drills", warmup.drills, DRILL, True), Lesson("demonstrations", warmup.demonstrations, warmup.turns)):
+            self.progress.stage(lesson.label, lesson.count)
+            shown += await demonstrate(recipe, self.train, self._world(), tokenizer, lesson, self._seen)
         held_out = {task.tags.get("broken_line", "").strip() for task in self.held_out}
         shown = [rollout for rollout in shown if not shows(rollout, held_out)]  # a wrong edit may happen to write a held-out bug
         self.run.write_rollouts("demonstrations", 0, shown)

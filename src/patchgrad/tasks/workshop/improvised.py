@@ -8,14 +8,74 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-VERBS = (
-    "mix rate scan fold weigh trim score join shift probe blend count rank tune sum step pick drop cut "
-    "stack grow bend pack sift draw lift turn mark pair span melt round"
-).split()  # noqa: SIM905
-NOUNS = (
-    "rows load marks units steps gaps costs ends parts hours bins peaks votes turns lots keys cards beds "
-    "seats pages tanks pipes rings cells nets logs bags poles drums wires knots bolts"
-).split()  # noqa: SIM905
+VERBS = [
+    "mix",
+    "rate",
+    "scan",
+    "fold",
+    "weigh",
+    "trim",
+    "score",
+    "join",
+    "shift",
+    "probe",
+    "blend",
+    "count",
+    "rank",
+    "tune",
+    "sum",
+    "step",
+    "pick",
+    "drop",
+    "cut",
+    "stack",
+    "grow",
+    "bend",
+    "pack",
+    "sift",
+    "draw",
+    "lift",
+    "turn",
+    "mark",
+    "pair",
+    "span",
+    "melt",
+    "round",
+]
+NOUNS = [
+    "rows",
+    "load",
+    "marks",
+    "units",
+    "steps",
+    "gaps",
+    "costs",
+    "ends",
+    "parts",
+    "hours",
+    "bins",
+    "peaks",
+    "votes",
+    "turns",
+    "lots",
+    "keys",
+    "cards",
+    "beds",
+    "seats",
+    "pages",
+    "tanks",
+    "pipes",
+    "rings",
+    "cells",
+    "nets",
+    "logs",
+    "bags",
+    "poles",
+    "drums",
+    "wires",
+    "knots",
+    "bolts",
+]
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
