@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgrad.advantages import GroupNormalised, LeaveOneOut, MeanOnly, Ones
+from patchgrad.advantages import GroupNormalised, LeaveOneOut, LengthWeighted, MeanOnly, Ones
 from patchgrad.advantages.group import leave_one_out, normalised
 from patchgrad.contracts import Estimator
 from patchgrad.values import (
@@ -77,3 +77,17 @@ def test_equal_rewards_teach_nothing(reward: float, count: int) -> None:
     assert not normalised(values, "sample").any()
     assert not normalised(values).any()
     np.testing.assert_allclose(leave_one_out(values), 0, atol=1e-12)
+
+
+@given(st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=12))
+def test_length_weighted_advantages_sum_to_zero_over_tokens(rewards: list[float]) -> None:
+    found = LengthWeighted()(group(rewards))
+    assert abs(sum(float(row.sum()) for row in found)) < 1e-2
+    if len(set(rewards)) == 1:
+        assert not any(row.any() for row in found)
+
+
+def test_a_long_failure_is_pushed_down_less_where_the_baseline_is_of_tokens() -> None:
+    of_rollouts, of_tokens = GroupNormalised()(group([1.0, 0.0, 0.0])), LengthWeighted()(group([1.0, 0.0, 0.0]))
+    assert of_tokens[2][0] > of_rollouts[2][0]
+    np.testing.assert_allclose([row[0] for row in LengthWeighted()(group([1.0, 0.0]))], [4 / 3, -2 / 3], atol=1e-5)

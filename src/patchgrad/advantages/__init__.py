@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from patchgrad.advantages.group import GroupNormalised, LeaveOneOut, MeanOnly, Ones
+from patchgrad.advantages.group import GroupNormalised, LeaveOneOut, LengthWeighted, MeanOnly, Ones
 
-__all__ = ["GroupNormalised", "LeaveOneOut", "MeanOnly", "Ones"]
+__all__ = ["GroupNormalised", "LeaveOneOut", "LengthWeighted", "MeanOnly", "Ones"]

@@ -5,6 +5,7 @@
 | `GroupNormalised` | (r_i - mean) / (std + delta)       | GRPO 2402.03300; arXiv 2508.03501, Eq. 2 |
 | `MeanOnly`        | r_i - mean                         | Dr. GRPO 2503.20783                      |
 | `LeaveOneOut`     | r_i - mean of the others           | RLOO 2402.14740                          |
+| `LengthWeighted`  | (r_i - token mean) / (std + delta) | OPO 2505.23585, divided as Eq. 2 is      |
 | `Ones`            | 1                                  | rejection fine-tuning                    |
 """
 
@@ -67,6 +68,25 @@ class LeaveOneOut:
 
     def __call__(self, group: Group) -> list[Floats]:
         return _broadcast(group, leave_one_out(_rewards(group)))
+
+
+@dataclass(frozen=True, slots=True)
+class LengthWeighted:
+    """OPO: the baseline is the mean reward of the group's *tokens*, so that advantages add up to zero over tokens.
+
+    A token-mean loss adds up tokens, not rollouts. Where failures are the long ones, `GroupNormalised` therefore pushes down more than
+    it pulls up, and what all rollouts have in common goes down with it. Rewards 1 and 0 of 2 and 6 tokens give a baseline of 2/8 and, at
+    a deviation of 0.5, advantages of 1.5 and -0.5: 2 x 1.5 = 6 x 0.5.
+    """
+
+    delta: float = 1e-6
+
+    def __call__(self, group: Group) -> list[Floats]:
+        rewards, lengths = _rewards(group), np.array([_actions(rollout) for rollout in group.rollouts], np.float64)
+        if not (rewards != rewards[0]).any():
+            return _broadcast(group, np.zeros(len(rewards)))
+        centred: Rewards = rewards - np.average(rewards, weights=lengths)
+        return _broadcast(group, centred / (rewards.std() + self.delta))
 
 
 @dataclass(frozen=True, slots=True)

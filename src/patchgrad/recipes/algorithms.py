@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from patchgrad.advantages import GroupNormalised, Ones
-from patchgrad.contracts import RewardFunction
+from patchgrad.advantages import GroupNormalised, LengthWeighted, Ones
+from patchgrad.contracts import Estimator, RewardFunction
 from patchgrad.credit import KEEP_ALL, MASK_FORMAT_ERRORS, contrast, solved_only
 from patchgrad.learning import Algorithm
 from patchgrad.objectives.clipped import clipped
@@ -19,13 +19,16 @@ def imitation(cap: int) -> Algorithm:
     return Algorithm(partial(solved_only, cap_per_task=cap), Ones(), cross_entropy, MASK_FORMAT_ERRORS)
 
 
-def dapo(clip_low: float, clip_high: float, on: Literal["outcome", "reward"]) -> Algorithm:
+ESTIMATORS: dict[str, Estimator] = {"group": GroupNormalised(), "tokens": LengthWeighted()}
+
+
+def dapo(clip_low: float, clip_high: float, on: Literal["outcome", "reward"], baseline: Literal["group", "tokens"]) -> Algorithm:
     """The paper's modified DAPO (section 4.3): groups with contrast, normalised in the group, asymmetric clip, token mean, no KL.
 
     Minibatches hold whole groups. Of shuffled attempts some hold failures alone, and push down what every attempt has in common, the
     protocol itself; with few attempts a step that broke the policy within five iterations (docs/studies/laptop.md).
     """
-    return Algorithm(partial(contrast, on=on), GroupNormalised(), clipped(clip_low, clip_high), KEEP_ALL, whole_groups=True)
+    return Algorithm(partial(contrast, on=on), ESTIMATORS[baseline], clipped(clip_low, clip_high), KEEP_ALL, whole_groups=True)
 
 
 def shaped(length_threshold: int, turns: int, weight: float) -> RewardFunction:

@@ -187,7 +187,7 @@ class Course:
         reward = shaped(stage.length_threshold, stage.turns, stage.length_weight)
         plan = Plan(stage.tasks, stage.attempts, budget, reward, stage.minibatch, self.recipe.optimiser.pack)
         self.progress.stage(f"stage {number}, iteration {iteration + 1} of {stage.iterations}", stage.tasks * stage.attempts)
-        await self._iterate(f"stage{number}", iteration, dapo(stage.clip_low, stage.clip_high, stage.filter_on), plan)
+        await self._iterate(f"stage{number}", iteration, dapo(stage.clip_low, stage.clip_high, stage.filter_on, stage.baseline), plan)
 
     async def _iterate(self, phase: str, iteration: int, algorithm: Algorithm, plan: Plan) -> None:
         label, seed = f"{phase}/{iteration}", self.recipe.seed

@@ -131,7 +131,8 @@ class Stage:
     """One stage of RL, PAPER sections 6.1 to 6.6. `minibatch` counts trajectories per optimiser step.
 
     `length_weight` scales what turns beyond `length_threshold` cost; 1 is the paper's. A policy that has just begun to search learns
-    from the full price to give up early (docs/studies/laptop.md).
+    from the full price to give up early (docs/studies/laptop.md). `baseline` is the mean reward of the group, as in the paper, or of its
+    tokens, which keeps long failures from pushing the whole protocol down.
     """
 
     iterations: int = 8
@@ -147,6 +148,7 @@ class Stage:
     length_weight: float = 0.1
     refresh_before: bool = False
     filter_on: Literal["outcome", "reward"] = "outcome"
+    baseline: Literal["group", "tokens"] = "tokens"
 
     def __post_init__(self) -> None:
         _require(self.attempts >= 2, f"attempts is {self.attempts}; a group needs at least 2 attempts to have an advantage")
