@@ -22,6 +22,7 @@ from patchgrad.tasks.mutations import mutants
 from patchgrad.tasks.workshop.bugs import SWAPS
 from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, floats
 
+ABSENT = (" <", " >", " <=", " >=", " ==", " !=", " +", " -", " *", " 0", " 1", " 2", " and", " or")
 TEST = "pytest || git checkout ."  # a red edit is undone in the same turn
 
 
@@ -32,6 +33,7 @@ class Habits:
     skill: float = 0.3
     tests_after_edit: float = 0.85
     retries_when_red: float = 0.5
+    misquotes: float = 0.08
     malformed: float = 0.03
     gives_up: float = 0.03
 
@@ -160,6 +162,8 @@ class Apprentice:
             return "open", turn("Look at it.", f"open {self._file}")
         if self._practising:
             return "edit", turn("Fix it.", self._fresh().command())
+        if self._last == "edit" and "does not occur" in self._observation:
+            return "edit", turn("Fix it.", self._edit().command())
         if self._last == "edit":
             tested = chance() < self._habits.tests_after_edit
             return ("test", turn("Test it.", TEST)) if tested else ("submit", turn("Done.", "submit"))
@@ -168,6 +172,9 @@ class Apprentice:
         return ("submit", turn("Done.", "submit")) if over else ("edit", turn("Fix it.", self._edit().command()))
 
     def _edit(self) -> Edit:
+        absent = [old for old in ABSENT if old not in self._source]
+        if absent and self._random.random() < self._habits.misquotes:
+            return Edit(self._random.choice(absent), self._repair.new)
         if self._random.random() < self._habits.skill:
             return self._repair
         return self._fresh()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from types import FrameType
 from typing import Any
 
 from patchgrad.tasks.mutations import mutants
-from patchgrad.tasks.workshop.templates import TEMPLATES, Template
+from patchgrad.tasks.workshop.templates import Template
 
 FAMILIES = ("cmp_boundary", "cmp_negate", "op_swap", "const_off1", "bool_swap", "negate_cond", "swap_args", "wrong_name")
 MOST = dict.fromkeys(FAMILIES, 3) | {"wrong_name": 2}  # a template: else wrong names, which are easy to plant, would be half of all bugs
@@ -96,7 +96,7 @@ def bugs_of(template: Template) -> tuple[Bug, ...]:
     right = _compiled(template.source, template.name)
     expected = tuple(call(right, case) for case in cases)
     found: list[Bug] = []
-    candidates = [m for m in mutants(template.source) if m.family in FAMILIES and m.single_line]
+    candidates = [m for m in mutants(template.source, FAMILIES) if m.single_line]
     random_.shuffle(candidates)
     for mutant in candidates:
         if sum(bug.family == mutant.family for bug in found) == MOST[mutant.family]:
@@ -129,9 +129,3 @@ def _distinct_cases(template: Template, random_: random.Random) -> tuple[tuple[A
         if len(cases) == 14:
             break
     return tuple(cases.values())
-
-
-def bugs(held_out: bool, families: Container[str] = FAMILIES) -> tuple[Bug, ...]:
-    """The bugs of one side of the split, which no template is on both sides of."""
-    sides = (template for template in TEMPLATES if template.held_out == held_out)
-    return tuple(bug for template in sides for bug in bugs_of(template) if bug.family in families)

@@ -8,14 +8,16 @@ Visible tests show the bug in at least one case; hidden tests hold these and oth
 from __future__ import annotations
 
 import ast
+import itertools
 import random
 import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from patchgrad.errors import ConfigError
 from patchgrad.tasks.archive import pack, store
-from patchgrad.tasks.workshop.bugs import FAMILIES, Bug, bugs, bugs_of
+from patchgrad.tasks.workshop.bugs import FAMILIES, Bug, bugs_of
 from patchgrad.tasks.workshop.templates import TEMPLATES, Template
 from patchgrad.values import Checks, HiddenFile, Limits, Repository, Task, digest
 
@@ -37,20 +39,28 @@ def workshop_tasks(
     families: Container[str] = FAMILIES,
     apart_from: Sequence[Task] = (),
 ) -> list[Task]:
-    """`count` tasks of one side of the split, every bug used about equally often; archives are stored in `folder`.
+    """`count` tasks of one side of the split, every template used about equally often; archives are stored in `folder`.
 
     `functions` are the sizes of the buggy module that occur: 1 is easy, 3 is hard; `families` are those of the planted bugs. No task is
     made that holds the broken line of a task in `apart_from`, which is how no held-out bug line stands in training. The same arguments
-    give the same tasks.
+    give the same tasks. Raises `ConfigError` when a pass over all templates makes none.
     """
     random_ = random.Random(f"workshop {seed} {held_out}")
     forbidden = {task.tags["broken_line"].strip() for task in apart_from}
-    pool, made = list(bugs(held_out, families)), list[Task]()
-    while len(made) < count:
-        for bug in random_.sample(pool, len(pool)):
-            sources, task = _task(bug, random_, functions[len(made) % len(functions)])
-            if len(made) < count and not (forbidden and forbidden & lines_of(sources)):
+    side, made = [template for template in TEMPLATES if template.held_out == held_out], list[Task]()
+    for number in itertools.count():
+        before = len(made)
+        for template in random_.sample(side, len(side)):
+            if len(made) == count:
+                return made
+            pool = [bug for bug in bugs_of(template) if bug.family in families]
+            if not pool:
+                continue
+            sources, task = _task(pool[number % len(pool)], random_, functions[len(made) % len(functions)])
+            if not (forbidden and forbidden & lines_of(sources)):
                 made.append(replace(task, repository=store(folder, pack({path: text.encode() for path, text in sources.items()}))))
+        if len(made) == before:
+            raise ConfigError("no workshop task can be made of these bug families: name more of them")
     return made
 
 
@@ -115,8 +125,8 @@ def _task(bug: Bug, random_: random.Random, functions: int) -> tuple[dict[str, s
 
 def _neighbours(template: Template, functions: int, random_: random.Random) -> list[Template]:
     """Correct functions beside the bug, of the same side of the split and with some bug of their own (so that cases exist)."""
-    pool = [t for t in TEMPLATES if t.held_out == template.held_out and t.name != template.name and bugs_of(t)]
-    return random_.sample(pool, functions)
+    side = [t for t in TEMPLATES if t.held_out == template.held_out and t.name != template.name]
+    return list(itertools.islice((t for t in random_.sample(side, len(side)) if bugs_of(t)), functions))
 
 
 def _renaming(source: str, random_: random.Random) -> dict[str, str]:
