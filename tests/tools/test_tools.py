@@ -94,7 +94,7 @@ def test_edit_is_inclusive_and_verbatim() -> None:
     box = cart()
     seen = call(box, "edit 4:4 << 'EOF'\n        total += x\nEOF", AT)
     assert text(box) == CART.replace("total = x", "total += x")
-    assert seen.content == "3:    for x in items:\n4:        total += x\n5:    return total"
+    assert seen.content == "4:        total += x"
     call(box, "edit 1:2 'a\nb\nc'", AT)
     assert text(box).splitlines()[:4] == ["a", "b", "c", "    for x in items:"]
     call(box, "edit --file shop/cart.py 1:3", AT)
