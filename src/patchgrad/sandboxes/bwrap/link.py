@@ -112,8 +112,9 @@ class Link:
                 answer, content = await waiting
         except TimeoutError as error:
             raise SandboxFault(f"the nest did not answer {header['op']!r} within {seconds:g} seconds") from error
-        except ConnectionError as error:
-            raise SandboxFault("the nest is gone") from error
+        except ConnectionError as error:  # told by the write before the listener has read the end: nobody may pick this nest again
+            self._broken = "the nest is gone"
+            raise SandboxFault(self._broken) from error
         finally:
             self._waiting.pop(number, None)
         if "fault" in answer:
@@ -134,7 +135,7 @@ class Link:
                     waiting = self._waiting.get(header["id"])
                     if waiting is not None and not waiting.done():
                         waiting.set_result((header, body))
-        self._broken = "the nest is gone"
+        self._broken = self._broken or "the nest is gone"
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(SandboxFault(self._broken))
