@@ -10,7 +10,7 @@ def laptop() -> Recipe:
     return Recipe(
         name="laptop",
         stages=(
-            Stage(turns=16, length_threshold=14, clip_high=0.3, context=1536),
+            Stage(turns=12, length_threshold=11, clip_high=0.3, context=1536),
             Stage(turns=20, length_threshold=18, clip_high=0.26, context=2048, refresh_before=True),
         ),
     )

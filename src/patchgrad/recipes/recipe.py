@@ -116,7 +116,7 @@ class Rft:
     """Rejection fine-tuning, PAPER section 5: roll out, keep what passes, imitate. More rounds than one are the plain baseline to RL."""
 
     rounds: int = 1
-    tasks: int = 80
+    tasks: int = 150
     attempts: int = 10
     cap: int = 4
     epochs: int = 2
@@ -139,7 +139,7 @@ class Stage:
     tasks: int = 16
     attempts: int = 10
     minibatch: int = 40
-    lr: float = 8e-4
+    lr: float = 4e-4
     clip_low: float = 0.2
     clip_high: float = 0.3
     turns: int = 8
