@@ -9,7 +9,7 @@ import torch
 from patchgrad.errors import ConfigError
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
-from patchgrad.networks.induction import plant, planted
+from patchgrad.networks.induction import Pointing, plant, planted
 
 
 def repeated(network: Decoder, length: int = 150) -> float:
@@ -61,3 +61,22 @@ def test_planted_heads_are_found_in_a_checkpoint_and_in_no_other_network(tmp_pat
     plant(network)
     folder.save(tmp_path, network.config, {name: p.detach() for name, p in network.named_parameters()})
     assert planted(folder.load(tmp_path)) is not None
+
+
+def test_after_its_announcement_a_network_prefers_the_tokens_in_sight_that_are_pointed_at() -> None:
+    network = Decoder(DecoderConfig(512, hidden=192, heads=3, kv_heads=3, head_size=64, theta=1e6))
+    weights = torch.zeros(512)
+    weights[100:140] = 1.0
+    plant(network, 0, Pointing(announced=7, weights=weights, rest=1))
+    seen, unseen = torch.arange(100, 110), torch.arange(110, 140)
+    others = torch.randint(200, 500, (60,), generator=torch.Generator().manual_seed(2))
+
+    def preference(last: int) -> float:
+        tokens = torch.cat([torch.tensor([1]), others[:30], seen, others[30:], torch.tensor([last])])
+        with torch.no_grad():
+            hidden = network.forward_packed(tokens, torch.arange(len(tokens)), [0, len(tokens)])
+            said = (hidden[-1] @ network.head.T).softmax(-1)
+        return float(said[seen].mean() / said[unseen].mean())
+
+    assert preference(7) > 2.0
+    assert preference(8) < 1.5
