@@ -23,9 +23,9 @@ def repeated(network: Decoder, length: int = 150) -> float:
 
 @pytest.mark.parametrize("shape", [{"hidden": 160, "heads": 5, "kv_heads": 5}, {"hidden": 192, "heads": 4, "kv_heads": 2, "head_size": 48}])
 def test_a_planted_network_repeats_what_it_saw_before_any_training(shape: dict[str, Any]) -> None:
-    plain, planted = (Decoder(DecoderConfig(1024, theta=1e6, **shape)) for _ in range(2))
-    plant(planted)
-    assert repeated(planted) > repeated(plain) + 1.0
+    plain, able = (Decoder(DecoderConfig(1024, theta=1e6, **shape)) for _ in range(2))
+    plant(able)
+    assert repeated(able) > repeated(plain) + 1.0
 
 
 def test_the_same_seed_plants_the_same_weights() -> None:
@@ -43,12 +43,14 @@ def test_a_network_without_room_for_the_heads_is_refused(config: DecoderConfig) 
 
 def test_held_heads_are_put_back_and_nothing_else_is() -> None:
     network = Decoder(DecoderConfig(512, kv_heads=5, theta=1e6))
-    planted = plant(network)
+    plant(network)
+    heads = planted(network)
+    assert heads is not None
     before, able = {name: p.detach().clone() for name, p in network.named_parameters()}, repeated(network)
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)), alpha=0.01)
-    planted.restore()
+    heads.restore()
     after = dict(network.named_parameters())
     assert torch.equal(after["model.layers.1.self_attn.q_norm.weight"], before["model.layers.1.self_attn.q_norm.weight"])
     assert not torch.equal(after["model.layers.2.mlp.up_proj.weight"], before["model.layers.2.mlp.up_proj.weight"])

@@ -74,8 +74,8 @@ class LeaveOneOut:
 class LengthWeighted:
     """OPO: the baseline is the mean reward of the group's *tokens*, so that advantages add up to zero over tokens.
 
-    A token-mean loss adds up tokens, not rollouts. Where failures are the long ones, `GroupNormalised` therefore pushes down more than
-    it pulls up, and what all rollouts have in common goes down with it. Rewards 1 and 0 of 2 and 6 tokens give a baseline of 2/8 and, at
+    A token-mean loss adds up tokens, not rollouts: where failures are the long ones, the advantages of `GroupNormalised` add up to less
+    than zero there. Rewards 1 and 0 of 2 and 6 tokens give a baseline of 2/8 and, at
     a deviation of 0.5, advantages of 1.5 and -0.5: 2 x 1.5 = 6 x 0.5.
     """
 

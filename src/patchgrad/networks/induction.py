@@ -73,7 +73,7 @@ def planted(network: Decoder) -> Planted | None:
 
 
 @torch.no_grad()
-def plant(network: Decoder, seed: int = 0, pointing: Pointing | None = None) -> Planted:
+def plant(network: Decoder, seed: int = 0, pointing: Pointing | None = None) -> None:
     """Write the heads into a fresh network of the Qwen3 family with at least two layers.
 
     Raises `ConfigError` for other families: without query and key norms the heads' sharpness could not be set.
@@ -104,7 +104,6 @@ def plant(network: Decoder, seed: int = 0, pointing: Pointing | None = None) -> 
         embedding[:, 1] = mark * (pointing.weights / pointing.weights.max()) ** 0.1  # rare ones count, too
         embedding[pointing.announced, 2] = mark
         _pointing(network, pointing, generator)
-    return Planted(network)
 
 
 def _previous_token(network: Decoder, names: Tensor) -> None:

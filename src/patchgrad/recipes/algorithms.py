@@ -25,8 +25,8 @@ ESTIMATORS: dict[str, Estimator] = {"group": GroupNormalised(), "tokens": Length
 def dapo(clip_low: float, clip_high: float, on: Literal["outcome", "reward"], baseline: Literal["group", "tokens"]) -> Algorithm:
     """The paper's modified DAPO (section 4.3): groups with contrast, normalised in the group, asymmetric clip, token mean, no KL.
 
-    Minibatches hold whole groups. Of shuffled attempts some hold failures alone, and push down what every attempt has in common, the
-    protocol itself; with few attempts a step that broke the policy within five iterations (docs/studies/laptop.md).
+    Minibatches hold whole groups, so that what adds up to zero in a group does so in every step; of shuffled attempts a small one can
+    hold failures alone. Whether that is what matters was not isolated (docs/studies/laptop.md).
     """
     return Algorithm(partial(contrast, on=on), ESTIMATORS[baseline], clipped(clip_low, clip_high), KEEP_ALL, whole_groups=True)
 

@@ -39,7 +39,7 @@ class TaskSource:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A Qwen3-shaped network made from scratch; with `copies` it starts with two heads that can repeat (`networks/induction.py`)."""
+    """A Qwen3-shaped network made from scratch; with `copies` it starts with heads that copy and point (`networks/induction.py`)."""
 
     hidden: int = 192
     layers: int = 4
@@ -130,9 +130,8 @@ class Rft:
 class Stage:
     """One stage of RL, PAPER sections 6.1 to 6.6. `minibatch` counts trajectories per optimiser step.
 
-    `length_weight` scales what turns beyond `length_threshold` cost; 1 is the paper's. A policy that has just begun to search learns
-    from the full price to give up early (docs/studies/laptop.md). `baseline` is the mean reward of the group, as in the paper, or of its
-    tokens, which keeps long failures from pushing the whole protocol down.
+    `length_weight` scales what turns beyond `length_threshold` cost; 1 is the paper's, at which an attempt at the turn limit costs 1 more
+    than giving up. `baseline` is the mean reward of the group, as in the paper, or of its tokens (`advantages.LengthWeighted`).
     """
 
     iterations: int = 8
