@@ -2,7 +2,8 @@
 
 It writes demonstrations through the ordinary rollout loop, as a `Policy` that plays text. It opens the file of the issue, edits a
 line, runs the tests, undoes and tries again, or submits while red. With `skill` a try is the true repair; otherwise it is a plausible
-wrong edit: a mutation of some line of the same function, or of words that the file does not have. So about half of its demonstrations fail (docs/studies/laptop.md).
+wrong edit: a mutation of some line of the same function, or of words that the file does not have. So about half of its demonstrations
+fail (docs/studies/laptop.md).
 """
 
 from __future__ import annotations
