@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -103,16 +104,32 @@ def test_an_edit_is_spelled_in_the_same_tokens_as_the_file(tmp_path: Path) -> No
                 assert contains(ordinary(tokenizer, sources[task.id]), ordinary(tokenizer, edit.old))
 
 
-def test_an_edit_that_does_not_apply_is_followed_by_another_and_not_by_a_test(tmp_path: Path) -> None:
-    task = workshop_tasks(1, 0, False, tmp_path)[0]
+def test_an_apprentice_tests_and_undoes_in_the_turn_of_its_edit_and_submits_when_green(tmp_path: Path) -> None:
+    seen = ("", "[File]", "3:    return x\n2 failed, 1 passed", "' <' does not occur in it.", "3:    return y\n3 passed")
+    said = plays(Habits(tests=1.0, retries_when_red=1.0, malformed=0.0), seen, tmp_path)
+    assert [text.split()[0] for text in said] == ["Look", "Fix", "Fix", "Fix", "Done."]
+    assert all("&& pytest || git checkout ." in text for text in said[1:4])
+
+
+def test_an_apprentice_submits_while_red_or_untested(tmp_path: Path) -> None:
+    for habits, shown in (
+        (Habits(tests=1.0, retries_when_red=0.0, malformed=0.0), "2 failed"),
+        (Habits(tests=0.0, malformed=0.0), "3:    x"),
+    ):
+        said = plays(habits, ("", "[File]", shown), tmp_path)
+        assert [text.split()[0] for text in said] == ["Look", "Fix", "Done."]
+        assert ("pytest" in said[1]) == (habits.tests == 1.0)
+
+
+def plays(habits: Habits, observations: Sequence[str], folder: Path) -> list[str]:
+    """What an apprentice says when it sees these, one after the other."""
     tokenizer = ChatTokenizer.train([], 300)
-    habits = Habits(misquotes=1.0, malformed=0.0, gives_up=0.0)
-    apprentice = Apprentice(task, habits, 0, tokenizer.encode, tokenizer.action, 4096)
+    apprentice = Apprentice(workshop_tasks(1, 0, False, folder)[0], habits, 0, tokenizer.encode, tokenizer.action, 4096)
     said = []
-    for observation in ("", "[File]", "' <' does not occur in it.", "3:    return x", "2 failed, 1 passed"):
+    for observation in observations:
         apprentice.encode([Message("user", observation)], None)
-        said.append(asyncio.run(apprentice.act("", ids([]), Sampling(64, 0))).text)
-    assert [text.split()[0] for text in said[:4]] == ["Look", "Fix", "Fix", "Test"]
+        said.append(asyncio.run(apprentice.act("", ids([]), Sampling(256, 0))).text)
+    return said
 
 
 def ordinary(tokenizer: ChatTokenizer, text: str) -> list[int]:

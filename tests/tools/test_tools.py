@@ -23,6 +23,7 @@ class Files:
     def __init__(self, **files: str) -> None:
         self.files = {"/testbed/" + name: text.encode() for name, text in files.items()}
         self.result = Result("", 0, "ok")
+        self.ran: list[str] = []
 
     async def read(self, path: str) -> bytes:
         if any(name.startswith(path + "/") for name in self.files):
@@ -35,6 +36,7 @@ class Files:
         self.files[path] = content
 
     async def run(self, command: str, timeout: float | None = None) -> Result:
+        self.ran.append(command)
         return self.result
 
     async def exec(self, *args: object, **named: object) -> Result:
@@ -157,7 +159,7 @@ def test_search_file_lists_lines() -> None:
         ("edit 5:3 x", "ends before"),
         ("edit 4:9 x", "past the end"),
         ("edit 1:1 a b", "Unexpected"),
-        ("edit 1:1 x && ls", "Unexpected"),
+        ("open shop/cart.py && ls", "Unexpected"),
         ("edit 1:1 << 'EOF'\nx", "not closed"),
         ("edit --file", "needs a value"),
         ("edit --file nowhere.py 1:1 x", "not found"),
@@ -185,6 +187,27 @@ def test_bad_arguments_are_an_observation_that_helps(line: str, says: str) -> No
     assert "Usage: " + line.split()[0] in seen.content
     assert seen.place == AT
     assert text(box) == CART
+
+
+def test_a_change_may_go_on_in_the_shell_in_the_same_turn() -> None:
+    box = cart()
+    box.result = Result("1 failed\n", 1, "ok", directory="/testbed/shop")
+    seen = call(box, "replace 'total = 0' 'total = \"a && b\"' && pytest || git checkout .", AT)
+    assert seen.content == '2:    total = "a && b"\n1 failed'
+    assert (seen.exit_code, seen.place.directory, seen.place.file) == (1, "/testbed/shop", AT.file)
+    assert box.ran == ["pytest || git checkout ."]
+
+
+def test_a_change_that_was_not_made_does_not_go_on() -> None:
+    box = cart()
+    assert call(box, "replace 'never there' x && rm -rf shop", AT).failure == "bad arguments"
+    assert box.ran == []
+
+
+def test_a_heredoc_keeps_its_ampersands() -> None:
+    box = cart()
+    call(box, "edit 1:1 << 'EOF'\na && b\nEOF", AT)
+    assert (text(box).splitlines()[0], box.ran) == ("a && b", [])
 
 
 def test_nothing_open_is_told() -> None:

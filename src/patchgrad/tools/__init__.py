@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from patchgrad.contracts import Tool
 from patchgrad.tools.edits import Create, Edit, Replace
-from patchgrad.tools.shell import Shell, Submit
-from patchgrad.tools.special import Goto, Open, ScrollDown, ScrollUp, SearchFile
+from patchgrad.tools.shell import Shell
+from patchgrad.tools.special import Goto, Open, ScrollDown, ScrollUp, SearchFile, Submit
 from patchgrad.tools.window import View
 
 __all__ = [

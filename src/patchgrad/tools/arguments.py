@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from patchgrad.tools.window import Unusable
 
+_CHAIN = re.compile(r"""(?:[^'"\\&]|\\.|'[^']*'|"(?:\\.|[^"\\])*"|&(?!&))*&&""")
 _HEREDOC = re.compile(r"<<-?[ \t]*(?P<quote>['\"]?)(?P<word>\w+)(?P=quote)[ \t]*\n")
 
 
@@ -49,6 +50,15 @@ def parse(text: str, options: tuple[str, ...] = (), flags: tuple[str, ...] = (),
     if len(plain) > words:
         raise Unusable(f"Unexpected argument: {plain[words]!r}. A special tool stands alone: no pipes, no second command.")
     return Arguments(tuple(plain), named, body)
+
+
+def chained(text: str) -> tuple[str, str]:
+    """What stands before and after the first `&&` outside quotes; the second is empty where there is none, or more than one line.
+
+    `chained('"a && b" c && pytest || ls')` is `('"a && b" c', 'pytest || ls')`.
+    """
+    found = _CHAIN.match(text) if "\n" not in text.strip() else None
+    return (text[: found.end() - 2].strip(), text[found.end() :].strip()) if found else (text, "")
 
 
 def number(text: str, what: str = "line number") -> int:

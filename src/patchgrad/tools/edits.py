@@ -6,7 +6,8 @@ import re
 from dataclasses import replace
 
 from patchgrad.contracts import Sandbox
-from patchgrad.tools.arguments import number, parse
+from patchgrad.tools.arguments import chained, number, parse
+from patchgrad.tools.shell import Shell
 from patchgrad.tools.special import Special, opened
 from patchgrad.tools.window import File, Unusable, clamp, load, locate, numbered, render, save, short, split, top
 from patchgrad.tools.window import answer as observation
@@ -19,9 +20,23 @@ UPDATED = (
 
 
 class Writer(Special):
-    """What edit and replace show after a change that touches lines `start` to `end` of the new file."""
+    """A tool that changes a file. Its one-line form may go on with `&& COMMAND`, which the shell runs where the change was made.
+
+    `replace "<" "<=" && pytest || git checkout .` changes, tests and, when red, undoes in one turn. SWE-agent's tools are commands of
+    its shell, where the same line does the same.
+    """
+
+    async def __call__(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+        own, then = chained(arguments)
+        changed = await super().__call__(own, sandbox, place)
+        if not then or changed.failure:
+            return changed
+        ran = await Shell(self.view)(then, sandbox, changed.place)
+        seen = observation("\n".join(part for part in (changed.content, ran.content) if part), ran.place, self.view, ran.failure)
+        return replace(ran, content=seen.content, clipped=changed.clipped or ran.clipped or seen.clipped)
 
     def _changed(self, file: File, start: int, end: int, place: Place, note: str = "") -> Observation:
+        """What is shown after a change that touches lines `start` to `end` of the new file."""
         shown = place.file == file.path and place.line <= start < place.line + self.view.lines
         first = clamp(file, place.line, self.view) if shown else top(file, start, self.view)
         place = replace(place, file=file.path, line=first)
@@ -30,7 +45,7 @@ class Writer(Special):
         return observation("\n".join(part for part in parts if part), place, self.view)
 
 
-class Create(Special):
+class Create(Writer):
     """`create tests/repro.py`: a new file of one empty line, open; refuses a path that exists."""
 
     name = "create"

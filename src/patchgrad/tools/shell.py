@@ -1,4 +1,4 @@
-"""The shell, and submit."""
+"""The shell."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass, replace
 
 from patchgrad.contracts import Sandbox
-from patchgrad.tools.arguments import parse
-from patchgrad.tools.special import Special
 from patchgrad.tools.window import View, answer
 from patchgrad.values import Failure, Observation, Place
 
@@ -47,15 +45,3 @@ class Shell:
         place = replace(place, directory=result.directory)
         clipped = seen.clipped or result.truncated
         return replace(seen, place=place, exit_code=result.exit_code, clipped=clipped, seconds=result.seconds)
-
-
-class Submit(Special):
-    """`submit`: the episode ends, and its difference from the repository's commit is graded."""
-
-    name = "submit"
-    usage = "submit [OPTIONS]"
-    reads_only = True
-
-    async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
-        parse(arguments)
-        return answer("" if self.view.brief else "Submitted.", place, self.view)

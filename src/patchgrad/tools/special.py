@@ -1,4 +1,4 @@
-"""What the special tools share, and those that only look: open, goto, scroll_down, scroll_up, search_file.
+"""What the special tools share, and those that change nothing: open, goto, scroll_down, scroll_up, search_file, submit.
 
 They run on the host through `sandbox.read` and `sandbox.write`: a file operation, no process. Usage: paper section 3.3.
 """
@@ -129,6 +129,18 @@ class SearchFile(Special):
             return answer("\n".join(f"{n}:{line}" for n, line in hits), place, self.view)
         rows = [f'Found {len(hits)} matching lines for "{words[0]}" in {name}:', *(f"Line {n}:{line}" for n, line in hits)]
         return answer("\n".join(rows), place, self.view)
+
+
+class Submit(Special):
+    """`submit`: the episode ends, and its difference from the repository's commit is graded."""
+
+    name = "submit"
+    usage = "submit [OPTIONS]"
+    reads_only = True
+
+    async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+        parse(arguments)
+        return answer("" if self.view.brief else "Submitted.", place, self.view)
 
 
 def within(line: int, file: File) -> int:

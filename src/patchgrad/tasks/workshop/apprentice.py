@@ -1,8 +1,8 @@
 """A scripted, noisy apprentice: the stand-in for a pre-trained model, which cannot be had offline.
 
 It writes demonstrations through the ordinary rollout loop, as a `Policy` that plays text. It opens the file of the issue, edits a
-line, runs the tests, undoes and tries again, or submits while red. With `skill` a try is the true repair; otherwise it is a plausible
-wrong edit: a mutation of some line of the same function, or of words that the file does not have. So about half of its demonstrations
+line, tests and undoes in the same turn, tries again, or submits while red. With `skill` a try is the true repair; otherwise it is a
+plausible edit: a mutation of some line of the same function, or of words that the file does not have. So most of its demonstrations
 fail (docs/studies/laptop.md).
 """
 
@@ -24,19 +24,18 @@ from patchgrad.tasks.workshop.bugs import SWAPS
 from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, floats
 
 ABSENT = (" <", " >", " <=", " >=", " ==", " !=", " +", " -", " *", " 0", " 1", " 2", " and", " or")
-TEST = "pytest || git checkout ."  # a red edit is undone in the same turn
+TESTED = " && pytest || git checkout ."  # behind an edit: a red one is undone in the same turn
 
 
 @dataclass(frozen=True, slots=True)
 class Habits:
     """Probabilities of the apprentice's choices, each taken anew at every turn where it arises."""
 
-    skill: float = 0.3
-    tests_after_edit: float = 0.85
+    skill: float = 0.2
+    tests: float = 0.85
     retries_when_red: float = 0.5
     misquotes: float = 0.08
     malformed: float = 0.03
-    gives_up: float = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +162,17 @@ class Apprentice:
             return "open", turn("Look at it.", f"open {self._file}")
         if self._practising:
             return "edit", turn("Fix it.", self._fresh().command())
-        if self._last == "edit" and "does not occur" in self._observation:
-            return "edit", turn("Fix it.", self._edit().command())
-        if self._last == "edit":
-            tested = chance() < self._habits.tests_after_edit
-            return ("test", turn("Test it.", TEST)) if tested else ("submit", turn("Done.", "submit"))
-        red = self._last == "test" and any(word in self._observation for word in ("failed", "error"))
-        over = chance() >= self._habits.retries_when_red if red else self._last == "test" or chance() < self._habits.gives_up
-        return ("submit", turn("Done.", "submit")) if over else ("edit", turn("Fix it.", self._edit().command()))
+        if self._last == "edit" or (self._last == "try" and self._submits()):
+            return "submit", turn("Done.", "submit")
+        tested = chance() < self._habits.tests
+        return ("try" if tested else "edit"), turn("Fix it.", self._edit().command() + TESTED * tested)
+
+    def _submits(self) -> bool:
+        """After a tested edit: always when green, and now and then when red; an edit that did not apply is tried again."""
+        if "does not occur" in self._observation:
+            return False
+        green = "passed" in self._observation and not any(word in self._observation for word in ("failed", "error"))
+        return green or self._random.random() >= self._habits.retries_when_red
 
     def _edit(self) -> Edit:
         absent = [old for old in ABSENT if old not in self._source]
