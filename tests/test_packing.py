@@ -27,7 +27,7 @@ def sample(shape: Spans, number: int = 0) -> Sample:
     return Sample(Segment(tuple(turns)), floats(order), order % 3 != 0)
 
 
-def test_first_fit_puts_the_longest_first() -> None:
+def test_the_longest_comes_first_and_the_rest_where_there_is_room() -> None:
     batch = pack([sample([(1, 1)], 0), sample([(3, 2)], 1), sample([(2, 1)], 2)], budget=6)
     assert [pack.starts.tolist() for pack in batch.packs] == [[0, 5], [0, 3, 5]]
     assert batch.packs[1].positions.tolist() == [0, 1, 2, 0, 1]
@@ -39,14 +39,21 @@ def test_a_sample_over_the_budget_is_whole_in_its_own_pack() -> None:
     assert [len(pack.tokens) for pack in batch.packs] == [18, 2]
 
 
-@given(st.lists(spans, min_size=1, max_size=6), st.integers(1, 40), st.randoms(use_true_random=False))
-def test_every_kept_token_is_trained_once_in_any_order(shapes: list[Spans], budget: int, random: Random) -> None:
+def test_workers_get_packs_of_like_length_within_one_budget() -> None:
+    samples = [sample([(length - 1, 1)], length) for length in (9, 7, 6, 5, 2, 2)]
+    assert [len(p.tokens) for p in pack(samples, 100).packs] == [31]
+    assert [len(p.tokens) for p in pack(samples, 100, workers=2).packs] == [16, 15]
+    assert [len(p.tokens) for p in pack(samples[:1], 100, workers=2).packs] == [9]
+
+
+@given(st.lists(spans, min_size=1, max_size=6), st.integers(1, 40), st.integers(1, 3), st.randoms(use_true_random=False))
+def test_every_kept_token_is_trained_once_in_any_order(shapes: list[Spans], budget: int, workers: int, random: Random) -> None:
     samples = [sample(shape, number) for number, shape in enumerate(shapes)]
     expected = sorted((1000 * n + int(k), -float(k), float(k)) for n, s in enumerate(samples) for k in s.advantages[s.keep])
     shuffled = list(samples)
     random.shuffle(shuffled)
     for order in (samples, shuffled):
-        batch = pack(order, budget)
+        batch = pack(order, budget, workers=workers)
         found = [(int(p.tokens[i]), float(p.logprobs[i]), float(p.advantages[i])) for p in batch.packs for i in p.mask.nonzero()[0]]
         assert sorted(found) == expected
         assert batch.trained == len(expected)

@@ -53,7 +53,10 @@ class Algorithm:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The sizes of one iteration. `minibatch` is the least number of trajectories in an optimiser step, `pack` tokens per forward pass."""
+    """The sizes of one iteration.
+
+    `minibatch` is the least number of trajectories in an optimiser step, `pack` the tokens of a forward pass, shared by `workers`.
+    """
 
     tasks: int
     attempts: int
@@ -61,6 +64,7 @@ class Plan:
     reward: RewardFunction
     minibatch: int
     pack: int
+    workers: int = 1
     epochs: int = 1
 
 
@@ -137,7 +141,7 @@ def learn(groups: Sequence[Group], algorithm: Algorithm, trainer: Trainer, plan:
     if not algorithm.whole_groups:
         units = [[sample] for unit in units for sample in unit]
     return [
-        trainer.update(pack(samples, plan.pack), algorithm.objective)
+        trainer.update(pack(samples, plan.pack, workers=plan.workers), algorithm.objective)
         for epoch in range(plan.epochs)
         for samples in minibatches(units, plan.minibatch, seed + epoch)
     ]

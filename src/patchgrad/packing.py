@@ -5,30 +5,29 @@ Samples of 5, 3 and 2 tokens with a budget of 6 become packs of 5 and of 3 + 2 t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from patchgrad.values import Batch, Pack, Sample, floats, ids
 
 
-def pack(samples: Sequence[Sample], budget: int, context: float = 0.0) -> Batch:
-    """First-fit decreasing: longest first, each into the first pack with room; a sample over the budget has a pack of its own.
+def pack(samples: Sequence[Sample], budget: int, context: float = 0.0, workers: int = 1) -> Batch:
+    """As few packs as the budget allows and that `workers` can share alike: longest first, each into the pack with most room.
 
-    A kept action token that opens its sequence could not be predicted from anything, so it is left out of the mask. With `context`
-    the other tokens are trained too, at that advantage: a language model of prompts and observations, for supervised warm-up only.
+    A sample over the budget has a pack of its own. A kept action token that opens its sequence could not be predicted from anything,
+    so it is left out of the mask. With `context` the other tokens are trained too, at that advantage: a language model of prompts and
+    observations, for supervised warm-up only.
+
+    Samples of 5, 3 and 2 tokens with a budget of 20 are one pack for one worker, and packs of 5 and of 3 + 2 for two.
     """
-    bins: list[list[Sample]] = []
-    room: list[int] = []
     lengths = {id(sample): len(sample.segment.tokens()) for sample in samples}
-    for sample in sorted(samples, key=lambda sample: -lengths[id(sample)]):
-        length = lengths[id(sample)]
-        place = next((i for i, free in enumerate(room) if free >= length), len(room))
-        if place == len(room):
-            bins.append([])
-            room.append(budget)
-        bins[place].append(sample)
-        room[place] -= length
+    longest_first = sorted(samples, key=lambda sample: -lengths[id(sample)])
+    count = workers * max(1, -(-sum(lengths.values()) // (budget * workers)))
+    bins = _spread(longest_first, lengths, count)
+    while any(len(members) > 1 and sum(lengths[id(sample)] for sample in members) > budget for members in bins):
+        count += workers
+        bins = _spread(longest_first, lengths, count)
     packs = tuple(_join(members, context) for members in bins)
     return Batch(packs, sum(int(p.mask.sum()) for p in packs), len(samples))
 
@@ -44,6 +43,17 @@ def minibatches(units: Sequence[Sequence[Sample]], size: int, seed: int) -> list
             parts.append([])
         parts[-1] += units[i]
     return parts
+
+
+def _spread(samples: Sequence[Sample], lengths: Mapping[int, int], count: int) -> list[list[Sample]]:
+    """Each sample into the shortest of `count` lists; lists that stay empty are left out."""
+    bins: list[list[Sample]] = [[] for _ in range(count)]
+    filled = [0] * count
+    for sample in samples:
+        place = filled.index(min(filled))
+        bins[place].append(sample)
+        filled[place] += lengths[id(sample)]
+    return [members for members in bins if members]
 
 
 def _join(samples: Sequence[Sample], context: float) -> Pack:

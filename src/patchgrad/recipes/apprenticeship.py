@@ -150,5 +150,6 @@ def warm_up(
     trainer.schedule = cosine(warmup.lr, steps, warmup=min(20, steps // 5))
     for epoch in range(warmup.epochs):
         for chosen in minibatches([[sample] for sample in samples], warmup.batch, recipe.seed + epoch):
-            update = trainer.update(pack(chosen, recipe.optimiser.pack, warmup.observation_weight), cross_entropy)
+            batch = pack(chosen, recipe.optimiser.pack, warmup.observation_weight, recipe.optimiser.threads)
+            update = trainer.update(batch, cross_entropy)
             on_update(update)

@@ -173,7 +173,8 @@ class Course:
     async def _rft(self, round_: int) -> None:
         rft = self.recipe.rft
         budget = Budget(rft.turns, rft.context, self.recipe.agent.action_tokens, SECONDS)
-        plan = Plan(rft.tasks, rft.attempts, budget, Resolved(), rft.batch, self.recipe.optimiser.pack, rft.epochs)
+        optimiser = self.recipe.optimiser
+        plan = Plan(rft.tasks, rft.attempts, budget, Resolved(), rft.batch, optimiser.pack, optimiser.threads, rft.epochs)
         self.trainer.schedule = constant(rft.lr)
         self.progress.stage("rejection fine-tuning", rft.tasks * rft.attempts)
         await self._iterate("rft", round_, imitation(rft.cap), plan)
@@ -185,7 +186,8 @@ class Course:
             self.progress.say(f"refresh: {len(self.pool)} of {len(self.train)} tasks stay, those solved sometimes but not mostly")
         budget = Budget(stage.turns, stage.context, self.recipe.agent.action_tokens, SECONDS)
         reward = shaped(stage.length_threshold, stage.turns, stage.length_weight)
-        plan = Plan(stage.tasks, stage.attempts, budget, reward, stage.minibatch, self.recipe.optimiser.pack)
+        optimiser = self.recipe.optimiser
+        plan = Plan(stage.tasks, stage.attempts, budget, reward, stage.minibatch, optimiser.pack, optimiser.threads)
         self.progress.stage(f"stage {number}, iteration {iteration + 1} of {stage.iterations}", stage.tasks * stage.attempts)
         await self._iterate(f"stage{number}", iteration, dapo(stage.clip_low, stage.clip_high, stage.filter_on, stage.baseline), plan)
 
