@@ -65,20 +65,28 @@ def test_planted_heads_are_found_in_a_checkpoint_and_in_no_other_network(tmp_pat
     assert planted(folder.load(tmp_path)) is not None
 
 
-def test_after_its_announcement_a_network_prefers_the_tokens_in_sight_that_are_pointed_at() -> None:
+def pointed(tokens: list[int]) -> torch.Tensor:
+    """Probabilities after these tokens, in a network that was told that 6 and then 7 announce one of 100 to 139."""
     network = Decoder(DecoderConfig(512, hidden=192, heads=3, kv_heads=3, head_size=64, theta=1e6))
-    weights = torch.zeros(512)
-    weights[100:140] = 1.0
-    plant(network, 0, Pointing(announced=7, weights=weights, rest=1))
-    seen, unseen = torch.arange(100, 110), torch.arange(110, 140)
-    others = torch.randint(200, 500, (60,), generator=torch.Generator().manual_seed(2))
+    plant(network, 0, Pointing(before=6, announced=7, tokens=tuple(range(100, 140)), rest=1))
+    with torch.no_grad():
+        hidden = network.forward_packed(torch.tensor(tokens), torch.arange(len(tokens)), [0, len(tokens)])
+        return (hidden[-1] @ network.head.T).softmax(-1)
 
-    def preference(last: int) -> float:
-        tokens = torch.cat([torch.tensor([1]), others[:30], seen, others[30:], torch.tensor([last])])
-        with torch.no_grad():
-            hidden = network.forward_packed(tokens, torch.arange(len(tokens)), [0, len(tokens)])
-            said = (hidden[-1] @ network.head.T).softmax(-1)
-        return float(said[seen].mean() / said[unseen].mean())
 
-    assert preference(7) > 2.0
-    assert preference(8) < 1.5
+def test_after_its_announcement_a_network_prefers_the_tokens_in_sight_that_are_pointed_at() -> None:
+    others = torch.randint(200, 500, (60,), generator=torch.Generator().manual_seed(2)).tolist()
+    preference = {}
+    for last in ((6, 7), (6, 8), (8, 7)):
+        said = pointed([1, *others[:30], *range(100, 110), *others[30:], *last])
+        preference[last] = said[100:110].mean() / said[110:140].mean()
+    assert preference[6, 7] > 3.0
+    assert max(preference[6, 8], preference[8, 7]) < 1.5
+
+
+def test_what_an_earlier_edit_began_with_is_not_pointed_at_again() -> None:
+    others = torch.randint(200, 500, (60,), generator=torch.Generator().manual_seed(2)).tolist()
+    plain = [token for i in range(5) for token in (others[i], 100 + i)]
+    quoted = [token for i in range(5) for token in (7, 130 + i, others[10 + i])]
+    said = pointed([1, *others[20:40], *plain, *quoted, *others[40:], 6, 7])
+    assert said[100:105].mean() > 2 * said[130:135].mean()

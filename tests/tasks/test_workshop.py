@@ -105,15 +105,15 @@ def test_an_edit_is_spelled_in_the_same_tokens_as_the_file(tmp_path: Path) -> No
 
 
 def test_an_apprentice_tests_and_undoes_in_the_turn_of_its_edit_and_submits_when_green(tmp_path: Path) -> None:
-    seen = ("", "[File]", "3:    return x\n2 failed, 1 passed", "' <' does not occur in it.", "3:    return y\n3 passed")
+    seen = ("", "[File]", ".FF\n(.) $", "The text does not occur in it.", "...\n(.) $")
     said = plays(Habits(tests=1.0, retries_when_red=1.0, malformed=0.0), seen, tmp_path)
     assert [text.split()[0] for text in said] == ["Look", "Fix", "Fix", "Fix", "Done."]
-    assert all("&& pytest || git checkout ." in text for text in said[1:4])
+    assert all("&& pytest || git restore ." in text for text in said[1:4])
 
 
 def test_an_apprentice_submits_while_red_or_untested(tmp_path: Path) -> None:
     for habits, shown in (
-        (Habits(tests=1.0, retries_when_red=0.0, malformed=0.0), "2 failed"),
+        (Habits(tests=1.0, retries_when_red=0.0, malformed=0.0), ".FF"),
         (Habits(tests=0.0, malformed=0.0), "3:    x"),
     ):
         said = plays(habits, ("", "[File]", shown), tmp_path)

@@ -192,10 +192,18 @@ def test_bad_arguments_are_an_observation_that_helps(line: str, says: str) -> No
 def test_a_change_may_go_on_in_the_shell_in_the_same_turn() -> None:
     box = cart()
     box.result = Result("1 failed\n", 1, "ok", directory="/testbed/shop")
-    seen = call(box, "replace 'total = 0' 'total = \"a && b\"' && pytest || git checkout .", AT)
-    assert seen.content == '2:    total = "a && b"\n1 failed'
+    seen = call(box, "replace 'total = 0' 'total = \"a && b\"' && pytest || git restore .", AT)
+    assert seen.content == "1 failed"
     assert (seen.exit_code, seen.place.directory, seen.place.file) == (1, "/testbed/shop", AT.file)
-    assert box.ran == ["pytest || git checkout ."]
+    assert box.ran == ["pytest || git restore ."]
+
+
+def test_a_change_that_goes_on_is_shown_unless_the_view_is_brief() -> None:
+    box = cart()
+    box.result = Result("1 failed\n", 1, "ok")
+    seen = call(box, "replace 'total = 0' 'total = 1' && pytest", AT, brief=False)
+    assert "2:    total = 1" in seen.content
+    assert seen.content.endswith("1 failed")
 
 
 def test_a_change_that_was_not_made_does_not_go_on() -> None:

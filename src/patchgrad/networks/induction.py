@@ -26,16 +26,18 @@ SLOWEST_TURN = 0.004  # radians a token: pairs slower than this still agree over
 GAIN = 2.5
 MARKS = 3  # features in front that do not tell tokens apart
 SIGMA = 0.06  # of the embedding; three times the other weights, so that tokens stand out from what random layers add
-REPEATS, POINTS = 6.0, 60.0  # how loudly a head says what it sees; the pointing one is heard only after its announcement
+REPEATS, POINTS = 6.0, 120.0  # how loudly a head says what it sees; the pointing one is heard only after its announcement
+LOUD = 1.7  # factor on the embeddings of what is pointed at: a vector of fixed length that holds several tokens says each more softly
 QUIET = 0.3  # factor on what the random layers write
 
 
 @dataclass(frozen=True, slots=True)
 class Pointing:
-    """What demonstrations point at: after `announced`, token `v` came in a share `weights[v]` of the cases; `rest` is looked at else."""
+    """What demonstrations point at: behind the token `before` and then `announced` comes one of `tokens`; `rest` is looked at else."""
 
+    before: int
     announced: int
-    weights: Tensor
+    tokens: tuple[int, ...]
     rest: int
 
 
@@ -47,6 +49,8 @@ class Planted:
         size, embedding = network.config.head_size, network.model.embed_tokens.weight
         own, points = network.config.hidden - size, bool(embedding[:, 1].any())
         self._views = [embedding[:, :MARKS], embedding[:, own:]]
+        # Tokens that stand for each other, as operators do, grow alike in training, and then none of them can be pointed out.
+        self._views += [embedding[token] for token in embedding[:, 1].nonzero().flatten().tolist()]
         for i, layer in enumerate(layers(network)):
             attention, writes = layer.self_attn, (layer.self_attn.o_proj.weight, layer.mlp.down_proj.weight)
             rows = slice(0, 2 * size if i == 1 and points else size)
@@ -97,13 +101,15 @@ def plant(network: Decoder, seed: int = 0, pointing: Pointing | None = None) -> 
     embedding[:, own:] = 0.0
     names = _orthonormal(size, own - MARKS, generator)  # what makes two tokens the same, in `size` numbers
     _previous_token(network, names)
-    _induction(network, names, generator)
+    points = config.heads == config.kv_heads > 1
+    _induction(network, names, pointing if points else None, generator)
     for layer in layers(network)[2:]:
         _says_what_it_sees(network, layer, 0, generator)
-    if pointing is not None and config.heads == config.kv_heads > 1:
-        embedding[:, 1] = mark * (pointing.weights / pointing.weights.max()) ** 0.1  # rare ones count, too
+    if pointing is not None and points:
+        embedding[list(pointing.tokens), MARKS:own] *= LOUD
+        embedding[list(pointing.tokens), 1] = mark
         embedding[pointing.announced, 2] = mark
-        _pointing(network, pointing, generator)
+        _pointing(network, pointing, names, generator)
 
 
 def _previous_token(network: Decoder, names: Tensor) -> None:
@@ -127,12 +133,15 @@ def _previous_token(network: Decoder, names: Tensor) -> None:
     attention.q_norm.weight[:], attention.k_norm.weight[:] = sharp, sharp
 
 
-def _induction(network: Decoder, names: Tensor, generator: torch.Generator) -> None:
-    """Layer 1, head 0: attend to where the token before was the present one, and predict the token that stands there."""
+def _induction(network: Decoder, names: Tensor, pointing: Pointing | None, generator: torch.Generator) -> None:
+    """Layer 1, head 0: attend to where the token before was the present one, and predict the token that stands there.
+
+    But not after an announcement, where it would repeat the edits made so far: there it looks at `rest`.
+    """
     config, attention = network.config, layers(network)[1].self_attn
     size, own = config.head_size, config.hidden - config.head_size
     pairs = torch.nonzero(frequencies(config) < SLOWEST_TURN).flatten()
-    slow = torch.cat([pairs, pairs + size // 2])
+    rest, slow = pairs[0], torch.cat([pairs[1:], pairs[1:] + size // 2])
     compare = _orthonormal(len(slow), size, generator)
     attention.q_proj.weight[:size] = 0.0
     attention.q_proj.weight[slow, MARKS:own] = compare @ names
@@ -140,20 +149,31 @@ def _induction(network: Decoder, names: Tensor, generator: torch.Generator) -> N
     attention.k_proj.weight[slow, own:] = compare
     sharp = torch.ones(size)
     sharp[slow] = GAIN
+    if pointing is not None:
+        sharp[rest] = GAIN
+        attention.q_proj.weight[rest, 2] = 30.0
+        attention.k_proj.weight[rest, MARKS:own] = 4.0 * _direction(network, pointing.rest)
     attention.q_norm.weight[:], attention.k_norm.weight[:] = sharp, sharp
     _says_what_it_sees(network, layers(network)[1], 0, generator)
 
 
-def _pointing(network: Decoder, pointing: Pointing, generator: torch.Generator) -> None:
-    """Layer 1, head 1: after the announcing token attend to those that are pointed at, and else to `rest`, which says nothing."""
+def _pointing(network: Decoder, pointing: Pointing, names: Tensor, generator: torch.Generator) -> None:
+    """Layer 1, head 1: after the announcing token attend to those that are pointed at, and else to `rest`, which says nothing.
+
+    A token that stands behind an announcement itself, as in an earlier edit, is left out: it need not be in the file any more.
+    """
     config, attention = network.config, layers(network)[1].self_attn
     size, own = config.head_size, config.hidden - config.head_size
-    here, still, ballast, idle = frequencies(config).argsort()[:4].tolist()  # the slowest rotary pairs compare content at any distance
+    # The slowest rotary pairs compare content at any distance.
+    here, quoted, still, ballast, idle = frequencies(config).argsort()[:5].tolist()
     query, key = torch.zeros(size, config.hidden), torch.zeros(size, config.hidden)
-    query[here, 2], query[still, 0], query[idle, 0] = 2.0, 0.5, 6.0
-    key[here, 1], key[ballast, 0] = 4.0, 1.0
-    rest = network.model.embed_tokens.weight[pointing.rest, MARKS:own]
-    key[still, MARKS:own] = 4.0 * rest / rest.norm()
+    query[still, 0], query[idle, 0], query[quoted, 2] = 1.5, 12.0, -1.5
+    before, loud = _noted(network, names, pointing.before)
+    query[here, 0], query[here, 2] = -2.0, 2.0  # with the token before it 2 marks, with either alone none
+    query[here, own:] = 2.0 * float(network.model.embed_tokens.weight[0, 0]) / loud * before
+    key[here, 1], key[ballast, 0] = 8.0, 4.0
+    key[quoted, own:] = 4.0 * _noted(network, names, pointing.announced)[0]
+    key[still, MARKS:own] = 4.0 * _direction(network, pointing.rest)
     attention.q_proj.weight[size : 2 * size], attention.k_proj.weight[size : 2 * size] = query, key
     _says_what_it_sees(network, layers(network)[1], 1, generator, POINTS)
 
@@ -167,6 +187,19 @@ def _says_what_it_sees(network: Decoder, layer: Layer, head: int, generator: tor
     attention.v_proj.weight[rows, MARKS:own] = copied
     attention.o_proj.weight[:, rows] = 0.0
     attention.o_proj.weight[MARKS:own, rows] = gain * SIGMA * copied.T
+
+
+def _noted(network: Decoder, names: Tensor, token: int) -> tuple[Tensor, float]:
+    """How the previous-token head notes a token: the direction, and how far it goes."""
+    embedding = network.model.embed_tokens.weight[token]
+    note = SIGMA * names @ (embedding / embedding.square().mean().sqrt())[MARKS : network.config.hidden - network.config.head_size]
+    return note / note.norm(), float(note.norm())
+
+
+def _direction(network: Decoder, token: int) -> Tensor:
+    """The unit vector of what tells a token apart."""
+    own = network.config.hidden - network.config.head_size
+    return torch.nn.functional.normalize(network.model.embed_tokens.weight[token, MARKS:own], dim=0)
 
 
 def _orthonormal(rows: int, columns: int, generator: torch.Generator) -> Tensor:

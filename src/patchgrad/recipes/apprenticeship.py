@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import torch
 
 from patchgrad.advantages import Ones
 from patchgrad.contracts import Policy
@@ -28,6 +27,8 @@ from patchgrad.tasks.workshop.apprentice import Apprentice, drill
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.schedules import cosine
 from patchgrad.values import Call, Group, Rollout, Task, Update, digest
+
+OFTEN = 0.1  # operators and numbers lie above it, names and keywords below
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +77,20 @@ def learn_tokenizer(recipe: Recipe, tasks: Sequence[Task], episodes: Sequence[Ro
     )
 
 
-def pointing(episodes: Sequence[Rollout], tokenizer: ChatTokenizer, vocabulary: int) -> Pointing | None:
-    """How often each token came first in what an edit replaces, which the token ` "` announces; `None` where that is not one token."""
-    announced, *more = tokenizer.action(' "').tolist()[:-1]
-    weights = torch.zeros(vocabulary)
+def pointing(episodes: Sequence[Rollout], tokenizer: ChatTokenizer) -> Pointing | None:
+    """The tokens that edits begin with: of the observations that show one, at least a share `OFTEN` were followed by an edit of it.
+
+    `None` where `replace "` is not spelled in two tokens, or nothing was edited.
+    """
+    opening = tokenizer.action('replace "').tolist()[:-1]
+    shown, first = Counter[int](), Counter[int]()
     for turn in (turn for episode in episodes for turn in episode.trajectory.turns):
+        shown.update(set(turn.context.tolist()))
         spelled = turn.action.token_ids.tolist()
-        if isinstance(turn.call, Call) and turn.call.tool == "replace" and announced in spelled[:-1]:
-            weights[spelled[spelled.index(announced) + 1]] += 1
-    return None if more or not weights.any() else Pointing(announced, weights, tokenizer.special[START])
+        if isinstance(turn.call, Call) and turn.call.tool == "replace" and opening[-1] in spelled[:-1]:
+            first[spelled[spelled.index(opening[-1]) + 1]] += 1
+    tokens = tuple(sorted(token for token, count in first.items() if count >= OFTEN * shown[token]))
+    return Pointing(opening[0], opening[1], tokens, tokenizer.special[START]) if len(opening) == 2 and tokens else None
 
 
 def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer, shown: Sequence[Rollout]) -> Decoder:
@@ -106,7 +112,7 @@ def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer, shown: Sequence[Roll
         seed=recipe.seed,
     )
     if shape.copies:
-        plant(network, recipe.seed, pointing(shown, tokenizer, shape.vocabulary))
+        plant(network, recipe.seed, pointing(shown, tokenizer))
     return network
 
 

@@ -35,7 +35,7 @@ from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.schedules import constant
 from patchgrad.values import Call, Group, Report, Rollout, Task
 
-DRILL = 8  # turns: a look and seven edits
+DRILL = 12  # turns: a look and eleven edits
 FIRST = 60  # episodes spelled in bytes, from which the tokenizer learns its words
 SECONDS = 600.0  # an episode that takes longer is stuck, on whatever machine
 

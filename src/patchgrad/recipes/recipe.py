@@ -20,12 +20,12 @@ class TaskSource:
     """Where tasks come from. `workshop` makes them from the seed; `set` reads a folder that `patchgrad tasks` wrote.
 
     `functions` are the sizes of a workshop task's buggy module: with `(1, 2)` half of the tasks have one function, half two. `families`
-    are those of its planted bugs (`tasks/mutations`): by default the five that exchange one operator, number or truth value.
+    are those of its planted bugs (`tasks/mutations`): by default the four that exchange one operator or truth value.
     """
 
     source: Literal["workshop", "set"] = "workshop"
-    train: int = 3000
-    held_out: int = 200
+    train: int = 2000
+    held_out: int = 100
     functions: tuple[int, ...] = (1,)
     families: tuple[str, ...] = SWAPS
     folder: str = ""
@@ -86,17 +86,17 @@ class SandboxChoice:
 class Warmup:
     """Makes the base policy where there is none: the apprentice's demonstrations and drills, then one language-model pass over them.
 
-    A drill is an episode of a look and seven edits, without tests: cheap, and dense in what is hardest to learn.
+    A drill is an episode of a look and eleven edits, without tests: cheap, and dense in what is hardest to learn.
     """
 
-    demonstrations: int = 1600
-    drills: int = 1600
-    tasks: int = 3000
+    demonstrations: int = 1500
+    drills: int = 900
+    tasks: int = 2000
     epochs: int = 1
     batch: int = 8
     lr: float = 3e-3
     observation_weight: float = 0.1
-    turns: int = 12
+    turns: int = 16
     demonstrator: Habits = field(default_factory=Habits)
 
 
@@ -116,13 +116,13 @@ class Rft:
     """Rejection fine-tuning, PAPER section 5: roll out, keep what passes, imitate. More rounds than one are the plain baseline to RL."""
 
     rounds: int = 1
-    tasks: int = 150
+    tasks: int = 90
     attempts: int = 10
     cap: int = 4
     epochs: int = 2
     batch: int = 8
     lr: float = 1e-3
-    turns: int = 16
+    turns: int = 12
     context: int = 1536
 
 
@@ -134,11 +134,11 @@ class Stage:
     than giving up. `baseline` is the mean reward of the group, as in the paper, or of its tokens (`advantages.LengthWeighted`).
     """
 
-    iterations: int = 8
+    iterations: int = 4
     tasks: int = 16
     attempts: int = 10
-    minibatch: int = 40
-    lr: float = 4e-4
+    minibatch: int = 20
+    lr: float = 5e-4
     clip_low: float = 0.2
     clip_high: float = 0.3
     turns: int = 8
@@ -163,7 +163,7 @@ class Stage:
 class EvaluationChoice:
     """Held-out evaluation: every policy of a run is measured under the same limits, so that no difference is one of budget alone."""
 
-    attempts: int = 4
+    attempts: int = 2
     turns: int = 20
     context: int = 2048
 

@@ -22,8 +22,8 @@ UPDATED = (
 class Writer(Special):
     """A tool that changes a file. Its one-line form may go on with `&& COMMAND`, which the shell runs where the change was made.
 
-    `replace "<" "<=" && pytest || git checkout .` changes, tests and, when red, undoes in one turn. SWE-agent's tools are commands of
-    its shell, where the same line does the same.
+    `replace "<" "<=" && pytest || git restore .` changes, tests and, when red, undoes in one turn. SWE-agent's tools are commands of
+    its shell, where the same line does the same. The observation is the change and what the command said; when brief, the latter.
     """
 
     async def __call__(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
@@ -32,7 +32,8 @@ class Writer(Special):
         if not then or changed.failure:
             return changed
         ran = await Shell(self.view)(then, sandbox, changed.place)
-        seen = observation("\n".join(part for part in (changed.content, ran.content) if part), ran.place, self.view, ran.failure)
+        parts = (ran.content,) if self.view.brief else (changed.content, ran.content)
+        seen = observation("\n".join(part for part in parts if part), ran.place, self.view, ran.failure)
         return replace(ran, content=seen.content, clipped=changed.clipped or ran.clipped or seen.clipped)
 
     def _changed(self, file: File, start: int, end: int, place: Place, note: str = "") -> Observation:
@@ -123,7 +124,8 @@ class Replace(Writer):
         text = file.text()
         count = text.count(search)
         if not count:
-            raise Unusable(f"{given.words[0]!r} does not occur in {short(file.path)}.")
+            what = "The text" if self.view.brief else repr(given.words[0])
+            raise Unusable(f"{what} does not occur in {short(file.path)}.")
         line = place.line if file.path == place.file else 1
         at = text.find(search, sum(len(row) + 1 for row in file.lines[: line - 1]))
         at = at if at >= 0 else text.find(search)

@@ -24,16 +24,17 @@ from patchgrad.tasks.workshop.bugs import SWAPS
 from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, floats
 
 ABSENT = (" <", " >", " <=", " >=", " ==", " !=", " +", " -", " *", " 0", " 1", " 2", " and", " or")
-TESTED = " && pytest || git checkout ."  # behind an edit: a red one is undone in the same turn
+TESTED = " && pytest || git restore ."  # behind an edit: a red one is undone in the same turn
 
 
 @dataclass(frozen=True, slots=True)
 class Habits:
     """Probabilities of the apprentice's choices, each taken anew at every turn where it arises."""
 
-    skill: float = 0.2
+    skill: float = 0.12
     tests: float = 0.85
     retries_when_red: float = 0.5
+    persistent: float = 0.1  # of a whole episode that retries until it is green
     misquotes: float = 0.08
     malformed: float = 0.03
 
@@ -76,12 +77,9 @@ def line_edit(source: str, line: int, after: str) -> Edit:
 
 @lru_cache(maxsize=4096)
 def wrong_edits(source: str, function: str) -> tuple[Edit, ...]:
-    """Plausible single-line edits of a function, at most one a line and family."""
-    found: dict[tuple[int, str], Edit] = {}
-    for mutant in mutants(source, SWAPS):
-        if mutant.single_line and mutant.function == function:
-            found.setdefault((mutant.line, mutant.family), line_edit(source, mutant.line, mutant.after.rstrip("\n")))
-    return tuple(found.values())
+    """Plausible single-line edits of a function; one of them may repair it."""
+    plausible = (mutant for mutant in mutants(source, SWAPS) if mutant.single_line and mutant.function == function)
+    return tuple(dict.fromkeys(line_edit(source, mutant.line, mutant.after.rstrip("\n")) for mutant in plausible))
 
 
 def _spans(line: str) -> list[tuple[int, int]]:
@@ -107,7 +105,7 @@ def _quoted(text: str) -> str:
 class Apprentice:
     """Plays one episode of one workshop task; a `Policy` of version -1 whose log-probabilities are zero.
 
-    When `practising` it opens the file and edits line after line until the turns are used up, for the sake of writing edits that apply.
+    When `practising` it opens the file and makes one edit after the other, for the sake of writing edits that apply.
     """
 
     version = -1
@@ -126,6 +124,7 @@ class Apprentice:
         self._practising = practising
         self._habits = habits
         self._random = random.Random(f"apprentice {task.id} {seed}")
+        self._retries = 1.0 if self._random.random() < habits.persistent else habits.retries_when_red
         self._encode_messages = encode_messages
         self._encode_action = encode_action
         self._source = open_archive(task.repository)[task.tags["file"]].decode()
@@ -160,6 +159,8 @@ class Apprentice:
         chance = self._random.random
         if self._last == "":
             return "open", turn("Look at it.", f"open {self._file}")
+        if self._practising and all(edit in self._tried for edit in self._wrong):
+            return "submit", turn("Done.", "submit")
         if self._practising:
             return "edit", turn("Fix it.", self._fresh().command())
         if self._last == "edit" or (self._last == "try" and self._submits()):
@@ -171,8 +172,8 @@ class Apprentice:
         """After a tested edit: always when green, and now and then when red; an edit that did not apply is tried again."""
         if "does not occur" in self._observation:
             return False
-        green = "passed" in self._observation and not any(word in self._observation for word in ("failed", "error"))
-        return green or self._random.random() >= self._habits.retries_when_red
+        green = re.search(r"^\.+$", self._observation, re.MULTILINE) is not None
+        return green or self._random.random() >= self._retries
 
     def _edit(self) -> Edit:
         absent = [old for old in ABSENT if old not in self._source]

@@ -15,7 +15,7 @@ from patchgrad.tasks.workshop.templates import Template
 
 FAMILIES = ("cmp_boundary", "cmp_negate", "op_swap", "const_off1", "bool_swap", "negate_cond", "swap_args", "wrong_name")
 MOST = dict.fromkeys(FAMILIES, 3) | {"wrong_name": 2}  # a template: else wrong names, which are easy to plant, would be half of all bugs
-SWAPS = ("cmp_boundary", "cmp_negate", "op_swap", "const_off1", "bool_swap")  # one operator, number or truth value for another
+SWAPS = ("cmp_boundary", "cmp_negate", "op_swap", "bool_swap")  # one operator or truth value for another
 STEPS = 3000
 
 

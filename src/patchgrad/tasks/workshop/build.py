@@ -23,7 +23,7 @@ from patchgrad.values import Checks, HiddenFile, Limits, Repository, Task, diges
 
 PACKAGES = ("shop", "bank", "farm", "game", "clinic", "school", "museum", "depot")
 MODULES = ("core", "rules", "tools", "model", "report", "orders", "plans", "parts")
-PYTEST_INI = "[pytest]\naddopts = -q --tb=no --no-summary --no-header\npythonpath = .\nconsole_output_style = classic\n"
+PYTEST_INI = "[pytest]\naddopts = -qq --tb=no --no-summary --no-header\npythonpath = .\nconsole_output_style = classic\n"
 LIMITS = Limits(command_seconds=6.0, test_seconds=8.0, memory=512 << 20, disk=16 << 20, processes=64, output=4_000)
 
 # Variables get their names at random, so that code has to be read: what follows a name cannot be known by heart.
