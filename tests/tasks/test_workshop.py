@@ -93,6 +93,18 @@ def test_an_edit_is_as_short_as_whole_words_allow(source: str, after: str, edit:
     assert source.replace(edit.old, edit.new, 1).splitlines()[-1] == after
 
 
+def test_an_edit_is_as_short_as_the_window_allows() -> None:
+    source = "x = 1 < 2\nif value < low:\n"
+    assert line_edit(source, 2, "if value <= low:", window=2) == Edit(" <", " <=")
+
+
+def test_an_issue_says_where_the_function_begins(tmp_path: Path) -> None:
+    for task in workshop_tasks(30, 0, False, tmp_path, (1, 2, 3)):
+        rows = open_archive(task.repository)[task.tags["file"]].decode().splitlines()
+        assert rows[int(task.tags["begins"]) - 1].startswith(f"def {task.tags['function']}(")
+        assert f"{task.tags['file']} {task.tags['begins']}" in task.instruction
+
+
 def test_an_edit_is_spelled_in_the_same_tokens_as_the_file(tmp_path: Path) -> None:
     tasks = workshop_tasks(60, 1, False, tmp_path)
     sources = {t.id: open_archive(t.repository)[t.tags["file"]].decode() for t in tasks}
@@ -105,10 +117,10 @@ def test_an_edit_is_spelled_in_the_same_tokens_as_the_file(tmp_path: Path) -> No
 
 
 def test_an_apprentice_tests_and_undoes_in_the_turn_of_its_edit_and_submits_when_green(tmp_path: Path) -> None:
-    seen = ("", "[File]", ".FF\n(.) $", "The text does not occur in it.", "...\n(.) $")
+    seen = ("", "[File]", ".F\n!! stopping after 1 failures !!\n(.) $", "The text does not occur in it.", "...\n(.) $")
     said = plays(Habits(tests=1.0, retries_when_red=1.0, malformed=0.0), seen, tmp_path)
     assert [text.split()[0] for text in said] == ["Look", "Fix", "Fix", "Fix", "Done."]
-    assert all("&& pytest || git restore ." in text for text in said[1:4])
+    assert all("&& pytest -qqx --tb=no --no-summary || git restore ." in text for text in said[1:4])
 
 
 def test_an_apprentice_submits_while_red_or_untested(tmp_path: Path) -> None:

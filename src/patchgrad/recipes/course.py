@@ -210,7 +210,8 @@ class Course:
 
 def an_agent(recipe: Recipe) -> ReactAgent:
     """The recipe's prompts over the paper's tools."""
-    view = View(lines=recipe.agent.window, brief=recipe.agent.prompts == "brief")
+    brief = recipe.agent.prompts == "brief"
+    view = View(lines=recipe.agent.window, limit=600, brief=True) if brief else View(lines=recipe.agent.window)
     return ReactAgent(toolset(view), prompts=recipe.agent.prompts)
 
 

@@ -17,7 +17,8 @@ def _require(holds: bool, sentence: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TaskSource:
-    """Where tasks come from. `workshop` makes them from the seed; `set` reads a folder that `patchgrad tasks` wrote.
+    """Where tasks come from. `workshop` makes them from the seed; `set` reads a folder that `patchgrad tasks` wrote, with statements
+    of this `level`.
 
     `functions` are the sizes of a workshop task's buggy module: with `(1, 2)` half of the tasks have one function, half two. `families`
     are those of its planted bugs (`tasks/mutations`): by default the four that exchange one operator or truth value.
@@ -26,9 +27,10 @@ class TaskSource:
     source: Literal["workshop", "set"] = "workshop"
     train: int = 2000
     held_out: int = 100
-    functions: tuple[int, ...] = (1,)
+    functions: tuple[int, ...] = (1, 2, 3)
     families: tuple[str, ...] = SWAPS
     folder: str = ""
+    level: str = "report"
 
     def __post_init__(self) -> None:
         _require(self.source != "set" or bool(self.folder), "tasks.folder must name a task set when tasks.source is 'set'")
@@ -70,7 +72,7 @@ class AgentChoice:
     """`full` prompts say what the paper's say; `brief` ones suit a model of a few million parameters. The tools are the same."""
 
     prompts: Literal["full", "brief"] = "brief"
-    window: int = 60
+    window: int = 12
     action_tokens: int = 48
 
 

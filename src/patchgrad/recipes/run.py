@@ -33,7 +33,7 @@ def tasks(recipe: Recipe, folder: Path) -> tuple[list[Task], list[Task]]:
     if source.source == "workshop":
         held = workshop_tasks(source.held_out, recipe.seed, True, folder, source.functions, source.families)
         return workshop_tasks(source.train, recipe.seed, False, folder, source.functions, source.families, apart_from=held), held
-    members = load_set(Path(source.folder))
+    members = load_set(Path(source.folder), source.level)
     train_tasks = [task for task in members if task.tags.get("split") != "held_out"]
     held_out = [task for task in members if task.tags.get("split") == "held_out"]
     return train_tasks[: source.train], held_out[: source.held_out]

@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 
 from patchgrad.tasks.forge.runner import Failure
 
-LEVELS = ("report", "located")
+LEVELS = ("report", "located", "brief")
+SHORT = 60  # characters of a piece of code in the brief statement
 _NAMES_THE_BUG = ("NameError", "UnboundLocalError", "NotImplementedError")
 
 
 def statements(
     package: str,
-    place: tuple[str, str],
+    place: tuple[str, str, int],
     paths: Sequence[str],
     failures: Mapping[str, Failure],
     secrets: Sequence[str],
@@ -26,8 +27,9 @@ def statements(
 ) -> dict[str, str] | str:
     """The statement at each of `LEVELS`, or the reason why there is none in a few words.
 
-    `report` is the symptom. `located` adds the file and function `place`, and a command that reproduces it. `paths` is where
-    the package is imported from, `secrets` are lines of the repair and names of tests. With `implement` the fault is a missing body.
+    `report` is the symptom. `located` adds the place, file, function and its first line, and a command that reproduces it; `brief` is
+    one line about both, as in the workshop. `paths` is where the package is imported from, `secrets` are lines of the repair and names of
+    tests. With `implement` the fault is a missing body.
     """
     best = min(failures.values(), key=rank)
     if not implement and any(f.kind in _NAMES_THE_BUG for f in failures.values()):
@@ -40,7 +42,11 @@ def statements(
     where = f"The fault is in `{place[1]}()` in `{place[0]}`."
     command = _command(best, paths)
     located = [first, symptom, where, *([f"To reproduce it:\n\n    {command}"] if command else []), last]
-    found = {"report": "\n\n".join([first, symptom, last]) + "\n", "located": "\n\n".join(located) + "\n"}
+    found = {
+        "report": "\n\n".join([first, symptom, last]) + "\n",
+        "located": "\n\n".join(located) + "\n",
+        "brief": f"Wrong answer from {place[0]} {place[2]}: {_in_a_line(best)}\n",
+    }
     if any(re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", text) for text in found.values() for secret in secrets):
         return "leaks"
     return found
@@ -65,6 +71,15 @@ def _symptom(failure: Failure) -> str:
     if not failure.statement or not (message or failure.kind != "AssertionError"):
         return ""
     return f"{_block(failure.statement)}\n\nfails with\n\n{_block(f'{failure.kind}: {message}'.removesuffix(': '))}"
+
+
+def _in_a_line(failure: Failure) -> str:
+    if not failure.shown:
+        return " ".join(failure.statement.split())[:SHORT] + " fails."
+    code, expected = " ".join(failure.shown["code"].split())[:SHORT], failure.shown["expected"]
+    verb, _, value = failure.shown["actual"].partition(" ")
+    symptom = f"{code} {'gives' if verb == 'returns' else 'raises'} {value[:SHORT]}"
+    return f"{symptom} instead of {expected[:SHORT]}." if expected else f"{symptom}."
 
 
 def _message(failure: Failure) -> str:

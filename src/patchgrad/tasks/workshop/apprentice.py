@@ -24,7 +24,7 @@ from patchgrad.tasks.workshop.bugs import SWAPS
 from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, floats
 
 ABSENT = (" <", " >", " <=", " >=", " ==", " !=", " +", " -", " *", " 0", " 1", " 2", " and", " or")
-TESTED = " && pytest || git restore ."  # behind an edit: a red one is undone in the same turn
+TESTED = " && pytest -qqx --tb=no --no-summary || git restore ."  # behind an edit: a red one is undone in the same turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Habits:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace the first `old` of the file by `new`."""
+    """Replace the first `old` from the window on by `new`."""
 
     old: str
     new: str
@@ -50,14 +50,15 @@ class Edit:
         return f"replace {_quoted(self.old)} {_quoted(self.new)}"
 
 
-def line_edit(source: str, line: int, after: str) -> Edit:
+def line_edit(source: str, line: int, after: str, window: int = 1) -> Edit:
     """The shortest edit in whole words that turns line number `line` of a file (from 1 on) into `after`.
 
-    `    if value < low:` -> `    if value <= low:` gives `Edit(" <", " <=")` where no `<` stands before it in the file, and else
-    `Edit(" value <", " value <=")`. A word keeps the space in front of it, so that it is spelled in the same tokens as in the file.
+    `    if value < low:` -> `    if value <= low:` gives `Edit(" <", " <=")` where no `<` stands before it in the window, which begins at
+    line number `window`, and else `Edit(" value <", " value <=")`. A word keeps the space in front of it, so that it is spelled in the
+    same tokens as in the file.
     """
     before = source.splitlines()[line - 1]
-    at = sum(len(row) for row in source.splitlines(keepends=True)[: line - 1])
+    at, top = (sum(len(row) for row in source.splitlines(keepends=True)[: n - 1]) for n in (line, window))
     old, new = _spans(before), _spans(after)
     head = _common([before[a:b] for a, b in old], [after[a:b] for a, b in new])
     tail = _common([before[a:b] for a, b in old[head:]][::-1], [after[a:b] for a, b in new[head:]][::-1])
@@ -70,16 +71,16 @@ def line_edit(source: str, line: int, after: str) -> Edit:
                 continue  # not where a word begins
             lead = min(1, start)
             edit = Edit(before[start - lead : old[len(old) - rest - 1][1]], after[new[first][0] - lead : new[len(new) - rest - 1][1]])
-            if source.find(edit.old) == at + start - lead:
+            if source.find(edit.old, top) == at + start - lead:
                 return edit
     return Edit(before.strip(), after.strip())
 
 
 @lru_cache(maxsize=4096)
-def wrong_edits(source: str, function: str) -> tuple[Edit, ...]:
-    """Plausible single-line edits of a function; one of them may repair it."""
+def wrong_edits(source: str, function: str, window: int = 1) -> tuple[Edit, ...]:
+    """Plausible single-line edits of a function, seen in a window; one of them may repair it."""
     plausible = (mutant for mutant in mutants(source, SWAPS) if mutant.single_line and mutant.function == function)
-    return tuple(dict.fromkeys(line_edit(source, mutant.line, mutant.after.rstrip("\n")) for mutant in plausible))
+    return tuple(dict.fromkeys(line_edit(source, mutant.line, mutant.after.rstrip("\n"), window) for mutant in plausible))
 
 
 def _spans(line: str) -> list[tuple[int, int]]:
@@ -128,16 +129,24 @@ class Apprentice:
         self._encode_messages = encode_messages
         self._encode_action = encode_action
         self._source = open_archive(task.repository)[task.tags["file"]].decode()
-        self._file = task.tags["file"]
-        line = self._source.splitlines().index(task.tags["broken_line"]) + 1
-        self._repair = line_edit(self._source, line, task.tags["fixed_line"])
-        self._wrong = wrong_edits(self._source, task.tags["function"])
+        self._tags = task.tags
+        self._look(1)
         self._tried: list[Edit] = []
         self._observation = ""
         self._last = ""
 
+    def _look(self, window: int) -> None:
+        """What can be edited, and how, where the window begins at this line."""
+        start = int(self._tags["begins"]) - 1
+        line = self._source.splitlines().index(self._tags["broken_line"], start) + 1
+        self._repair = line_edit(self._source, line, self._tags["fixed_line"], window)
+        self._wrong = wrong_edits(self._source, self._tags["function"], window)
+
     def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
         self._observation = messages[-1].content
+        first = re.match(r"\[File: .*\n([0-9]+):", self._observation)
+        if first:
+            self._look(int(first[1]))
         return self._encode_messages(messages, previous)
 
     async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
@@ -158,7 +167,7 @@ class Apprentice:
     def _next(self) -> tuple[str, str]:
         chance = self._random.random
         if self._last == "":
-            return "open", turn("Look at it.", f"open {self._file}")
+            return "open", turn("Look at it.", f"open {self._tags['file']} {self._tags['begins']}")
         if self._practising and all(edit in self._tried for edit in self._wrong):
             return "submit", turn("Done.", "submit")
         if self._practising:
@@ -172,7 +181,7 @@ class Apprentice:
         """After a tested edit: always when green, and now and then when red; an edit that did not apply is tried again."""
         if "does not occur" in self._observation:
             return False
-        green = re.search(r"^\.+$", self._observation, re.MULTILINE) is not None
+        green = re.search(r"^\.+$", self._observation, re.MULTILINE) is not None and "failures" not in self._observation
         return green or self._random.random() >= self._retries
 
     def _edit(self) -> Edit:
@@ -200,7 +209,7 @@ def shows(rollout: Rollout, lines: Set[str]) -> bool:
 
 def drill(task: Task) -> Task:
     """The task to practise on: the same repository, with words that no issue has, so that practice is not mistaken for work."""
-    return replace(task, id=f"{task.id}:drill", instruction=f"Practise in {task.tags['file']}.")
+    return replace(task, id=f"{task.id}:drill", instruction=f"Practise in {task.tags['file']} {task.tags['begins']}.")
 
 
 def turn(thought: str, command: str) -> str:

@@ -23,7 +23,7 @@ from patchgrad.values import Checks, HiddenFile, Limits, Repository, Task, diges
 
 PACKAGES = ("shop", "bank", "farm", "game", "clinic", "school", "museum", "depot")
 MODULES = ("core", "rules", "tools", "model", "report", "orders", "plans", "parts")
-PYTEST_INI = "[pytest]\naddopts = -qq --tb=no --no-summary --no-header\npythonpath = .\nconsole_output_style = classic\n"
+PYTEST_INI = "[pytest]\npythonpath = .\nconsole_output_style = classic\n"
 LIMITS = Limits(command_seconds=6.0, test_seconds=8.0, memory=512 << 20, disk=16 << 20, processes=64, output=4_000)
 
 # Variables get their names at random, so that code has to be read: what follows a name cannot be known by heart.
@@ -96,7 +96,9 @@ def _task(bug: Bug, random_: random.Random, functions: int) -> tuple[dict[str, s
     failing = tuple(f"{test_file}::test_{bug.template.name}_{i + 1}" for i in hidden if i in bug.failing)
     passing = tuple(f"{test_file}::test_{bug.template.name}_{i + 1}" for i in hidden if i not in bug.failing)
     passing += tuple(f"{test_file}::test_{t.name}_1" for t in own if t is not bug.template)
-    instruction = _issue(bug, visible, f"{package}/{module}.py", random_)
+    file = f"{package}/{module}.py"
+    line = next(i for i, row in enumerate(files[file].splitlines(), 1) if row.startswith(f"def {bug.template.name}("))
+    instruction = _issue(bug, visible, f"{file} {line}", random_)
     return files, Task(
         id=f"workshop:{bug.template.name}:{bug.family}:{digest(instruction, *files.values())[:8]}",
         instruction=instruction,
@@ -115,7 +117,8 @@ def _task(bug: Bug, random_: random.Random, functions: int) -> tuple[dict[str, s
             "template": bug.template.name,
             "family": bug.family,
             "functions": str(functions),
-            "file": f"{package}/{module}.py",
+            "file": file,
+            "begins": str(line),
             "function": bug.template.name,
             "broken_line": _rename(bug.broken_line, names),
             "fixed_line": _rename(bug.fixed_line, names),
@@ -162,15 +165,16 @@ def _tests(template: Template, bug: Bug, cases: tuple[int, ...]) -> str:
     return "".join(blocks)
 
 
-def _issue(bug: Bug, visible: tuple[int, ...], file: str, random_: random.Random) -> str:
+def _issue(bug: Bug, visible: tuple[int, ...], place: str, random_: random.Random) -> str:
+    """The symptom, and where the function begins."""
     i = next(i for i in visible if i in bug.failing)
     call = f"{bug.template.name}({', '.join(repr(a) for a in bug.cases[i])})"
     wanted, got = bug.expected[i].text, bug.actual[i]
     symptom = f"raises {got.text}" if got.kind == "raises" else f"gives {got.text}"
     return random_.choice(
         (
-            f"{call} in {file} {symptom}, expected {wanted}.",
-            f"In {file}, {call} {symptom}. It should give {wanted}.",
-            f"Wrong answer from {file}: {call} {symptom} instead of {wanted}.",
+            f"{call} in {place} {symptom}, expected {wanted}.",
+            f"In {place}, {call} {symptom}. It should give {wanted}.",
+            f"Wrong answer from {place}: {call} {symptom} instead of {wanted}.",
         )
     )
