@@ -27,7 +27,7 @@ class TaskSource:
     source: Literal["workshop", "set"] = "workshop"
     train: int = 2000
     held_out: int = 100
-    functions: tuple[int, ...] = (1, 2, 3)
+    functions: tuple[int, ...] = (1,)
     families: tuple[str, ...] = SWAPS
     folder: str = ""
     level: str = "report"

@@ -307,8 +307,7 @@ def _task(
     implement = mutant.family == "stub_body"
     if not failures:
         return "says nothing"
-    begins = _text(files[candidate.path]).encode().count(b"\n", 0, candidate.edit.span[0]) + 1
-    place = (candidate.path, mutant.function, begins)
+    place = (candidate.path, mutant.function, mutant.line)
     levels = statements(package.name, place, import_paths(package), failures, sorted(names | repair), implement)
     if isinstance(levels, str):
         return levels
@@ -331,7 +330,6 @@ def _task(
         "function": mutant.function,
         "file": candidate.path,
         "line": str(mutant.line),
-        "begins": str(begins),
         "kind": "implement" if implement else "repair",
         "level": "report",
         "single_line": "1" if mutant.single_line else "0",

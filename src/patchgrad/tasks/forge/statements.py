@@ -27,8 +27,8 @@ def statements(
 ) -> dict[str, str] | str:
     """The statement at each of `LEVELS`, or the reason why there is none in a few words.
 
-    `report` is the symptom. `located` adds the place, file, function and its first line, and a command that reproduces it; `brief` is
-    one line about both, as in the workshop. `paths` is where the package is imported from, `secrets` are lines of the repair and names of
+    `report` is the symptom. `located` adds the file and function of `place`, and a command that reproduces it; `brief` is one line about
+    both that gives the faulty line's number too, for policies that find their way in one small window. `paths` is where the package is imported from, `secrets` are lines of the repair and names of
     tests. With `implement` the fault is a missing body.
     """
     best = min(failures.values(), key=rank)

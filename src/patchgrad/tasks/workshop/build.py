@@ -88,7 +88,7 @@ def _task(bug: Bug, random_: random.Random, functions: int) -> tuple[dict[str, s
         "README.md": f"# {package}\n",
         "pytest.ini": PYTEST_INI,
         f"{package}/__init__.py": "",
-        f"{package}/{module}.py": "\n\n".join(sources),
+        f"{package}/{module}.py": _header(random_) + "\n\n".join(sources),
         f"{package}/{other}.py": _rename(distant.source, _renaming(distant.source, random_)),
         test_file: head + _tests(bug.template, bug, visible) + others,
         f"tests/test_{other}.py": f"from {package}.{other} import {distant.name}\n\n" + _tests(distant, bugs_of(distant)[0], (0,)),
@@ -124,6 +124,11 @@ def _task(bug: Bug, random_: random.Random, functions: int) -> tuple[dict[str, s
             "fixed_line": _rename(bug.fixed_line, names),
         },
     )
+
+
+def _header(random_: random.Random) -> str:
+    """Up to 40 lines of comment, so that code begins anywhere in a file."""
+    return "".join(f"# {' '.join(random_.choices(MODULES, k=4))}\n" for _ in range(random_.randrange(40)))
 
 
 def _neighbours(template: Template, functions: int, random_: random.Random) -> list[Template]:
