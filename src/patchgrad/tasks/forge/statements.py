@@ -27,9 +27,9 @@ def statements(
 ) -> dict[str, str] | str:
     """The statement at each of `LEVELS`, or the reason why there is none in a few words.
 
-    `report` is the symptom. `located` adds the file and function of `place`, and a command that reproduces it; `brief` is one line about
-    both that gives the faulty line's number too, for policies that find their way in one small window. `paths` is where the package is imported from, `secrets` are lines of the repair and names of
-    tests. With `implement` the fault is a missing body.
+    `report` is the symptom. `located` adds the file and function of `place`, and a command that reproduces it; `brief` is one line that
+    gives the faulty line's number too, for policies that find their way in one small window. `paths` is where the package is imported
+    from, `secrets` are lines of the repair and names of tests. With `implement` the fault is a missing body.
     """
     best = min(failures.values(), key=rank)
     if not implement and any(f.kind in _NAMES_THE_BUG for f in failures.values()):
