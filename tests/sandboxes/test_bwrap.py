@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
@@ -291,6 +292,38 @@ def test_a_cell_that_died_is_a_fault_and_the_next_sandbox_is_whole(tmp_path: Pat
         after = await backend.open(task)
         assert (await after.run("cat a")).output == "a", "a nest that was killed is replaced"
         await after.close()
+        await backend.close()
+
+    asyncio.run(run())
+
+
+def test_a_nest_ends_in_silence_when_its_trainer_leaves_with_answers_unread(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    task = make_task(tmp_path, {"a": "a"})
+
+    async def run() -> None:
+        backend = BwrapSandboxes(8)
+        boxes = [await backend.open(task) for _ in range(8)]
+        link = backend._links[0]
+        for sandbox in boxes:
+            request = {"id": 1000 + sandbox._number, "op": "run", "sandbox": sandbox._number, "timeout": 5.0}
+            link._writer.write(pack(request, b"sleep 0.2; seq 1 5000"))
+        await link._writer.drain()
+        link._writer.transport.abort()
+        assert await asyncio.to_thread(link._process.wait, 20) == 0
+
+    asyncio.run(run())
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_nest_that_cannot_be_written_to_is_gone_at_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        backend = BwrapSandboxes(1)
+        await (await backend.open(make_task(tmp_path, {"a": "a"}))).close()
+        link = backend._links[0]
+        link._writer.get_extra_info("socket").shutdown(socket.SHUT_WR)
+        with pytest.raises(SandboxFault, match="gone"):
+            await link.ask({"op": "close", "sandbox": 99}, b"", 5)
+        assert link.gone
         await backend.close()
 
     asyncio.run(run())
