@@ -34,7 +34,7 @@ def make_set(folder: Path, count: int, families: Sequence[str]) -> None:
         for package in PACKAGES:
             if package.split == "held_out":
                 files = fetch(package, cache)
-                made, fell = asyncio.run(forge(package, files, count, 0, runner, folder, families=families))
+                made, fell = asyncio.run(forge(package, files, count, 0, runner, folder, quiet=True, families=families))
                 print(f"{package.id}: {len(made)} tasks; no task because {dict(fell)}", flush=True)
     finally:
         runner.close()

@@ -120,7 +120,7 @@ def test_an_apprentice_tests_and_undoes_in_the_turn_of_its_edit_and_submits_when
     seen = ("", "[File]", ".F\n!! stopping after 1 failures !!\n(.) $", "The text does not occur in it.", "...\n(.) $")
     said = plays(Habits(tests=1.0, retries_when_red=1.0, malformed=0.0), seen, tmp_path)
     assert [text.split()[0] for text in said] == ["Look", "Fix", "Fix", "Fix", "Done."]
-    assert all("&& pytest -qqx --tb=no --no-summary || git restore ." in text for text in said[1:4])
+    assert all("&& pytest -x || git restore ." in text for text in said[1:4])
 
 
 def test_an_apprentice_submits_while_red_or_untested(tmp_path: Path) -> None:

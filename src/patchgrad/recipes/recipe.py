@@ -118,7 +118,7 @@ class Rft:
     """Rejection fine-tuning, PAPER section 5: roll out, keep what passes, imitate. More rounds than one are the plain baseline to RL."""
 
     rounds: int = 1
-    tasks: int = 90
+    tasks: int = 100
     attempts: int = 10
     cap: int = 4
     epochs: int = 2

@@ -79,16 +79,17 @@ async def forge(
     folder: Path,
     *,
     visible_tests: bool = True,
+    quiet: bool = False,
     families: Collection[str] = tuple(FAMILIES),
     workers: int = 2,
     progress: Progress | None = None,
 ) -> tuple[list[Task], Counter[str]]:
     """Bring the set in `folder` to `count` tasks of this package; its tasks, and how many candidates fell for which reason.
 
-    `visible_tests=False` takes the functions of the failing tests out of the agent's tree. The same arguments give the same tasks,
+    `visible_tests=False` takes the functions of the failing tests out of the agent's tree; `quiet` is told by `prepare`. The same arguments give the same tasks,
     whether the run was interrupted or not; the progress is called with package, tasks so far and the last candidate's fate.
     """
-    prepared = prepare(package, files)
+    prepared = prepare(package, files, quiet)
     known = await profile(package, prepared, run, folder / "profiles")
     tree = {path: content for path, content in prepared.items() if path not in known.broken}
     shop = _Shop(package, tree, known, run, folder, seed, visible_tests)

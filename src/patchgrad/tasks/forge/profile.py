@@ -41,9 +41,13 @@ def import_paths(package: Package) -> list[str]:
     return ["src"] if all(source.startswith("src/") for source in package.sources) else []
 
 
-def prepare(package: Package, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The tree with a `pytest.ini` of its own, so that plain `pytest` works in it and options of the package's cannot get in the way."""
-    config = f"[pytest]\npythonpath = {' '.join([*import_paths(package), '.'])}\naddopts = -p no:cacheprovider\n"
+def prepare(package: Package, files: Mapping[str, bytes], quiet: bool = False) -> dict[str, bytes]:
+    """The tree with a `pytest.ini` of its own, so that plain `pytest` works in it and options of the package's cannot get in the way.
+
+    With `quiet` it prints dots and no tracebacks, for agents with little room.
+    """
+    options = "-p no:cacheprovider" + " -qq --tb=no --no-summary\nconsole_output_style = classic" * quiet
+    config = f"[pytest]\npythonpath = {' '.join([*import_paths(package), '.'])}\naddopts = {options}\n"
     return {**files, CONFIG: config.encode()}
 
 

@@ -24,7 +24,7 @@ from patchgrad.tasks.workshop.bugs import SWAPS
 from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, floats
 
 ABSENT = (" <", " >", " <=", " >=", " ==", " !=", " +", " -", " *", " 0", " 1", " 2", " and", " or")
-TESTED = " && pytest -qqx --tb=no --no-summary || git restore ."  # behind an edit: a red one is undone in the same turn
+TESTED = " && pytest -x || git restore ."  # behind an edit: a red one is undone in the same turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Habits:
 
     skill: float = 0.12
     tests: float = 0.85
-    retries_when_red: float = 0.5
-    persistent: float = 0.1  # of a whole episode that retries until it is green
+    retries_when_red: float = 0.4
+    persistent: float = 0.05  # of a whole episode that retries until it is green
     misquotes: float = 0.08
     malformed: float = 0.03
 

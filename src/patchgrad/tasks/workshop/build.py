@@ -21,9 +21,10 @@ from patchgrad.tasks.workshop.bugs import FAMILIES, Bug, bugs_of
 from patchgrad.tasks.workshop.templates import TEMPLATES, Template
 from patchgrad.values import Checks, HiddenFile, Limits, Repository, Task, digest
 
+QUIET = "addopts = -qq --tb=no --no-summary\nconsole_output_style = classic\n"  # dots, and whether it stopped
 PACKAGES = ("shop", "bank", "farm", "game", "clinic", "school", "museum", "depot")
 MODULES = ("core", "rules", "tools", "model", "report", "orders", "plans", "parts")
-PYTEST_INI = "[pytest]\npythonpath = .\nconsole_output_style = classic\n"
+PYTEST_INI = f"[pytest]\npythonpath = .\n{QUIET}"
 LIMITS = Limits(command_seconds=6.0, test_seconds=8.0, memory=512 << 20, disk=16 << 20, processes=64, output=4_000)
 
 # Variables get their names at random, so that code has to be read: what follows a name cannot be known by heart.
