@@ -86,8 +86,9 @@ async def forge(
 ) -> tuple[list[Task], Counter[str]]:
     """Bring the set in `folder` to `count` tasks of this package; its tasks, and how many candidates fell for which reason.
 
-    `visible_tests=False` takes the functions of the failing tests out of the agent's tree; `quiet` is told by `prepare`. The same arguments give the same tasks,
-    whether the run was interrupted or not; the progress is called with package, tasks so far and the last candidate's fate.
+    `visible_tests=False` takes the functions of the failing tests out of the agent's tree; `quiet` is told by `prepare`. The same
+    arguments give the same tasks, whether the run was interrupted or not; the progress is called with package, tasks so far and the last
+    candidate's fate.
     """
     prepared = prepare(package, files, quiet)
     known = await profile(package, prepared, run, folder / "profiles")
