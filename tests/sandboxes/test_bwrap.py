@@ -18,6 +18,7 @@ import textwrap
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -304,7 +305,7 @@ def test_a_nest_ends_in_silence_when_its_trainer_leaves_with_answers_unread(tmp_
         backend = BwrapSandboxes(8)
         boxes = [await backend.open(task) for _ in range(8)]
         link = backend._links[0]
-        link._writer.transport.pause_reading()
+        cast(asyncio.Transport, link._writer.transport).pause_reading()
         for sandbox in boxes:
             request = {"id": 1000 + sandbox._number, "op": "run", "sandbox": sandbox._number, "timeout": 5.0}
             link._writer.write(pack(request, b"seq 1 50"))

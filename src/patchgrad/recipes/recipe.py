@@ -91,8 +91,8 @@ class Warmup:
     A drill is an episode of a look and eleven edits, without tests: cheap, and dense in what is hardest to learn.
     """
 
-    demonstrations: int = 1500
-    drills: int = 900
+    demonstrations: int = 1400
+    drills: int = 800
     tasks: int = 2000
     epochs: int = 1
     batch: int = 8
@@ -139,7 +139,7 @@ class Stage:
     iterations: int = 4
     tasks: int = 16
     attempts: int = 10
-    minibatch: int = 20
+    minibatch: int = 40
     lr: float = 5e-4
     clip_low: float = 0.2
     clip_high: float = 0.3

@@ -1,6 +1,6 @@
 """Builds a task from a bug: a small git-able repository with modules, tests and an issue text, plus hidden tests.
 
-    shop/__init__.py  shop/cart.py (the bug among its neighbours)  shop/stock.py  tests/test_cart.py  tests/test_stock.py  pytest.ini
+    rakemi/__init__.py  rakemi/tobu.py (the bug)  rakemi/ledi.py  tests/test_tobu.py  tests/test_ledi.py  pytest.ini
 
 Visible tests show the bug in at least one case; hidden tests hold these and others, so that answering only the visible ones fails.
 """
@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ast
 import itertools
+import keyword
 import random
 import re
+import sys
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,9 +24,8 @@ from patchgrad.tasks.workshop.templates import TEMPLATES, Template
 from patchgrad.values import Checks, HiddenFile, Limits, Repository, Task, digest
 
 QUIET = "addopts = -qq --tb=no --no-summary\nconsole_output_style = classic\n"  # dots, and whether it stopped
-PACKAGES = ("shop", "bank", "farm", "game", "clinic", "school", "museum", "depot")
-MODULES = ("core", "rules", "tools", "model", "report", "orders", "plans", "parts")
-PYTEST_INI = f"[pytest]\npythonpath = .\n{QUIET}"
+WORDS = ("core", "rules", "tools", "model", "report", "orders", "plans", "parts")
+PYTEST_INI = f"[pytest]\npythonpath = . src\n{QUIET}"
 LIMITS = Limits(command_seconds=6.0, test_seconds=8.0, memory=512 << 20, disk=16 << 20, processes=64, output=4_000)
 
 # Variables get their names at random, so that code has to be read: what follows a name cannot be known by heart.
@@ -73,8 +74,10 @@ def lines_of(files: Mapping[str, str]) -> set[str]:
 
 def _task(bug: Bug, random_: random.Random, functions: int) -> tuple[dict[str, str], Task]:
     """The repository's files, and the task but for its repository."""
-    package = random_.choice(PACKAGES)
-    module, other = random_.sample(MODULES, 2)
+    folder = "/".join(_name(random_) for _ in range(random_.choice((1, 1, 2))))
+    root, module = random_.choice(("", "", "src/")), _name(random_)
+    other = next(name for name in iter(lambda: _name(random_), "") if name != module)
+    file, package = f"{root}{folder}/{module}.py", folder.replace("/", ".")
     names = _renaming(bug.template.source, random_)
     neighbours = _neighbours(bug.template, functions, random_)
     own = [bug.template, *neighbours[: functions - 1]]
@@ -88,16 +91,16 @@ def _task(bug: Bug, random_: random.Random, functions: int) -> tuple[dict[str, s
     files = {
         "README.md": f"# {package}\n",
         "pytest.ini": PYTEST_INI,
-        f"{package}/__init__.py": "",
-        f"{package}/{module}.py": _header(random_) + "\n\n".join(sources),
-        f"{package}/{other}.py": _rename(distant.source, _renaming(distant.source, random_)),
+        f"{root}{folder.split('/')[0]}/__init__.py": "",
+        f"{root}{folder}/__init__.py": "",
+        file: _header(random_) + "\n\n".join(sources),
+        f"{root}{folder}/{other}.py": _rename(distant.source, _renaming(distant.source, random_)),
         test_file: head + _tests(bug.template, bug, visible) + others,
         f"tests/test_{other}.py": f"from {package}.{other} import {distant.name}\n\n" + _tests(distant, bugs_of(distant)[0], (0,)),
     }
     failing = tuple(f"{test_file}::test_{bug.template.name}_{i + 1}" for i in hidden if i in bug.failing)
     passing = tuple(f"{test_file}::test_{bug.template.name}_{i + 1}" for i in hidden if i not in bug.failing)
     passing += tuple(f"{test_file}::test_{t.name}_1" for t in own if t is not bug.template)
-    file = f"{package}/{module}.py"
     line = next(i for i, row in enumerate(files[file].splitlines(), 1) if row.startswith(f"def {bug.template.name}("))
     instruction = _issue(bug, visible, f"{file} {line}", random_)
     return files, Task(
@@ -129,7 +132,13 @@ def _task(bug: Bug, random_: random.Random, functions: int) -> tuple[dict[str, s
 
 def _header(random_: random.Random) -> str:
     """Up to 40 lines of comment, so that code begins anywhere in a file."""
-    return "".join(f"# {' '.join(random_.choices(MODULES, k=4))}\n" for _ in range(random_.randrange(40)))
+    return "".join(f"# {' '.join(random_.choices(WORDS, k=4))}\n" for _ in range(random_.randrange(40)))
+
+
+def _name(random_: random.Random) -> str:
+    """A folder's or module's name that nobody has heard, so that paths have to be copied: `rakemi`."""
+    name = "".join(random_.choice("bdfgklmnprstvz") + random_.choice("aeiou") for _ in range(random_.choice((2, 3, 3, 4))))
+    return name if name not in sys.stdlib_module_names and not keyword.iskeyword(name) else _name(random_)
 
 
 def _neighbours(template: Template, functions: int, random_: random.Random) -> list[Template]:
