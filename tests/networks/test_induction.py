@@ -28,6 +28,23 @@ def test_a_planted_network_repeats_what_it_saw_before_any_training(shape: dict[s
     assert repeated(able) > repeated(plain) + 1.0
 
 
+@pytest.mark.parametrize("kv_heads", [1, 3])
+def test_where_a_token_stands_twice_the_one_before_it_decides_what_is_repeated(kv_heads: int) -> None:
+    """As in `src/lofu/nesu.py`: after `/` comes what came after this `/`."""
+    network = Decoder(DecoderConfig(512, hidden=192, heads=3, kv_heads=kv_heads, head_size=64, theta=1e6))
+    plant(network)
+    right, wrong = [], []
+    for path in torch.randint(100, 500, (20, 4), generator=torch.Generator().manual_seed(1)).tolist():
+        once = [token for part in path for token in (part, 7)]
+        tokens = [50, 51, 52, *once, *range(60, 90), *once[:4]]
+        with torch.no_grad():
+            hidden = network.forward_packed(torch.tensor(tokens), torch.arange(len(tokens)), [0, len(tokens)])
+            said = (hidden[-1] @ network.head.T).softmax(-1)
+        right.append(float(said[path[2]]))
+        wrong.append(max(float(said[path[i]]) for i in (1, 3)))
+    assert sum(right) > 4 * sum(wrong)
+
+
 def test_the_same_seed_plants_the_same_weights() -> None:
     one, other = (Decoder(DecoderConfig(512, kv_heads=5)) for _ in range(2))
     plant(one, 3)
@@ -35,7 +52,7 @@ def test_the_same_seed_plants_the_same_weights() -> None:
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
 
 
-@pytest.mark.parametrize("config", [DecoderConfig(512, family="llama"), DecoderConfig(512, layers=1)])
+@pytest.mark.parametrize("config", [DecoderConfig(512, family="llama"), DecoderConfig(512, layers=1), DecoderConfig(512, heads=1, kv_heads=1)])
 def test_a_network_without_room_for_the_heads_is_refused(config: DecoderConfig) -> None:
     with pytest.raises(ConfigError, match="induction"):
         plant(Decoder(config))
@@ -81,7 +98,7 @@ def test_after_its_announcement_a_network_prefers_the_tokens_in_sight_that_are_p
         said = pointed([1, *others[:30], *range(100, 110), *others[30:], *last])
         preference[last] = said[100:110].mean() / said[110:140].mean()
     assert preference[6, 7] > 3.0
-    assert max(preference[6, 8], preference[8, 7]) < 1.5
+    assert max(preference[6, 8], preference[8, 7]) < 2.0
 
 
 def test_what_an_earlier_edit_began_with_is_not_pointed_at_again() -> None:

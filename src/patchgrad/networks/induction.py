@@ -2,8 +2,8 @@
 
 Small networks learn to repeat what they saw ("after this token came that one") late and suddenly (Olsson et al., arXiv 2209.11895). An
 agent needs it from its first turn: paths, names and code are copied from the prompt into commands. Here such heads are written into the
-first weights; everything else stays random. A previous-token head in layer 0 and an induction head in layer 1 repeat; in each later
-layer head 0 says whatever token it looks at, and learns where to look (Vinyals et al., arXiv 1506.03134); and where demonstrations show
+first weights; everything else stays random. Two heads in layer 0 note the token before and the one before that, and an induction head in
+layer 1 repeats what followed the same two: one alone, a `/` or a syllable, stands in a path more than once. In each later layer head 0 says whatever token it looks at, and learns where to look (Vinyals et al., arXiv 1506.03134); and where demonstrations show
 it, head 1 of layer 1 points: after a token that announces an edit it looks at the tokens in sight that edits begin with.
 
 The result is an ordinary checkpoint. The hidden axis is split at first: feature 0 is the same for every token, features 1 and 2 tell
@@ -21,7 +21,8 @@ from torch import Tensor
 from patchgrad.errors import ConfigError
 from patchgrad.networks.decoder import Decoder, Layer, frequencies
 
-FAST = (0.5, 0.25, 0.15, 0.1)  # energy of the previous-token head in the fastest rotary pairs: one peak, at distance one
+FAST = (0.5, 0.25, 0.15, 0.1)  # energy of the heads that look back in the fastest rotary pairs: one peak, at their distance
+SECOND = 0.7  # how much the token before the last counts beside the last: between two places after the last, it decides
 SLOWEST_TURN = 0.004  # radians a token: pairs slower than this still agree over a thousand tokens and can compare content
 GAIN = 2.5
 MARKS = 3  # features in front that do not tell tokens apart
@@ -53,10 +54,11 @@ class Planted:
         self._views += [embedding[token] for token in embedding[:, 1].nonzero().flatten().tolist()]
         for i, layer in enumerate(layers(network)):
             attention, writes = layer.self_attn, (layer.self_attn.o_proj.weight, layer.mlp.down_proj.weight)
-            rows = slice(0, 2 * size if i == 1 and points else size)
-            self._views += [attention.v_proj.weight[rows], attention.o_proj.weight[:, :size]]
+            heads = slice(0, 2 * size if i == 0 or (i == 1 and points) else size)
+            keys = slice(0, size * (1 + _keys_of(network, heads.stop // size - 1)))
+            self._views += [attention.v_proj.weight[keys], attention.o_proj.weight[:, heads]]
             if i < 2:
-                self._views += [attention.q_proj.weight[rows], attention.k_proj.weight[rows]]
+                self._views += [attention.q_proj.weight[heads], attention.k_proj.weight[keys]]
                 self._views += [attention.q_norm.weight, attention.k_norm.weight, layer.input_layernorm.weight]
                 self._views += [weight[:MARKS] for weight in writes]
             if i == 0:
@@ -83,8 +85,8 @@ def plant(network: Decoder, seed: int = 0, pointing: Pointing | None = None) -> 
     Raises `ConfigError` for other families: without query and key norms the heads' sharpness could not be set.
     """
     config = network.config
-    if config.family != "qwen3" or config.layers < 2 or config.hidden < 3 * config.head_size:
-        raise ConfigError("induction heads can be planted in a qwen3 network with 2 layers and hidden of at least 3 head sizes")
+    if config.family != "qwen3" or min(config.layers, config.heads) < 2 or config.hidden < 3 * config.head_size:
+        raise ConfigError("induction heads can be planted in a qwen3 network with 2 layers, 2 heads and hidden of at least 3 head sizes")
     generator = torch.Generator().manual_seed(seed)
     size, own = config.head_size, config.hidden - config.head_size
     embedding = network.model.embed_tokens.weight
@@ -100,9 +102,11 @@ def plant(network: Decoder, seed: int = 0, pointing: Pointing | None = None) -> 
     embedding[:, 1:MARKS] = 0.0
     embedding[:, own:] = 0.0
     names = _orthonormal(size, own - MARKS, generator)  # what makes two tokens the same, in `size` numbers
-    _previous_token(network, names)
+    second = SECOND * _orthonormal(size, size, generator)  # a rotation tells the token before the last from the last
+    _looking_back(network, 1, names, torch.eye(size))
+    _looking_back(network, 2, names, second)
     points = config.heads == config.kv_heads > 1
-    _induction(network, names, pointing if points else None, generator)
+    _induction(network, names, second, pointing if points else None, generator)
     for layer in layers(network)[2:]:
         _says_what_it_sees(network, layer, 0, generator)
     if pointing is not None and points:
@@ -112,29 +116,31 @@ def plant(network: Decoder, seed: int = 0, pointing: Pointing | None = None) -> 
         _pointing(network, pointing, names, generator)
 
 
-def _previous_token(network: Decoder, names: Tensor) -> None:
-    """Layer 0, head 0: attend one token back, and note that token's name in the empty features."""
+def _looking_back(network: Decoder, distance: int, names: Tensor, noted: Tensor) -> None:
+    """Layer 0, head `distance` - 1: attend that many tokens back, and add that token's name, as `noted`, to the empty features."""
     config, attention = network.config, layers(network)[0].self_attn
     size, own = config.head_size, config.hidden - config.head_size
-    turn = frequencies(config)[: len(FAST)]
+    turn = distance * frequencies(config)[: len(FAST)]
     energy = torch.tensor(FAST).sqrt()
     query, key = torch.zeros(size), torch.zeros(size)
     key[: len(FAST)] = energy
     query[: len(FAST)], query[size // 2 : size // 2 + len(FAST)] = energy * turn.cos(), -energy * turn.sin()
-    for projection, vector in ((attention.q_proj, query), (attention.k_proj, key)):
-        projection.weight[:size] = 0.0
-        projection.weight[:size, 0] = vector
-    attention.v_proj.weight[:size] = 0.0
-    attention.v_proj.weight[:size, MARKS:own] = names
-    attention.o_proj.weight[:, :size] = 0.0
-    attention.o_proj.weight[own:, :size] = SIGMA * torch.eye(size)
+    asks = slice((distance - 1) * size, distance * size)
+    holds = slice(size * _keys_of(network, distance - 1), size * (1 + _keys_of(network, distance - 1)))
+    for projection, rows, vector in ((attention.q_proj, asks, query), (attention.k_proj, holds, key)):
+        projection.weight[rows] = 0.0
+        projection.weight[rows, 0] = vector
+    attention.v_proj.weight[holds] = 0.0
+    attention.v_proj.weight[holds, MARKS:own] = names
+    attention.o_proj.weight[:, asks] = 0.0
+    attention.o_proj.weight[own:, asks] = SIGMA * noted
     sharp = torch.ones(size)
     sharp[: len(FAST)] = sharp[size // 2 : size // 2 + len(FAST)] = GAIN
     attention.q_norm.weight[:], attention.k_norm.weight[:] = sharp, sharp
 
 
-def _induction(network: Decoder, names: Tensor, pointing: Pointing | None, generator: torch.Generator) -> None:
-    """Layer 1, head 0: attend to where the token before was the present one, and predict the token that stands there.
+def _induction(network: Decoder, names: Tensor, second: Tensor, pointing: Pointing | None, generator: torch.Generator) -> None:
+    """Layer 1, head 0: attend to where the two tokens before were the last two here, and predict the token that stands there.
 
     But not after an announcement, where it would repeat the edits made so far: there it looks at `rest`.
     """
@@ -145,6 +151,7 @@ def _induction(network: Decoder, names: Tensor, pointing: Pointing | None, gener
     compare = _orthonormal(len(slow), size, generator)
     attention.q_proj.weight[:size] = 0.0
     attention.q_proj.weight[slow, MARKS:own] = compare @ names
+    attention.q_proj.weight[slow, own:] = compare @ second
     attention.k_proj.weight[:size] = 0.0
     attention.k_proj.weight[slow, own:] = compare
     sharp = torch.ones(size)
@@ -187,6 +194,11 @@ def _says_what_it_sees(network: Decoder, layer: Layer, head: int, generator: tor
     attention.v_proj.weight[rows, MARKS:own] = copied
     attention.o_proj.weight[:, rows] = 0.0
     attention.o_proj.weight[MARKS:own, rows] = gain * SIGMA * copied.T
+
+
+def _keys_of(network: Decoder, head: int) -> int:
+    """Which keys and values a head reads; several share them where there are fewer than heads."""
+    return head * network.config.kv_heads // network.config.heads
 
 
 def _noted(network: Decoder, names: Tensor, token: int) -> tuple[Tensor, float]:
