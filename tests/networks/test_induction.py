@@ -52,7 +52,7 @@ def test_the_same_seed_plants_the_same_weights() -> None:
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
 
 
-@pytest.mark.parametrize("config", [DecoderConfig(512, family="llama"), DecoderConfig(512, layers=1), DecoderConfig(512, heads=1, kv_heads=1)])
+@pytest.mark.parametrize("config", [DecoderConfig(512, family="llama"), DecoderConfig(512, layers=1), DecoderConfig(512, heads=1)])
 def test_a_network_without_room_for_the_heads_is_refused(config: DecoderConfig) -> None:
     with pytest.raises(ConfigError, match="induction"):
         plant(Decoder(config))

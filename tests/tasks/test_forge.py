@@ -280,7 +280,7 @@ def test_a_statement_reads_like_a_report() -> None:
     assert tuple(found) == LEVELS
     assert ">>> from shapes import area\n    >>> area(2, 3)\n    5\n\nExpected: `6`" in found["report"]
     assert "The fault is in `area()` in `src/shapes.py`." in found["located"]
-    assert found["brief"] == "Wrong answer from src/shapes.py 3: area(2, 3) gives 5 instead of 6.\n"
+    assert found["brief"] == "area(2, 3) gives 5 instead of 6.\nopen src/shapes.py 3\n"
     assert 'PYTHONPATH=src python -c "from shapes import area; print(repr(area(2, 3)))"' in found["located"]
 
 

@@ -3,8 +3,9 @@
 Small networks learn to repeat what they saw ("after this token came that one") late and suddenly (Olsson et al., arXiv 2209.11895). An
 agent needs it from its first turn: paths, names and code are copied from the prompt into commands. Here such heads are written into the
 first weights; everything else stays random. Two heads in layer 0 note the token before and the one before that, and an induction head in
-layer 1 repeats what followed the same two: one alone, a `/` or a syllable, stands in a path more than once. In each later layer head 0 says whatever token it looks at, and learns where to look (Vinyals et al., arXiv 1506.03134); and where demonstrations show
-it, head 1 of layer 1 points: after a token that announces an edit it looks at the tokens in sight that edits begin with.
+layer 1 repeats what followed the same two: one alone, a `/` or a syllable, stands in a path more than once. In each later layer head 0
+says whatever token it looks at, and learns where to look (Vinyals et al., arXiv 1506.03134); and where demonstrations show it, head 1 of
+layer 1 points: after a token that announces an edit it looks at the tokens in sight that edits begin with.
 
 The result is an ordinary checkpoint. The hidden axis is split at first: feature 0 is the same for every token, features 1 and 2 tell
 which tokens are pointed at and which one announces it, the last `head_size` features are empty in the embedding, and the rest tell

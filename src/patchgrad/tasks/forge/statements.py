@@ -27,9 +27,9 @@ def statements(
 ) -> dict[str, str] | str:
     """The statement at each of `LEVELS`, or the reason why there is none in a few words.
 
-    `report` is the symptom. `located` adds the file and function of `place`, and a command that reproduces it; `brief` is one line that
-    gives the faulty line's number too, for policies that find their way in one small window. `paths` is where the package is imported
-    from, `secrets` are lines of the repair and names of tests. With `implement` the fault is a missing body.
+    `report` is the symptom. `located` adds the file and function of `place`, and a command that reproduces it; `brief` is the symptom in
+    one line and the command that shows the faulty line, for policies that find their way in one small window. `paths` is where the
+    package is imported from, `secrets` are lines of the repair and names of tests. With `implement` the fault is a missing body.
     """
     best = min(failures.values(), key=rank)
     if not implement and any(f.kind in _NAMES_THE_BUG for f in failures.values()):
@@ -45,7 +45,7 @@ def statements(
     found = {
         "report": "\n\n".join([first, symptom, last]) + "\n",
         "located": "\n\n".join(located) + "\n",
-        "brief": f"Wrong answer from {place[0]} {place[2]}: {_in_a_line(best)}\n",
+        "brief": f"{_in_a_line(best)}\nopen {place[0]} {place[2]}\n",
     }
     if any(re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", text) for text in found.values() for secret in secrets):
         return "leaks"

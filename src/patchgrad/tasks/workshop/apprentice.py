@@ -209,7 +209,7 @@ def shows(rollout: Rollout, lines: Set[str]) -> bool:
 
 def drill(task: Task) -> Task:
     """The task to practise on: the same repository, with words that no issue has, so that practice is not mistaken for work."""
-    return replace(task, id=f"{task.id}:drill", instruction=f"Practise in {task.tags['file']} {task.tags['begins']}.")
+    return replace(task, id=f"{task.id}:drill", instruction=f"Practise.\nopen {task.tags['file']} {task.tags['begins']}")
 
 
 def turn(thought: str, command: str) -> str:

@@ -181,15 +181,10 @@ def _tests(template: Template, bug: Bug, cases: tuple[int, ...]) -> str:
 
 
 def _issue(bug: Bug, visible: tuple[int, ...], place: str, random_: random.Random) -> str:
-    """The symptom, and where the function begins."""
+    """The symptom, and the command that shows where the function begins: a small network has to be told how to begin a copy."""
     i = next(i for i in visible if i in bug.failing)
     call = f"{bug.template.name}({', '.join(repr(a) for a in bug.cases[i])})"
     wanted, got = bug.expected[i].text, bug.actual[i]
     symptom = f"raises {got.text}" if got.kind == "raises" else f"gives {got.text}"
-    return random_.choice(
-        (
-            f"{call} in {place} {symptom}, expected {wanted}.",
-            f"In {place}, {call} {symptom}. It should give {wanted}.",
-            f"Wrong answer from {place}: {call} {symptom} instead of {wanted}.",
-        )
-    )
+    wish = random_.choice((f", expected {wanted}", f". It should give {wanted}", f" instead of {wanted}"))
+    return f"{call} {symptom}{wish}.\nopen {place}"
