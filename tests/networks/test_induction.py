@@ -97,8 +97,7 @@ def test_after_its_announcement_a_network_prefers_the_tokens_in_sight_that_are_p
     for last in ((6, 7), (6, 8), (8, 7)):
         said = pointed([1, *others[:30], *range(100, 110), *others[30:], *last])
         preference[last] = said[100:110].mean() / said[110:140].mean()
-    assert preference[6, 7] > 3.0
-    assert max(preference[6, 8], preference[8, 7]) < 2.0
+    assert preference[6, 7] > 10 * max(preference[6, 8], preference[8, 7])
 
 
 def test_what_an_earlier_edit_began_with_is_not_pointed_at_again() -> None:

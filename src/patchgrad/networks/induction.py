@@ -23,12 +23,13 @@ from patchgrad.errors import ConfigError
 from patchgrad.networks.decoder import Decoder, Layer, frequencies
 
 FAST = (0.5, 0.25, 0.15, 0.1)  # energy of the heads that look back in the fastest rotary pairs: one peak, at their distance
-SECOND = 0.7  # how much the token before the last counts beside the last: between two places after the last, it decides
+FARTHER = 0.7  # how much each token farther back counts beside the one after it: among places alike so far, it decides
+BACK = 3  # tokens that are compared; as many heads of layer 0 look back
 SLOWEST_TURN = 0.004  # radians a token: pairs slower than this still agree over a thousand tokens and can compare content
 GAIN = 2.5
 MARKS = 3  # features in front that do not tell tokens apart
 SIGMA = 0.06  # of the embedding; three times the other weights, so that tokens stand out from what random layers add
-REPEATS, POINTS = 6.0, 120.0  # how loudly a head says what it sees; the pointing one is heard only after its announcement
+REPEATS, SAYS, POINTS = 15.0, 6.0, 120.0  # how loudly heads say what they see: induction, later layers, and the pointing one, seldom heard
 LOUD = 1.7  # factor on the embeddings of what is pointed at: a vector of fixed length that holds several tokens says each more softly
 QUIET = 0.3  # factor on what the random layers write
 
@@ -55,8 +56,8 @@ class Planted:
         self._views += [embedding[token] for token in embedding[:, 1].nonzero().flatten().tolist()]
         for i, layer in enumerate(layers(network)):
             attention, writes = layer.self_attn, (layer.self_attn.o_proj.weight, layer.mlp.down_proj.weight)
-            heads = slice(0, 2 * size if i == 0 or (i == 1 and points) else size)
-            keys = slice(0, size * (1 + _keys_of(network, heads.stop // size - 1)))
+            heads = slice(0, size * (BACK if i == 0 else 2 if i == 1 and points else 1))
+            keys = slice(0, size * (1 + _keys_of(network, min(heads.stop // size, network.config.heads) - 1)))
             self._views += [attention.v_proj.weight[keys], attention.o_proj.weight[:, heads]]
             if i < 2:
                 self._views += [attention.q_proj.weight[heads], attention.k_proj.weight[keys]]
@@ -103,13 +104,13 @@ def plant(network: Decoder, seed: int = 0, pointing: Pointing | None = None) -> 
     embedding[:, 1:MARKS] = 0.0
     embedding[:, own:] = 0.0
     names = _orthonormal(size, own - MARKS, generator)  # what makes two tokens the same, in `size` numbers
-    second = SECOND * _orthonormal(size, size, generator)  # a rotation tells the token before the last from the last
-    _looking_back(network, 1, names, torch.eye(size))
-    _looking_back(network, 2, names, second)
+    farther = FARTHER * _orthonormal(size, size, generator)  # a rotation for each token farther back tells the places apart
+    for distance in range(1, min(BACK, config.heads) + 1):
+        _looking_back(network, distance, names, torch.linalg.matrix_power(farther, distance - 1))
     points = config.heads == config.kv_heads > 1
-    _induction(network, names, second, pointing if points else None, generator)
+    _induction(network, names, farther, pointing if points else None, generator)
     for layer in layers(network)[2:]:
-        _says_what_it_sees(network, layer, 0, generator)
+        _says_what_it_sees(network, layer, 0, generator, SAYS)
     if pointing is not None and points:
         embedding[list(pointing.tokens), MARKS:own] *= LOUD
         embedding[list(pointing.tokens), 1] = mark
@@ -140,7 +141,7 @@ def _looking_back(network: Decoder, distance: int, names: Tensor, noted: Tensor)
     attention.q_norm.weight[:], attention.k_norm.weight[:] = sharp, sharp
 
 
-def _induction(network: Decoder, names: Tensor, second: Tensor, pointing: Pointing | None, generator: torch.Generator) -> None:
+def _induction(network: Decoder, names: Tensor, farther: Tensor, pointing: Pointing | None, generator: torch.Generator) -> None:
     """Layer 1, head 0: attend to where the two tokens before were the last two here, and predict the token that stands there.
 
     But not after an announcement, where it would repeat the edits made so far: there it looks at `rest`.
@@ -152,7 +153,7 @@ def _induction(network: Decoder, names: Tensor, second: Tensor, pointing: Pointi
     compare = _orthonormal(len(slow), size, generator)
     attention.q_proj.weight[:size] = 0.0
     attention.q_proj.weight[slow, MARKS:own] = compare @ names
-    attention.q_proj.weight[slow, own:] = compare @ second
+    attention.q_proj.weight[slow, own:] = compare @ farther
     attention.k_proj.weight[:size] = 0.0
     attention.k_proj.weight[slow, own:] = compare
     sharp = torch.ones(size)
@@ -162,7 +163,7 @@ def _induction(network: Decoder, names: Tensor, second: Tensor, pointing: Pointi
         attention.q_proj.weight[rest, 2] = 30.0
         attention.k_proj.weight[rest, MARKS:own] = 4.0 * _direction(network, pointing.rest)
     attention.q_norm.weight[:], attention.k_norm.weight[:] = sharp, sharp
-    _says_what_it_sees(network, layers(network)[1], 0, generator)
+    _says_what_it_sees(network, layers(network)[1], 0, generator, REPEATS)
 
 
 def _pointing(network: Decoder, pointing: Pointing, names: Tensor, generator: torch.Generator) -> None:
@@ -186,7 +187,7 @@ def _pointing(network: Decoder, pointing: Pointing, names: Tensor, generator: to
     _says_what_it_sees(network, layers(network)[1], 1, generator, POINTS)
 
 
-def _says_what_it_sees(network: Decoder, layer: Layer, head: int, generator: torch.Generator, gain: float = REPEATS) -> None:
+def _says_what_it_sees(network: Decoder, layer: Layer, head: int, generator: torch.Generator, gain: float) -> None:
     """A head predicts the tokens that it attends to."""
     size, own = network.config.head_size, network.config.hidden - network.config.head_size
     copied = _orthonormal(size, own - MARKS, generator)

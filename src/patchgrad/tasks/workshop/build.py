@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import ast
 import itertools
-import keyword
 import random
 import re
-import sys
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +18,7 @@ from pathlib import Path
 from patchgrad.errors import ConfigError
 from patchgrad.tasks.archive import pack, store
 from patchgrad.tasks.workshop.bugs import FAMILIES, Bug, bugs_of
+from patchgrad.tasks.workshop.names import improvised
 from patchgrad.tasks.workshop.templates import TEMPLATES, Template
 from patchgrad.values import Checks, HiddenFile, Limits, Repository, Task, digest
 
@@ -74,9 +73,10 @@ def lines_of(files: Mapping[str, str]) -> set[str]:
 
 def _task(bug: Bug, random_: random.Random, functions: int) -> tuple[dict[str, str], Task]:
     """The repository's files, and the task but for its repository."""
-    folder = "/".join(_name(random_) for _ in range(random_.choice((1, 1, 2))))
-    root, module = random_.choice(("", "", "src/")), _name(random_)
-    other = next(name for name in iter(lambda: _name(random_), "") if name != module)
+    root, inner = random_.choice(("", "", "src/")), improvised(random_)
+    folder = random_.choice((inner, inner, f"{inner}/{improvised(random_, inner)}"))
+    module = improvised(random_, inner)
+    other = next(name for name in iter(lambda: improvised(random_, inner), "") if name != module)
     file, package = f"{root}{folder}/{module}.py", folder.replace("/", ".")
     names = _renaming(bug.template.source, random_)
     neighbours = _neighbours(bug.template, functions, random_)
@@ -131,14 +131,9 @@ def _task(bug: Bug, random_: random.Random, functions: int) -> tuple[dict[str, s
 
 
 def _header(random_: random.Random) -> str:
-    """Up to 40 lines of comment, so that code begins anywhere in a file."""
-    return "".join(f"# {' '.join(random_.choices(WORDS, k=4))}\n" for _ in range(random_.randrange(40)))
-
-
-def _name(random_: random.Random) -> str:
-    """A folder's or module's name that nobody has heard, so that paths have to be copied: `rakemi`."""
-    name = "".join(random_.choice("bdfgklmnprstvz") + random_.choice("aeiou") for _ in range(random_.choice((2, 3, 3, 4))))
-    return name if name not in sys.stdlib_module_names and not keyword.iskeyword(name) else _name(random_)
+    """Comment lines, mostly below 40, at times hundreds, so that code begins anywhere in a file and its lines have any number."""
+    count = random_.randrange(random_.choice((40, 40, 40, 800)))
+    return "".join(f"# {' '.join(random_.choices(WORDS, k=4))}\n" for _ in range(count))
 
 
 def _neighbours(template: Template, functions: int, random_: random.Random) -> list[Template]:
