@@ -271,11 +271,12 @@ SHOWN = {"imports": "from shapes import area", "code": "area(2, 3)", "actual": "
 )
 def test_a_statement_that_would_be_no_use_or_a_gift_is_refused(failure: Failure, reason: str) -> None:
     secrets = ["test_area", "value = width * height"]
-    assert statements("shapes", ("src/shapes.py", "area", 3), ["src"], {"t": failure}, secrets) == reason
+    assert statements("shapes", ("src/shapes.py", "area", 3), [], ["src"], {"t": failure}, secrets) == reason
 
 
 def test_a_statement_reads_like_a_report() -> None:
-    found = statements("shapes", ("src/shapes.py", "area", 3), ["src"], {"t": Failure("AssertionError", "", "", SHOWN)}, [])
+    others = ["docs/shapes.py", "src/shapes.py"]
+    found = statements("shapes", ("src/shapes.py", "area", 3), others, ["src"], {"t": Failure("AssertionError", "", "", SHOWN)}, [])
     assert isinstance(found, dict)
     assert tuple(found) == LEVELS
     assert ">>> from shapes import area\n    >>> area(2, 3)\n    5\n\nExpected: `6`" in found["report"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -102,7 +102,7 @@ def test_an_issue_says_where_the_function_begins(tmp_path: Path) -> None:
     for task in workshop_tasks(30, 0, False, tmp_path, (1, 2, 3)):
         rows = open_archive(task.repository)[task.tags["file"]].decode().splitlines()
         assert rows[int(task.tags["begins"]) - 1].startswith(f"def {task.tags['function']}(")
-        assert f"{task.tags['file']} {task.tags['begins']}" in task.instruction
+        assert f"open {PurePosixPath(task.tags['file']).name} {task.tags['begins']}" in task.instruction
 
 
 def test_an_edit_is_spelled_in_the_same_tokens_as_the_file(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -39,8 +40,11 @@ class Files:
         self.ran.append(command)
         return self.result
 
-    async def exec(self, *args: object, **named: object) -> Result:
-        raise AssertionError("special tools start no process")
+    async def exec(self, argv: Sequence[str], *_: object) -> Result:
+        assert argv[3] == "ls-files", "special tools start no other process"
+        tail = argv[-1].removeprefix(":(glob)**/")
+        found = [name.removeprefix("/testbed/") for name in self.files if name.endswith("/" + tail)]
+        return Result("\n".join(found), 0, "ok")
 
     async def snapshot(self) -> Snapshot:
         return Snapshot("s", {})
@@ -74,6 +78,14 @@ def test_open_shows_header_and_numbered_lines() -> None:
     assert seen.content.splitlines()[:3] == ["[File: shop/cart.py (5 lines total)]", "1:def total(items):", "2:    total = 0"]
     assert seen.place == AT
     assert call(cart(), "open cart.py", Place("/testbed/shop"), brief=False).content.startswith("[File: /testbed/shop/cart.py (5")
+
+
+def test_a_name_alone_opens_the_only_file_that_ends_so() -> None:
+    box = Files(**{"shop/cart.py": CART, "shop/sub/tax.py": "x\n", "other/tax.py": "y\n"})
+    assert call(box, "open cart.py 3", Place("/testbed/other")).place.file == AT.file
+    assert call(box, "open sub/tax.py").place.file == "/testbed/shop/sub/tax.py"
+    assert call(box, "open tax.py").content == "tax.py is several files: shop/sub/tax.py, other/tax.py."
+    assert call(box, "open ax.py").content == "File ax.py not found."
 
 
 def test_a_line_number_puts_the_window_there_and_full_mode_says_what_is_hidden() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from patchgrad.contracts import Sandbox
 from patchgrad.tools.arguments import number, parse
-from patchgrad.tools.window import File, Unusable, View, answer, clamp, load, locate, render, short, top
+from patchgrad.tools.window import File, Unusable, View, answer, clamp, find, load, locate, render, short, top
 from patchgrad.values import Observation, Place
 
 
@@ -50,7 +50,11 @@ def opened(place: Place) -> str:
 
 
 class Open(Special):
-    """`open shop/cart.py 40`: the window of a file with line 40 in it; without a file, the last one again."""
+    """`open shop/cart.py 40`: the window of a file with line 40 in it; without a file, the last one again.
+
+    `open cart.py` finds `shop/cart.py` too where no other file of the repository ends in that: a name alone is what issues and
+    tracebacks tend to give, and all of it that a small policy copies without a mistake.
+    """
 
     name = "open"
     usage = "open [OPTIONS] [FILE] [LINE_NUMBER]"
@@ -59,12 +63,11 @@ class Open(Special):
     async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
         words = list(parse(arguments, words=2).words)
         line = number(words.pop()) if words and (len(words) == 2 or (words[0].isdecimal() and place.file)) else None
-        path = locate(words[0], place) if words else opened(place)
-        file = await load(sandbox, path)
+        file = await find(sandbox, words[0], place) if words else await load(sandbox, opened(place))
         if line is not None:
             first = top(file, within(line, file), self.view)
         else:
-            first = clamp(file, place.line if path == place.file else 1, self.view)
+            first = clamp(file, place.line if file.path == place.file else 1, self.view)
         return self._show(file, first, place)
 
 

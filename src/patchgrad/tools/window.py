@@ -6,12 +6,14 @@ A file is its lines without their ends; what the last line ended with, and carri
 from __future__ import annotations
 
 import posixpath
+import re
 from dataclasses import dataclass, replace
 
 from patchgrad.contracts import Sandbox
 from patchgrad.values import Failure, Observation, Place
 
 ROOT = "/testbed"
+_TAIL = re.compile(r"\w[\w.-]*(/[\w.-]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,10 @@ class Unusable(Exception):
     """What a call asked for cannot be done; the sentence becomes its observation."""
 
 
+class Missing(Unusable):
+    """There is no such file."""
+
+
 def split(path: str, text: str) -> File:
     r"""Cut a text at line feeds only: a form feed is no line's end, `str.splitlines` thinks otherwise."""
     if not text:
@@ -75,12 +81,28 @@ async def load(sandbox: Sandbox, path: str) -> File:
     except IsADirectoryError:
         raise Unusable(f"{short(path)} is a directory.") from None
     except FileNotFoundError:
-        raise Unusable(f"File {short(path)} not found.") from None
+        raise Missing(f"File {short(path)} not found.") from None
     except OSError as error:
         raise Unusable(f"Cannot read {short(path)}: {error.strerror or error}.") from None
     if b"\0" in content[:8192]:
         raise Unusable(f"{short(path)} is a binary file.")
     return split(path, content.decode("utf-8", "surrogateescape"))
+
+
+async def find(sandbox: Sandbox, name: str, place: Place) -> File:
+    """The file of that path, and where there is none the only file of the repository whose path ends so: `cart.py` is `shop/cart.py`."""
+    try:
+        return await load(sandbox, locate(name, place))
+    except Missing:
+        if not _TAIL.fullmatch(name):
+            raise
+        listed = await sandbox.exec(("git", "-C", ROOT, "ls-files", "-co", "--exclude-standard", "--", f":(glob)**/{name}"))
+        paths = listed.output.splitlines() if listed.exit_code == 0 else []
+        if len(paths) > 1:
+            raise Unusable(f"{name} is several files: {', '.join(paths[:5])}.") from None
+        if not paths:
+            raise
+        return await load(sandbox, locate(paths[0], Place()))
 
 
 async def save(sandbox: Sandbox, file: File) -> None:

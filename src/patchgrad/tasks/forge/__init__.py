@@ -310,7 +310,7 @@ def _task(
     if not failures:
         return "says nothing"
     place = (candidate.path, mutant.function, mutant.line)
-    levels = statements(package.name, place, import_paths(package), failures, sorted(names | repair), implement)
+    levels = statements(package.name, place, files, import_paths(package), failures, sorted(names | repair), implement)
     if isinstance(levels, str):
         return levels
     checks = make_checks(package, files, shop.profile, broken, candidate.covering, shop.seed)

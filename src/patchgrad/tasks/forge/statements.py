@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from patchgrad.tasks.forge.runner import Failure
 
@@ -20,6 +20,7 @@ _NAMES_THE_BUG = ("NameError", "UnboundLocalError", "NotImplementedError")
 def statements(
     package: str,
     place: tuple[str, str, int],
+    others: Collection[str],
     paths: Sequence[str],
     failures: Mapping[str, Failure],
     secrets: Sequence[str],
@@ -28,8 +29,9 @@ def statements(
     """The statement at each of `LEVELS`, or the reason why there is none in a few words.
 
     `report` is the symptom. `located` adds the file and function of `place`, and a command that reproduces it; `brief` is the symptom in
-    one line and the command that shows the faulty line, for policies that find their way in one small window. `paths` is where the
-    package is imported from, `secrets` are lines of the repair and names of tests. With `implement` the fault is a missing body.
+    one line and the command that shows the faulty line, for policies that find their way in one small window. There the file goes by as
+    much of its path as no path of `others` ends with. `paths` is where the package is imported from, `secrets` are lines of the repair
+    and names of tests. With `implement` the fault is a missing body.
     """
     best = min(failures.values(), key=rank)
     if not implement and any(f.kind in _NAMES_THE_BUG for f in failures.values()):
@@ -45,11 +47,18 @@ def statements(
     found = {
         "report": "\n\n".join([first, symptom, last]) + "\n",
         "located": "\n\n".join(located) + "\n",
-        "brief": f"{_in_a_line(best)}\nopen {place[0]} {place[2]}\n",
+        "brief": f"{_in_a_line(best)}\nopen {_tail(place[0], others)} {place[2]}\n",
     }
     if any(re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", text) for text in found.values() for secret in secrets):
         return "leaks"
     return found
+
+
+def _tail(path: str, others: Collection[str]) -> str:
+    """`version.py` for `src/semver/version.py`, or `semver/version.py` where there is a `docs/version.py` too."""
+    parts = path.split("/")
+    tails = ("/".join(parts[-count:]) for count in range(1, len(parts)))
+    return next((tail for tail in tails if not any(f"/{other}".endswith(f"/{tail}") for other in others if other != path)), path)
 
 
 def rank(failure: Failure) -> tuple[bool, bool, int, str]:

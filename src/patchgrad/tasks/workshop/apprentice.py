@@ -12,9 +12,10 @@ import io
 import random
 import re
 import tokenize
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import PurePosixPath
 
 from patchgrad.contracts import Weights
 from patchgrad.errors import PolicyFault
@@ -167,7 +168,7 @@ class Apprentice:
     def _next(self) -> tuple[str, str]:
         chance = self._random.random
         if self._last == "":
-            return "open", turn("Look at it.", f"open {self._tags['file']} {self._tags['begins']}")
+            return "open", turn("Look at it.", _place(self._tags))
         if self._practising and all(edit in self._tried for edit in self._wrong):
             return "submit", turn("Done.", "submit")
         if self._practising:
@@ -209,7 +210,12 @@ def shows(rollout: Rollout, lines: Set[str]) -> bool:
 
 def drill(task: Task) -> Task:
     """The task to practise on: the same repository, with words that no issue has, so that practice is not mistaken for work."""
-    return replace(task, id=f"{task.id}:drill", instruction=f"Practise.\nopen {task.tags['file']} {task.tags['begins']}")
+    return replace(task, id=f"{task.id}:drill", instruction=f"Practise.\n{_place(task.tags)}")
+
+
+def _place(tags: Mapping[str, str]) -> str:
+    """The command that shows where the function begins, as issues have it."""
+    return f"open {PurePosixPath(tags['file']).name} {tags['begins']}"
 
 
 def turn(thought: str, command: str) -> str:

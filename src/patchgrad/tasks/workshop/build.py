@@ -73,10 +73,9 @@ def lines_of(files: Mapping[str, str]) -> set[str]:
 
 def _task(bug: Bug, random_: random.Random, functions: int) -> tuple[dict[str, str], Task]:
     """The repository's files, and the task but for its repository."""
-    root, inner = random_.choice(("", "", "src/")), improvised(random_)
-    folder = random_.choice((inner, inner, f"{inner}/{improvised(random_, inner)}"))
-    module = improvised(random_, inner)
-    other = next(name for name in iter(lambda: improvised(random_, inner), "") if name != module)
+    folder = "/".join(improvised(random_) for _ in range(random_.choice((1, 1, 2))))
+    root, module = random_.choice(("", "", "src/")), improvised(random_)
+    other = next(name for name in iter(lambda: improvised(random_), "") if name != module)
     file, package = f"{root}{folder}/{module}.py", folder.replace("/", ".")
     names = _renaming(bug.template.source, random_)
     neighbours = _neighbours(bug.template, functions, random_)
@@ -102,7 +101,7 @@ def _task(bug: Bug, random_: random.Random, functions: int) -> tuple[dict[str, s
     passing = tuple(f"{test_file}::test_{bug.template.name}_{i + 1}" for i in hidden if i not in bug.failing)
     passing += tuple(f"{test_file}::test_{t.name}_1" for t in own if t is not bug.template)
     line = next(i for i, row in enumerate(files[file].splitlines(), 1) if row.startswith(f"def {bug.template.name}("))
-    instruction = _issue(bug, visible, f"{file} {line}", random_)
+    instruction = _issue(bug, visible, f"{module}.py {line}", random_)
     return files, Task(
         id=f"workshop:{bug.template.name}:{bug.family}:{digest(instruction, *files.values())[:8]}",
         instruction=instruction,

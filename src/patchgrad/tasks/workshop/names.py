@@ -1,7 +1,6 @@
-"""Names of folders and modules that nobody has heard, so that paths have to be copied.
+"""Names of folders and modules that nobody has heard, so that they have to be copied: syllables, pieces of words, any letters alike.
 
-Real paths use the same word twice (`isoparse/isotext.py`), and any letters; a network that copied syllables only, once each, stumbles over
-both. So a third of the names are syllables, a third pieces of words, a third any letters, and at times a name begins like the one before.
+A network that copied nothing but syllables would stumble over the first real name, in tokens that it never had to say.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ WORDS = (
 PIECES = WORDS.split()
 
 
-def improvised(random_: random.Random, before: str = "") -> str:
-    """A name for a folder or module: `rakemi`, `chart_tree`, `xqob`; one in four begins like `before`, where that is given."""
+def improvised(random_: random.Random) -> str:
+    """A name for a folder or module: `rakemi`, `chart_tree`, `xqobw`."""
     kind = random_.randrange(3)
     if kind == 0:
         name = "".join(random_.choice("bdfgklmnprstvz") + random_.choice("aeiou") for _ in range(random_.choice((2, 3, 3, 4))))
@@ -30,7 +29,4 @@ def improvised(random_: random.Random, before: str = "") -> str:
         name = random_.choice(("", "", "_")).join(random_.sample(PIECES, 2))
     else:
         name = "".join(random_.choices(string.ascii_lowercase, k=random_.randrange(4, 9)))
-    if before and random_.random() < 0.25:
-        name = before[: random_.randrange(2, 5)] + name
-    taken = name == before or name in sys.stdlib_module_names or keyword.iskeyword(name)
-    return improvised(random_, before) if taken else name
+    return improvised(random_) if name in sys.stdlib_module_names or keyword.iskeyword(name) else name
