@@ -18,7 +18,7 @@ TINY = Recipe(
     name="tiny",
     tasks=TaskSource(train=6, held_out=2),
     sandbox=SandboxChoice(live=4),
-    warmup=Warmup(demonstrations=4, drills=6, tasks=6, turns=6),
+    warmup=Warmup(demonstrations=4, drills=6, looks=6, tasks=6, turns=6),
     rft=Rft(tasks=2, attempts=2, turns=4),
     stages=(
         Stage(iterations=1, tasks=2, attempts=2, turns=4, length_threshold=2),

@@ -19,16 +19,16 @@ def imitation(cap: int) -> Algorithm:
     return Algorithm(partial(solved_only, cap_per_task=cap), Ones(), cross_entropy, MASK_FORMAT_ERRORS)
 
 
-ESTIMATORS: dict[str, Estimator] = {"group": GroupNormalised(), "tokens": LengthWeighted()}
-
-
-def dapo(clip_low: float, clip_high: float, on: Literal["outcome", "reward"], baseline: Literal["group", "tokens"]) -> Algorithm:
+def dapo(
+    clip_low: float, clip_high: float, on: Literal["outcome", "reward"], baseline: Literal["group", "tokens"], lowered: float = 0.0
+) -> Algorithm:
     """The paper's modified DAPO (section 4.3): groups with contrast, normalised in the group, asymmetric clip, token mean, no KL.
 
     Minibatches hold whole groups, so that what adds up to zero in a group does so in every step; of shuffled attempts a small one can
     hold failures alone. Whether that is what matters was not isolated (docs/studies/laptop.md).
     """
-    return Algorithm(partial(contrast, on=on), ESTIMATORS[baseline], clipped(clip_low, clip_high), KEEP_ALL, whole_groups=True)
+    estimator: Estimator = GroupNormalised() if baseline == "group" else LengthWeighted(lowered=lowered)
+    return Algorithm(partial(contrast, on=on), estimator, clipped(clip_low, clip_high), KEEP_ALL, whole_groups=True)
 
 
 def shaped(length_threshold: int, turns: int, weight: float) -> RewardFunction:

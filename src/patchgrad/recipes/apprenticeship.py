@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from patchgrad.advantages import Ones
 from patchgrad.contracts import Policy
@@ -23,22 +24,26 @@ from patchgrad.recipes.recipe import Recipe
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
 from patchgrad.tasks.archive import open_archive
-from patchgrad.tasks.workshop.apprentice import Apprentice, drill
+from patchgrad.tasks.workshop.apprentice import Apprentice, drill, look
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.schedules import cosine
-from patchgrad.values import Call, Group, Rollout, Task, Update, digest
+from patchgrad.values import Call, Group, Rollout, Task, Update, Verdict, digest
 
+PRACTICE: dict[str, Callable[[Task], Task]] = {"": lambda task: task, "drill": drill, "look": look}
 OFTEN = 0.1  # operators and numbers lie above it, names and keywords below
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """`count` episodes of at most `turns` turns; `practising` ones are drills, edits without tests."""
+    """`count` episodes of at most `turns` turns: whole demonstrations, or practice, which nobody grades.
+
+    A `drill` is a look and eleven edits, without tests; a `look` is the first turn, which opens the file that an issue of gibberish names.
+    """
 
     label: str
     count: int
     turns: int
-    practising: bool = False
+    practice: Literal["", "drill", "look"] = ""
 
 
 async def demonstrate(
@@ -48,13 +53,20 @@ async def demonstrate(
     chooser = random.Random(f"{lesson.label} {recipe.seed}")
     pool = tasks[: recipe.warmup.tasks]
     chosen = [pool[chooser.randrange(len(pool))] for _ in range(lesson.count)]
-    items = [Attempt(drill(task) if lesson.practising else task, f"{lesson.label}/{i}", i) for i, task in enumerate(chosen)]
+    items = [Attempt(PRACTICE[lesson.practice](task), f"{lesson.label}/{i}", i) for i, task in enumerate(chosen)]
     budget = Budget(lesson.turns, recipe.policy.context, 256)
+    world = replace(world, grade=_ungraded) if lesson.practice else world
 
     def apprentice(item: Attempt) -> Policy:
         seed = int(digest(item.id, str(recipe.seed))[:15], 16)
         return Apprentice(
-            item.task, recipe.warmup.demonstrator, seed, tokenizer.encode, tokenizer.action, recipe.policy.context, lesson.practising
+            item.task,
+            recipe.warmup.demonstrator,
+            seed,
+            tokenizer.encode,
+            tokenizer.action,
+            recipe.policy.context,
+            lesson.practice == "drill",
         )
 
     async def episode(item: Attempt) -> Rollout:
@@ -65,6 +77,10 @@ async def demonstrate(
     shown = [rollout async for rollout in world.executor.map(episode, items)]
     order = {item.id: i for i, item in enumerate(items)}
     return sorted(shown, key=lambda rollout: order[rollout.trajectory.id])
+
+
+async def _ungraded(task: Task, patch: str) -> Verdict:
+    return Verdict(task.id, patch, (), ())
 
 
 def learn_tokenizer(recipe: Recipe, tasks: Sequence[Task], episodes: Sequence[Rollout], spelled: ChatTokenizer) -> ChatTokenizer:

@@ -146,7 +146,12 @@ class Course:
         first = await demonstrate(recipe, self.train, self._world(), letters, Lesson("first", FIRST, warmup.turns), self._seen)
         tokenizer = learn_tokenizer(recipe, self.train, first, letters)
         shown = []
-        for lesson in (Lesson("drills", warmup.drills, DRILL, True), Lesson("demonstrations", warmup.demonstrations, warmup.turns)):
+        lessons = (
+            Lesson("looks", warmup.looks, 1, "look"),
+            Lesson("drills", warmup.drills, DRILL, "drill"),
+            Lesson("demonstrations", warmup.demonstrations, warmup.turns),
+        )
+        for lesson in lessons:
             self.progress.stage(lesson.label, lesson.count)
             shown += await demonstrate(recipe, self.train, self._world(), tokenizer, lesson, self._seen)
         held_out = {task.tags.get("broken_line", "").strip() for task in self.held_out}
@@ -188,8 +193,9 @@ class Course:
         reward = shaped(stage.length_threshold, stage.turns, stage.length_weight)
         optimiser = self.recipe.optimiser
         plan = Plan(stage.tasks, stage.attempts, budget, reward, stage.minibatch, optimiser.pack, optimiser.threads)
+        algorithm = dapo(stage.clip_low, stage.clip_high, stage.filter_on, stage.baseline, stage.lowered)
         self.progress.stage(f"stage {number}, iteration {iteration + 1} of {stage.iterations}", stage.tasks * stage.attempts)
-        await self._iterate(f"stage{number}", iteration, dapo(stage.clip_low, stage.clip_high, stage.filter_on, stage.baseline), plan)
+        await self._iterate(f"stage{number}", iteration, algorithm, plan)
 
     async def _iterate(self, phase: str, iteration: int, algorithm: Algorithm, plan: Plan) -> None:
         label, seed = f"{phase}/{iteration}", self.recipe.seed

@@ -86,16 +86,18 @@ class SandboxChoice:
 
 @dataclass(frozen=True, slots=True)
 class Warmup:
-    """Makes the base policy where there is none: the apprentice's demonstrations and drills, then one language-model pass over them.
+    """Makes the base policy where there is none: the apprentice's demonstrations, drills and looks, then one language-model pass over them.
 
-    A drill is an episode of a look and eleven edits, without tests: cheap, and dense in what is hardest to learn.
+    A drill is an episode of a look and eleven edits, without tests; a look is the first turn alone, which opens the file that an issue of
+    gibberish names. Both are cheap, and dense in what is hardest to learn: to copy without a mistake.
     """
 
-    demonstrations: int = 1400
-    drills: int = 800
+    demonstrations: int = 1100
+    drills: int = 500
+    looks: int = 3000
     tasks: int = 2000
     epochs: int = 1
-    batch: int = 8
+    batch: int = 16
     lr: float = 3e-3
     observation_weight: float = 0.1
     turns: int = 16
@@ -133,7 +135,8 @@ class Stage:
     """One stage of RL, PAPER sections 6.1 to 6.6. `minibatch` counts trajectories per optimiser step.
 
     `length_weight` scales what turns beyond `length_threshold` cost; 1 is the paper's, at which an attempt at the turn limit costs 1 more
-    than giving up. `baseline` is the mean reward of the group, as in the paper, or of its tokens (`advantages.LengthWeighted`).
+    than giving up. `baseline` is the mean reward of the group, as in the paper, or of its tokens; the latter may be `lowered`
+    (`advantages.LengthWeighted`).
     """
 
     iterations: int = 4
@@ -150,6 +153,7 @@ class Stage:
     refresh_before: bool = False
     filter_on: Literal["outcome", "reward"] = "outcome"
     baseline: Literal["group", "tokens"] = "tokens"
+    lowered: float = 0.0
 
     def __post_init__(self) -> None:
         _require(self.attempts >= 2, f"attempts is {self.attempts}; a group needs at least 2 attempts to have an advantage")
@@ -159,6 +163,7 @@ class Stage:
             self.turns > self.length_threshold,
             f"turns {self.turns} must be above length_threshold {self.length_threshold}, or the length penalty divides by zero",
         )
+        _require(self.lowered == 0 or self.baseline == "tokens", 'only baseline "tokens" can be lowered; leave lowered at 0 with "group"')
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from patchgrad.errors import PolicyFault
 from patchgrad.tasks.archive import open_archive
 from patchgrad.tasks.mutations import mutants
 from patchgrad.tasks.workshop.bugs import SWAPS
+from patchgrad.tasks.workshop.names import gibberish
 from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, floats
 
 ABSENT = (" <", " >", " <=", " >=", " ==", " !=", " +", " -", " *", " 0", " 1", " 2", " and", " or")
@@ -211,6 +212,11 @@ def shows(rollout: Rollout, lines: Set[str]) -> bool:
 def drill(task: Task) -> Task:
     """The task to practise on: the same repository, with words that no issue has, so that practice is not mistaken for work."""
     return replace(task, id=f"{task.id}:drill", instruction=f"Practise.\n{_place(task.tags)}")
+
+
+def look(task: Task) -> Task:
+    """The task with a symptom of gibberish, so that whoever learns to open its file learns to do so whatever the symptom says."""
+    return replace(task, id=f"{task.id}:look", instruction=f"{gibberish(random.Random(task.id))}\n{_place(task.tags)}")
 
 
 def _place(tags: Mapping[str, str]) -> str:

@@ -30,3 +30,13 @@ def improvised(random_: random.Random) -> str:
     else:
         name = "".join(random_.choices(string.ascii_lowercase, k=random_.randrange(4, 9)))
     return improvised(random_) if name in sys.stdlib_module_names or keyword.iskeyword(name) else name
+
+
+def gibberish(random_: random.Random) -> str:
+    """A line that reads like the symptoms of real packages to one who knows no Python: `Tree.zone(4.71, 'xq') >= [logindex] raises`."""
+    marks = ("(", ")", "[", "]", ".", ", ", " = ", " >= ", ": ", "'", '"', "=", "{", "}", "-", "_", "+", "/")
+    parts = []
+    for _ in range(random_.randrange(4, 25)):
+        word = random_.choice((random_.choice(PIECES), improvised(random_), str(random_.randrange(10 ** random_.randrange(1, 5)))))
+        parts += [random_.choice((word, word, word.capitalize(), word.upper())), random_.choice((" ", " ", random_.choice(marks)))]
+    return "".join(parts)[:160]
