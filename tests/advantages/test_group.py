@@ -90,7 +90,9 @@ def test_length_weighted_advantages_sum_to_zero_over_tokens(rewards: list[float]
 def test_a_lowered_baseline_adds_the_same_to_successes_and_failures() -> None:
     plain, lowered = LengthWeighted()(group([1.0, 0.0])), LengthWeighted(lowered=0.1)(group([1.0, 0.0]))
     np.testing.assert_allclose([row[0] for row in lowered], [row[0] + 0.2 for row in plain], atol=1e-5)
-    assert not any(row.any() for row in LengthWeighted(lowered=0.1)(group([1.0, 1.0])))
+    np.testing.assert_allclose([row[0] for row in GroupNormalised(lowered=0.1)(group([1.0, 0.0]))], [1.2, -0.8], atol=1e-5)
+    for estimator in (GroupNormalised(lowered=0.1), LengthWeighted(lowered=0.1)):
+        assert not any(row.any() for row in estimator(group([1.0, 1.0])))
 
 
 def test_a_long_failure_is_pushed_down_less_where_the_baseline_is_of_tokens() -> None:

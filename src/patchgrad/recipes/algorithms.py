@@ -27,7 +27,7 @@ def dapo(
     Minibatches hold whole groups, so that what adds up to zero in a group does so in every step; of shuffled attempts a small one can
     hold failures alone. Whether that is what matters was not isolated (docs/studies/laptop.md).
     """
-    estimator: Estimator = GroupNormalised() if baseline == "group" else LengthWeighted(lowered=lowered)
+    estimator: Estimator = GroupNormalised(lowered=lowered) if baseline == "group" else LengthWeighted(lowered=lowered)
     return Algorithm(partial(contrast, on=on), estimator, clipped(clip_low, clip_high), KEEP_ALL, whole_groups=True)
 
 

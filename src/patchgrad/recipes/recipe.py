@@ -135,8 +135,8 @@ class Stage:
     """One stage of RL, PAPER sections 6.1 to 6.6. `minibatch` counts trajectories per optimiser step.
 
     `length_weight` scales what turns beyond `length_threshold` cost; 1 is the paper's, at which an attempt at the turn limit costs 1 more
-    than giving up. `baseline` is the mean reward of the group, as in the paper, or of its tokens; the latter may be `lowered`
-    (`advantages.LengthWeighted`).
+    than giving up. `baseline` is the mean reward of the group, as in the paper, or of its tokens (`advantages.LengthWeighted`), `lowered`
+    by so much (`advantages.GroupNormalised`; 0 in the paper).
     """
 
     iterations: int = 4
@@ -153,7 +153,7 @@ class Stage:
     refresh_before: bool = False
     filter_on: Literal["outcome", "reward"] = "outcome"
     baseline: Literal["group", "tokens"] = "tokens"
-    lowered: float = 0.0
+    lowered: float = 0.1
 
     def __post_init__(self) -> None:
         _require(self.attempts >= 2, f"attempts is {self.attempts}; a group needs at least 2 attempts to have an advantage")
@@ -163,7 +163,7 @@ class Stage:
             self.turns > self.length_threshold,
             f"turns {self.turns} must be above length_threshold {self.length_threshold}, or the length penalty divides by zero",
         )
-        _require(self.lowered == 0 or self.baseline == "tokens", 'only baseline "tokens" can be lowered; leave lowered at 0 with "group"')
+        _require(self.lowered >= 0, f"lowered is {self.lowered}; a baseline can only be lowered, by 0 or more")
 
 
 @dataclass(frozen=True, slots=True)

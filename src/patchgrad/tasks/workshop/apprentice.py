@@ -33,7 +33,7 @@ TESTED = " && pytest -x || git restore ."  # behind an edit: a red one is undone
 class Habits:
     """Probabilities of the apprentice's choices, each taken anew at every turn where it arises."""
 
-    skill: float = 0.12
+    skill: float = 0.1
     tests: float = 0.85
     retries_when_red: float = 0.4
     persistent: float = 0.05  # of a whole episode that retries until it is green
