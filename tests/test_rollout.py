@@ -173,6 +173,14 @@ def test_limits_stop_and_keep_the_difference(budget: Budget, stop: str, turns: i
     assert ("+total += x" in found.submission) == (stop == "turn limit")
 
 
+def test_format_errors_in_a_row_end_an_attempt_where_the_budget_says_so() -> None:
+    said = ("no block", command("ls"), "no block", "none", "none", command("ls"))
+    patient, strict = (Budget(8, 5000, format_errors=errors) for errors in (0, 3))
+    found = asyncio.run(episode(Script(*said), strict))
+    assert (found.stop, len(found.turns)) == ("format errors", 5)
+    assert len(asyncio.run(episode(Script(*said, command("submit")), patient)).turns) == 7
+
+
 def test_a_truncated_action_is_malformed_and_the_length_is_bounded() -> None:
     policy = Script("x" * 100)
     found = asyncio.run(episode(policy, Budget(turns=1, context=5000, action_tokens=10)))

@@ -56,13 +56,16 @@ $git diff --cached $format "$1" -- "${sources[@]}" >&3
 class Budget:
     """What one attempt may use: turns, tokens of the whole stream, tokens of one action, seconds on the wall.
 
-    `Budget(turns=40, context=65_536)` is the paper's stage 1, `Budget(80, 131_072)` its stage 2 (Table 3).
+    `Budget(turns=40, context=65_536)` is the paper's stage 1, `Budget(80, 131_072)` its stage 2 (Table 3). `format_errors` in a row end
+    an attempt too, where it is not 0 (SWE-agent ends it at the third; the paper does not tell): a model that has lost the format seldom
+    finds it again, and says its longest turns until the last one.
     """
 
     turns: int
     context: int
     action_tokens: int = 4096
     seconds: float = 3600.0
+    format_errors: int = 0
 
     def __post_init__(self) -> None:
         if min(self.turns, self.context, self.action_tokens) < 1 or self.seconds <= 0:
@@ -159,6 +162,8 @@ class _Episode:
                 return step.stop
             if len(self.turns) >= self.budget.turns:
                 return "turn limit"
+            if self._lost():
+                return "format errors"
             context = self._encode(step)
             room = self.limit - len(self.stream) - len(context)
             if room < 1:
@@ -176,6 +181,10 @@ class _Episode:
                 return "failed"
             if not await self._answer(context, action):
                 return "failed"
+
+    def _lost(self) -> bool:
+        last = self.turns[-self.budget.format_errors :] if self.budget.format_errors else []
+        return 0 < len(last) == self.budget.format_errors and all(turn.observation.failure == "malformed" for turn in last)
 
     def _encode(self, step: Extend | Restart) -> Ids:
         """The ids that the step adds; a restart, and the first step, open a segment and with it a policy session."""

@@ -256,7 +256,7 @@ class Segment:
         return _frozen(np.concatenate([turn.action.logprobs for turn in self.turns]))
 
 
-Stop = Literal["submitted", "turn limit", "context limit", "time limit", "abstained", "failed"]
+Stop = Literal["submitted", "turn limit", "context limit", "time limit", "format errors", "abstained", "failed"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,7 @@ class Course:
 
     async def _rft(self, round_: int) -> None:
         rft = self.recipe.rft
-        budget = Budget(rft.turns, rft.context, self.recipe.agent.action_tokens, SECONDS)
+        budget = Budget(rft.turns, rft.context, self.recipe.agent.action_tokens, SECONDS, self.recipe.agent.format_errors)
         optimiser = self.recipe.optimiser
         plan = Plan(rft.tasks, rft.attempts, budget, Resolved(), rft.batch, optimiser.pack, optimiser.threads, rft.epochs)
         self.trainer.schedule = constant(rft.lr)
@@ -189,7 +189,7 @@ class Course:
         if iteration == 0 and stage.refresh_before:
             self.pool = self.pool.refreshed()
             self.progress.say(f"refresh: {len(self.pool)} of {len(self.train)} tasks stay, those solved sometimes but not mostly")
-        budget = Budget(stage.turns, stage.context, self.recipe.agent.action_tokens, SECONDS)
+        budget = Budget(stage.turns, stage.context, self.recipe.agent.action_tokens, SECONDS, self.recipe.agent.format_errors)
         reward = shaped(stage.length_threshold, stage.turns, stage.length_weight)
         optimiser = self.recipe.optimiser
         plan = Plan(stage.tasks, stage.attempts, budget, reward, stage.minibatch, optimiser.pack, optimiser.threads)
@@ -225,7 +225,7 @@ async def held_out(
     world: World, policy: EmbeddedPolicy, tasks: Sequence[Task], recipe: Recipe, name: str, on_rollout: Callable[[Rollout], None]
 ) -> tuple[list[Group], Report]:
     """Every attempt of one evaluation, and its report."""
-    budget = Budget(recipe.evaluation.turns, recipe.evaluation.context, recipe.agent.action_tokens, SECONDS)
+    budget = Budget(recipe.evaluation.turns, recipe.evaluation.context, recipe.agent.action_tokens, SECONDS, recipe.agent.format_errors)
     attempts, started = recipe.evaluation.attempts, time.monotonic()
     groups = await play(world, policy, tasks, attempts, budget, Resolved(), f"evaluate/{name}", recipe.seed, on_rollout)
     limits = {"turns": budget.turns, "context": budget.context, "k": attempts}

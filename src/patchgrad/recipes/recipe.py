@@ -69,11 +69,15 @@ class PolicyChoice:
 
 @dataclass(frozen=True, slots=True)
 class AgentChoice:
-    """`full` prompts say what the paper's say; `brief` ones suit a model of a few million parameters. The tools are the same."""
+    """`full` prompts say what the paper's say; `brief` ones suit a model of a few million parameters. The tools are the same.
+
+    So many `format_errors` in a row end an attempt; with 0 none do (`rollout.Budget`).
+    """
 
     prompts: Literal["full", "brief"] = "brief"
     window: int = 12
     action_tokens: int = 48
+    format_errors: int = 3
 
 
 @dataclass(frozen=True, slots=True)
