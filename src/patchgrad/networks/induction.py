@@ -2,8 +2,8 @@
 
 Small networks learn to repeat what they saw ("after this token came that one") late and suddenly (Olsson et al., arXiv 2209.11895). An
 agent needs it from its first turn: paths, names and code are copied from the prompt into commands. Here such heads are written into the
-first weights; everything else stays random. Two heads in layer 0 note the token before and the one before that, and an induction head in
-layer 1 repeats what followed the same two: one alone, a `/` or a syllable, stands in a path more than once. In each later layer head 0
+first weights; everything else stays random. The heads of layer 0, at most three, note the tokens before, and an induction head in layer 1
+repeats what followed the same ones: one alone, a `/` or a syllable, stands in a path more than once. In each later layer head 0
 says whatever token it looks at, and learns where to look (Vinyals et al., arXiv 1506.03134); and where demonstrations show it, head 1 of
 layer 1 points: after a token that announces an edit it looks at the tokens in sight that edits begin with.
 
@@ -142,7 +142,7 @@ def _looking_back(network: Decoder, distance: int, names: Tensor, noted: Tensor)
 
 
 def _induction(network: Decoder, names: Tensor, farther: Tensor, pointing: Pointing | None, generator: torch.Generator) -> None:
-    """Layer 1, head 0: attend to where the two tokens before were the last two here, and predict the token that stands there.
+    """Layer 1, head 0: attend to where the tokens before were the last ones here, and predict the token that stands there.
 
     But not after an announcement, where it would repeat the edits made so far: there it looks at `rest`.
     """
