@@ -1,6 +1,7 @@
 """What the special tools share, and those that change nothing: open, goto, scroll_down, scroll_up, search_file, submit.
 
-They run on the host through `sandbox.read` and `sandbox.write`: a file operation, and no process but `open`'s search for a name. Usage: paper section 3.3.
+They run on the host through `sandbox.read` and `sandbox.write`: a file operation, and no process but `open`'s search for a name.
+Usage: paper section 3.3.
 """
 
 from __future__ import annotations
