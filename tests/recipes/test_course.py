@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 
 from patchgrad.config import dumps, loads
 from patchgrad.errors import ConfigError
@@ -56,6 +57,10 @@ def test_an_interrupted_run_goes_on_after_its_last_whole_step_and_its_policy_can
     assert [report.name for report in finished.reports()] == ["base", "+ RFT", "+ stage 1 RL", "+ stage 2 RL"]
     assert [(m["phase"], m["iteration"]) for m in finished.metrics()] == [("rft", 0), ("stage1", 0), ("stage2", 0)]
     assert {path.name for path in finished.checkpoints()} == {"base", "rft-0", "stage1-0", "stage2-0"}
+
+    steps = {path.name: int(load_file(path / "optimiser.safetensors")["steps"]) for path in finished.checkpoints()}
+    made = {f"{m['phase']}-{m['iteration']}": m["updates"] for m in finished.metrics()}
+    assert {name: steps[name] for name in made} == made  # every phase begins with an optimiser that has seen nothing
 
     model = replace(TINY, policy=replace(TINY.policy, model=str(folder / "checkpoints" / "rft-0")), stages=TINY.stages[:1])
     third = Interrupting("")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import torch
 
 from patchgrad.errors import ConfigError, StoreError
 from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.folder import load
 from patchgrad.objectives.clipped import clipped
 from patchgrad.objectives.cross_entropy import cross_entropy
 from patchgrad.packing import pack
@@ -133,6 +135,19 @@ def test_a_new_schedule_starts_at_its_own_first_step() -> None:
     trainer.update(batch, cross_entropy)
     trainer.schedule = constant(1.0, warmup=10)
     assert trainer.update(batch, cross_entropy).metrics["rate"] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("optimiser", ["muon", "adamw"])
+def test_an_optimiser_that_forgot_steps_as_a_new_one_does(optimiser: Literal["muon", "adamw"], tmp_path: Path) -> None:
+    first, second = example_batches(CONFIG.vocabulary)
+    trainer = LocalTrainer(Decoder(CONFIG), optimiser=optimiser)
+    trainer.update(first, cross_entropy)
+    trainer.save(tmp_path)
+    fresh = LocalTrainer(load(tmp_path), optimiser=optimiser)
+    trainer.forget()
+    trainer.update(second, cross_entropy)
+    fresh.update(second, cross_entropy)
+    assert all(torch.equal(tensor, fresh.weights()[name]) for name, tensor in trainer.weights().items())
 
 
 @pytest.mark.parametrize("shape", [(3, 16, 40), (2, 40, 16), (1, 24, 24)])

@@ -180,12 +180,15 @@ class Course:
         budget = Budget(rft.turns, rft.context, self.recipe.agent.action_tokens, SECONDS, self.recipe.agent.format_errors)
         optimiser = self.recipe.optimiser
         plan = Plan(rft.tasks, rft.attempts, budget, Resolved(), rft.batch, optimiser.pack, optimiser.threads, rft.epochs)
+        self.trainer.forget()
         self.trainer.schedule = constant(rft.lr)
         self.progress.stage("rejection fine-tuning", rft.tasks * rft.attempts)
         await self._iterate("rft", round_, imitation(rft.cap), plan)
 
     async def _rl(self, number: int, stage: Stage, iteration: int) -> None:
         self.trainer.schedule = constant(stage.lr)
+        if iteration == 0:
+            self.trainer.forget()
         if iteration == 0 and stage.refresh_before:
             self.pool = self.pool.refreshed()
             self.progress.say(f"refresh: {len(self.pool)} of {len(self.train)} tasks stay, those solved sometimes but not mostly")

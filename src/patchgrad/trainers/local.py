@@ -48,8 +48,8 @@ class LocalTrainer:
     ) -> None:
         self.network = network
         self.parameters = dict(network.named_parameters())
-        make = {"muon": Muon, "adamw": AdamW}[optimiser] if isinstance(optimiser, str) else optimiser
-        self.optimiser: Optimiser = make(self.parameters)
+        self._make = {"muon": Muon, "adamw": AdamW}[optimiser] if isinstance(optimiser, str) else optimiser
+        self.optimiser: Optimiser = self._make(self.parameters)
         self.clip, self.precision, self.threads, self._hold = clip, precision, threads, hold
         self._version = self._steps = 0
         self._schedule = constant(schedule) if isinstance(schedule, float) else schedule
@@ -67,6 +67,10 @@ class LocalTrainer:
     def schedule(self, schedule: Schedule) -> None:
         """A new phase of training: the new schedule starts at its step 0."""
         self._schedule, self._steps = schedule, 0
+
+    def forget(self) -> None:
+        """Start over with an optimiser that has seen nothing: the momentum of one objective points away from the next one's."""
+        self.optimiser = self._make(self.parameters)
 
     def update(self, batch: Batch, objective: Objective) -> Update:
         """One optimiser step on the mean loss per trained token.
