@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from patchgrad.credit import KEEP_ALL, MASK_FORMAT_ERRORS, assign, contrast, solved_only, sound, verify
+from patchgrad.credit import KEEP_ALL, MASK_FORMAT_ERRORS, PENALISE_WASTE, assign, contrast, kinds, solved_only, sound, verify
 from patchgrad.errors import CertificateError, ConfigError
 from patchgrad.values import (
     Action,
@@ -120,6 +120,25 @@ def test_masked_turns_are_context() -> None:
     assert not sample.keep.flags.writeable
     with pytest.raises(ConfigError):
         assign([], by_reward, {"typo": "mask"})
+
+
+def test_a_turn_that_did_nothing_is_charged_even_where_its_attempt_succeeded() -> None:
+    turns = chain(OK, NO, OK, "bad arguments", Call("shell", "cat a"))
+    (won,) = assign([group(rollout(True, 2.0, turns=turns))], by_reward, PENALISE_WASTE)
+    assert won.advantages[::2].tolist() == [2.0, -0.5, 2.0, -0.5, 2.0]
+    (lost,) = assign([group(rollout(False, -2.0, turns=turns))], by_reward, PENALISE_WASTE)
+    assert lost.advantages[::2].tolist() == [-2.0] * 5
+    assert won.keep.all()
+
+
+def test_a_call_loops_where_it_was_made_before_in_the_same_state() -> None:
+    edit, test = Call("replace", "a b"), Call("shell", "pytest")
+    played = [(edit, "clean"), (edit, "clean"), (edit, "clean"), (test, "clean"), (edit, "edited"), (test, "edited"), (test, "edited")]
+    turns = tuple(replace(turn, state=state) for turn, (_, state) in zip(chain(*(call for call, _ in played)), played, strict=True))
+    trajectory = Trajectory("x", "t", (Segment(turns[:3]), Segment(turns[3:])), "submitted", "")
+    # the second edit is the first one from what it left behind; the sixth test is the first of the edited files
+    assert kinds(trajectory) == [None, None, "looping", None, "looping", None, "looping"]
+    assert kinds(replace(trajectory, segments=(Segment(chain(NO, NO)),))) == ["no command", "no command"]
 
 
 def test_segments_share_out_the_advantages_in_order() -> None:

@@ -19,14 +19,15 @@ import numpy as np
 
 from patchgrad.contracts import Estimator
 from patchgrad.errors import CertificateError, ConfigError
-from patchgrad.values import Bools, Floats, Group, Malformed, Rollout, Sample, Segment, Trajectory, Turn, digest, floats
+from patchgrad.values import Floats, Group, Malformed, Rollout, Sample, Trajectory, digest, floats
 
-Treatment = Literal["keep", "mask"]
+Treatment = Literal["keep", "mask", "penalise"]
 FailurePolicy = Mapping[str, Treatment]
+PENALTY = 0.5  # deviations of the group's rewards
 
 KINDS = frozenset(
     {
-        *("no command", "several commands", "unknown tool", "bad arguments"),
+        *("no command", "several commands", "unknown tool", "bad arguments", "looping"),
         *("timeout", "died", "out of memory", "infrastructure"),
     }
 )
@@ -38,6 +39,11 @@ MASK_FORMAT_ERRORS: FailurePolicy = MappingProxyType(
     {"no command": "mask", "several commands": "mask", "unknown tool": "mask", "bad arguments": "mask"}
 )
 """Rejection fine-tuning: a turn that the environment could not read is context, never imitated (section 5)."""
+
+PENALISE_WASTE: FailurePolicy = MappingProxyType(
+    dict.fromkeys(("no command", "several commands", "unknown tool", "bad arguments", "looping"), "penalise")
+)
+"""RL: a turn that did nothing has an advantage of at most `-PENALTY`, whatever came of its attempt."""
 
 
 # --- select --------------------------------------------------------------------------------------
@@ -114,24 +120,35 @@ def _split(trajectory: Trajectory, advantages: Floats, failures: FailurePolicy) 
     sizes = [sum(len(turn.action.token_ids) for turn in segment.turns) for segment in trajectory.segments]
     if sum(sizes) != len(advantages):
         raise ConfigError(f"The estimator gave {len(advantages)} advantages for the {sum(sizes)} action tokens of {trajectory.id}.")
+    treatments = np.repeat(
+        [failures.get(kind or "", "keep") for kind in kinds(trajectory)], [len(t.action.token_ids) for t in trajectory.turns]
+    )
+    charged = np.where(treatments == "penalise", np.minimum(advantages, -PENALTY), advantages)
     samples: list[Sample] = []
-    parts = np.split(advantages, np.cumsum(sizes)[:-1])
-    for segment, part in zip(trajectory.segments, parts, strict=True):
-        keep = _kept(segment, failures)
+    cuts = np.cumsum(sizes)[:-1]
+    for segment, part, keep in zip(trajectory.segments, np.split(charged, cuts), np.split(treatments != "mask", cuts), strict=True):
         if (keep & (part != 0)).any():
+            keep.setflags(write=False)
             samples.append(Sample(segment, floats(part), keep))
     return samples
 
 
-def _kept(segment: Segment, failures: FailurePolicy) -> Bools:
-    keep = np.concatenate([np.full(len(turn.action.token_ids), failures.get(kind(turn) or "", "keep") == "keep") for turn in segment.turns])
-    keep.setflags(write=False)
-    return keep
+def kinds(trajectory: Trajectory) -> list[str | None]:
+    """How each turn failed, `None` where it did not: its format error, else its observation's failure, else `looping`.
 
-
-def kind(turn: Turn) -> str | None:
-    """How a turn failed, `None` if it did not: the format error of a malformed action, else the observation's failure."""
-    return turn.call.kind if isinstance(turn.call, Malformed) else turn.observation.failure
+    A turn loops if an earlier one of its attempt made the same call in the same state, which is the address of the files and where the
+    agent stood: a third `replace " <" " <="` that tests refuse and `git restore` undoes tells nothing that the first had not told.
+    """
+    done: set[tuple[object, ...]] = set()
+    found: list[str | None] = []
+    before: object = None
+    for turn in trajectory.turns:
+        failure = turn.call.kind if isinstance(turn.call, Malformed) else turn.observation.failure
+        step = (before, turn.call)
+        found.append(failure or ("looping" if step in done else None))
+        done.add(step)
+        before = (turn.state, turn.observation.place)
+    return found
 
 
 def verify(trajectory: Trajectory) -> None:

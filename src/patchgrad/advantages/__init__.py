@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from patchgrad.advantages.group import GroupNormalised, LeaveOneOut, LengthWeighted, MeanOnly, Ones
+from patchgrad.advantages.steps import Anchored
 
-__all__ = ["GroupNormalised", "LeaveOneOut", "LengthWeighted", "MeanOnly", "Ones"]
+__all__ = ["Anchored", "GroupNormalised", "LeaveOneOut", "LengthWeighted", "MeanOnly", "Ones"]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal
 
-from patchgrad.advantages import GroupNormalised, LengthWeighted, Ones
+from patchgrad.advantages import Anchored, GroupNormalised, LengthWeighted, Ones
 from patchgrad.contracts import Estimator, RewardFunction
-from patchgrad.credit import KEEP_ALL, MASK_FORMAT_ERRORS, contrast, solved_only
+from patchgrad.credit import KEEP_ALL, MASK_FORMAT_ERRORS, PENALISE_WASTE, contrast, solved_only
 from patchgrad.learning import Algorithm
 from patchgrad.objectives.clipped import clipped
 from patchgrad.objectives.cross_entropy import cross_entropy
+from patchgrad.recipes.recipe import Stage
 from patchgrad.rewards import Resolved, TurnPenalty, Weighted
 
 
@@ -19,16 +19,19 @@ def imitation(cap: int) -> Algorithm:
     return Algorithm(partial(solved_only, cap_per_task=cap), Ones(), cross_entropy, MASK_FORMAT_ERRORS)
 
 
-def dapo(
-    clip_low: float, clip_high: float, on: Literal["outcome", "reward"], baseline: Literal["group", "tokens"], lowered: float = 0.0
-) -> Algorithm:
+def dapo(stage: Stage) -> Algorithm:
     """The paper's modified DAPO (section 4.3): groups with contrast, normalised in the group, asymmetric clip, token mean, no KL.
 
     Minibatches hold whole groups, so that what adds up to zero in a group does so in every step; of shuffled attempts a small one can
     hold failures alone. Whether that is what matters was not isolated (docs/studies/laptop.md).
     """
-    estimator: Estimator = GroupNormalised(lowered=lowered) if baseline == "group" else LengthWeighted(lowered=lowered)
-    return Algorithm(partial(contrast, on=on), estimator, clipped(clip_low, clip_high), KEEP_ALL, whole_groups=True)
+    estimator: Estimator = GroupNormalised(lowered=stage.lowered) if stage.baseline == "group" else LengthWeighted(lowered=stage.lowered)
+    if stage.step_weight:
+        estimator = Anchored(estimator, stage.step_weight, stage.discount)
+    failures = PENALISE_WASTE if stage.waste == "penalise" else KEEP_ALL
+    return Algorithm(
+        partial(contrast, on=stage.filter_on), estimator, clipped(stage.clip_low, stage.clip_high), failures, whole_groups=True
+    )
 
 
 def shaped(length_threshold: int, turns: int, weight: float) -> RewardFunction:

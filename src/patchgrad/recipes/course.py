@@ -196,9 +196,8 @@ class Course:
         reward = shaped(stage.length_threshold, stage.turns, stage.length_weight)
         optimiser = self.recipe.optimiser
         plan = Plan(stage.tasks, stage.attempts, budget, reward, stage.minibatch, optimiser.pack, optimiser.threads)
-        algorithm = dapo(stage.clip_low, stage.clip_high, stage.filter_on, stage.baseline, stage.lowered)
         self.progress.stage(f"stage {number}, iteration {iteration + 1} of {stage.iterations}", stage.tasks * stage.attempts)
-        await self._iterate(f"stage{number}", iteration, algorithm, plan)
+        await self._iterate(f"stage{number}", iteration, dapo(stage), plan)
 
     async def _iterate(self, phase: str, iteration: int, algorithm: Algorithm, plan: Plan) -> None:
         label, seed = f"{phase}/{iteration}", self.recipe.seed

@@ -158,6 +158,9 @@ class Stage:
     filter_on: Literal["outcome", "reward"] = "outcome"
     baseline: Literal["group", "tokens"] = "tokens"
     lowered: float = 0.1
+    step_weight: float = 1.0
+    discount: float = 0.7
+    waste: Literal["keep", "penalise"] = "penalise"
 
     def __post_init__(self) -> None:
         _require(self.attempts >= 2, f"attempts is {self.attempts}; a group needs at least 2 attempts to have an advantage")
