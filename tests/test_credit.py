@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from patchgrad.credit import KEEP_ALL, MASK_FORMAT_ERRORS, PENALISE_WASTE, assign, contrast, kinds, solved_only, sound, verify
+from patchgrad.credit import KEEP_ALL, MASK_FORMAT_ERRORS, WITHHOLD_FROM_WASTE, assign, contrast, kinds, solved_only, sound, verify
 from patchgrad.errors import CertificateError, ConfigError
 from patchgrad.values import (
     Action,
@@ -122,11 +122,11 @@ def test_masked_turns_are_context() -> None:
         assign([], by_reward, {"typo": "mask"})
 
 
-def test_a_turn_that_did_nothing_is_charged_even_where_its_attempt_succeeded() -> None:
+def test_a_turn_that_did_nothing_is_never_rewarded_and_blamed_as_its_attempt_is() -> None:
     turns = chain(OK, NO, OK, "bad arguments", Call("shell", "cat a"))
-    (won,) = assign([group(rollout(True, 2.0, turns=turns))], by_reward, PENALISE_WASTE)
-    assert won.advantages[::2].tolist() == [2.0, -0.5, 2.0, -0.5, 2.0]
-    (lost,) = assign([group(rollout(False, -2.0, turns=turns))], by_reward, PENALISE_WASTE)
+    (won,) = assign([group(rollout(True, 2.0, turns=turns))], by_reward, WITHHOLD_FROM_WASTE)
+    assert won.advantages[::2].tolist() == [2.0, 0.0, 2.0, 0.0, 2.0]
+    (lost,) = assign([group(rollout(False, -2.0, turns=turns))], by_reward, WITHHOLD_FROM_WASTE)
     assert lost.advantages[::2].tolist() == [-2.0] * 5
     assert won.keep.all()
 

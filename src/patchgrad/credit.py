@@ -21,9 +21,8 @@ from patchgrad.contracts import Estimator
 from patchgrad.errors import CertificateError, ConfigError
 from patchgrad.values import Floats, Group, Malformed, Rollout, Sample, Trajectory, digest, floats
 
-Treatment = Literal["keep", "mask", "penalise"]
+Treatment = Literal["keep", "mask", "withhold"]
 FailurePolicy = Mapping[str, Treatment]
-PENALTY = 0.5  # deviations of the group's rewards
 
 KINDS = frozenset(
     {
@@ -40,10 +39,16 @@ MASK_FORMAT_ERRORS: FailurePolicy = MappingProxyType(
 )
 """Rejection fine-tuning: a turn that the environment could not read is context, never imitated (section 5)."""
 
-PENALISE_WASTE: FailurePolicy = MappingProxyType(
-    dict.fromkeys(("no command", "several commands", "unknown tool", "bad arguments", "looping"), "penalise")
+WITHHOLD_FROM_WASTE: FailurePolicy = MappingProxyType(
+    {
+        "no command": "withhold",
+        "several commands": "withhold",
+        "unknown tool": "withhold",
+        "bad arguments": "withhold",
+        "looping": "withhold",
+    }
 )
-"""RL: a turn that did nothing has an advantage of at most `-PENALTY`, whatever came of its attempt."""
+"""RL: a turn that did nothing is never rewarded, whatever came of its attempt: its advantage is at most 0."""
 
 
 # --- select --------------------------------------------------------------------------------------
@@ -123,10 +128,10 @@ def _split(trajectory: Trajectory, advantages: Floats, failures: FailurePolicy) 
     treatments = np.repeat(
         [failures.get(kind or "", "keep") for kind in kinds(trajectory)], [len(t.action.token_ids) for t in trajectory.turns]
     )
-    charged = np.where(treatments == "penalise", np.minimum(advantages, -PENALTY), advantages)
+    earned = np.where(treatments == "withhold", np.minimum(advantages, 0.0), advantages)
     samples: list[Sample] = []
     cuts = np.cumsum(sizes)[:-1]
-    for segment, part, keep in zip(trajectory.segments, np.split(charged, cuts), np.split(treatments != "mask", cuts), strict=True):
+    for segment, part, keep in zip(trajectory.segments, np.split(earned, cuts), np.split(treatments != "mask", cuts), strict=True):
         if (keep & (part != 0)).any():
             keep.setflags(write=False)
             samples.append(Sample(segment, floats(part), keep))

@@ -106,3 +106,13 @@ def test_what_an_earlier_edit_began_with_is_not_pointed_at_again() -> None:
     quoted = [token for i in range(5) for token in (7, 130 + i, others[10 + i])]
     said = pointed([1, *others[20:40], *plain, *quoted, *others[40:], 6, 7])
     assert said[100:105].mean() > 2 * said[130:135].mean()
+
+
+def test_what_a_text_was_changed_to_in_an_earlier_edit_is_avoided_where_that_text_is_changed_again() -> None:
+    others = torch.randint(200, 500, (60,), generator=torch.Generator().manual_seed(2)).tolist()
+    edits = [
+        token for old, new in ((100, 120), (101, 121), (102, 122)) for token in (*others[old - 100 : old - 90], 6, 7, old, 8, 7, new, 8)
+    ]
+    said = {old: pointed([1, *others[20:40], *edits, *others[40:], 6, 7, old, 8, 7]) for old in (100, 101, 102)}
+    for old in said:
+        assert said[old][old + 20] < 0.5 * sum(said[other][old + 20] for other in said if other != old) / 2

@@ -5,7 +5,8 @@ agent needs it from its first turn: paths, names and code are copied from the pr
 first weights; everything else stays random. The heads of layer 0, at most three, note the tokens before, and an induction head in layer 1
 repeats what followed the same ones: one alone, a `/` or a syllable, stands in a path more than once. In each later layer head 0
 says whatever token it looks at, and learns where to look (Vinyals et al., arXiv 1506.03134); and where demonstrations show it, head 1 of
-layer 1 points: after a token that announces an edit it looks at the tokens in sight that edits begin with.
+layer 1 points: after a token that announces an edit it looks at the tokens in sight that edits begin with. Head 2 there avoids: an edit
+of the same text is not made twice.
 
 The result is an ordinary checkpoint. The hidden axis is split at first: feature 0 is the same for every token, features 1 and 2 tell
 which tokens are pointed at and which one announces it, the last `head_size` features are empty in the embedding, and the rest tell
@@ -30,6 +31,8 @@ GAIN = 2.5
 MARKS = 3  # features in front that do not tell tokens apart
 SIGMA = 0.06  # of the embedding; three times the other weights, so that tokens stand out from what random layers add
 REPEATS, SAYS, POINTS = 15.0, 6.0, 120.0  # how loudly heads say what they see: induction, later layers, and the pointing one, seldom heard
+AVOIDS = 10.0  # how loudly the head that avoids says what not to say
+UNDECIDED = 1.2  # between one match, which every quote is, and two
 LOUD = 1.7  # factor on the embeddings of what is pointed at: a vector of fixed length that holds several tokens says each more softly
 QUIET = 0.3  # factor on what the random layers write
 
@@ -56,7 +59,7 @@ class Planted:
         self._views += [embedding[token] for token in embedding[:, 1].nonzero().flatten().tolist()]
         for i, layer in enumerate(layers(network)):
             attention, writes = layer.self_attn, (layer.self_attn.o_proj.weight, layer.mlp.down_proj.weight)
-            heads = slice(0, size * (BACK if i == 0 else 2 if i == 1 and points else 1))
+            heads = slice(0, size * min(network.config.heads, 3 if i == 0 or (i == 1 and points) else 1))
             keys = slice(0, size * (1 + _keys_of(network, min(heads.stop // size, network.config.heads) - 1)))
             self._views += [attention.v_proj.weight[keys], attention.o_proj.weight[:, heads]]
             if i < 2:
@@ -116,6 +119,8 @@ def plant(network: Decoder, seed: int = 0, pointing: Pointing | None = None) -> 
         embedding[list(pointing.tokens), 1] = mark
         embedding[pointing.announced, 2] = mark
         _pointing(network, pointing, names, generator)
+        if config.heads > 2:
+            _not_again(network, pointing, names, farther, generator)
 
 
 def _looking_back(network: Decoder, distance: int, names: Tensor, noted: Tensor) -> None:
@@ -166,6 +171,31 @@ def _induction(network: Decoder, names: Tensor, farther: Tensor, pointing: Point
     _says_what_it_sees(network, layers(network)[1], 0, generator, REPEATS)
 
 
+def _not_again(network: Decoder, pointing: Pointing, names: Tensor, farther: Tensor, generator: torch.Generator) -> None:
+    """Layer 1, head 2: where an edit's new text begins, attend to that of earlier edits of the same old text, and say it *less*.
+
+    The old text stands two tokens before the second announcement, and three before the new text. Elsewhere, and where nothing was tried
+    yet, the head looks at `rest`.
+    """
+    config, attention, embedding = network.config, layers(network)[1].self_attn, network.model.embed_tokens.weight
+    size, own = config.head_size, config.hidden - config.head_size
+    pairs = torch.nonzero(frequencies(config) < SLOWEST_TURN / 4).flatten()
+    quote, rest, *free = torch.cat([pairs, pairs + size // 2]).tolist()
+    olds = torch.stack([_named(network, names, token) for token in pointing.tokens[: len(free)]], 1)  # a feature of the head for each
+    words, mark = free[: olds.shape[1]], _named(network, names, pointing.announced)
+    energy = embedding[pointing.announced].square().sum() + mark.square().sum() * (1 + FARTHER**2 + FARTHER**4)
+    unit = float((energy / config.hidden).sqrt())  # what the norm divides by
+    flag = unit / float(embedding[pointing.announced, 2])
+    query, key = torch.zeros(size, config.hidden), torch.zeros(size, config.hidden)
+    query[words, own:] = unit * torch.linalg.pinv(torch.cat([farther @ olds, mark[:, None]], 1))[:-1]
+    seen = unit * torch.linalg.pinv(torch.cat([farther @ farther @ olds, mark[:, None]], 1))
+    key[words, own:], key[quote, own:] = seen[:-1], seen[-1]
+    query[quote, 2], query[rest, 0], query[rest, 2] = flag, 30.0 * flag, (UNDECIDED - 30.0) * flag
+    key[rest, MARKS:own] = unit * _direction(network, pointing.rest) / float(embedding[pointing.rest, MARKS:own].norm())
+    attention.q_proj.weight[2 * size : 3 * size], attention.k_proj.weight[2 * size : 3 * size] = query, key
+    _says_what_it_sees(network, layers(network)[1], 2, generator, -AVOIDS)
+
+
 def _pointing(network: Decoder, pointing: Pointing, names: Tensor, generator: torch.Generator) -> None:
     """Layer 1, head 1: after the announcing token attend to those that are pointed at, and else to `rest`, which says nothing.
 
@@ -203,10 +233,15 @@ def _keys_of(network: Decoder, head: int) -> int:
     return head * network.config.kv_heads // network.config.heads
 
 
+def _named(network: Decoder, names: Tensor, token: int) -> Tensor:
+    """A token's name: what a head that looks back at it adds to the empty features."""
+    embedding = network.model.embed_tokens.weight[token]
+    return SIGMA * names @ (embedding / embedding.square().mean().sqrt())[MARKS : network.config.hidden - network.config.head_size]
+
+
 def _noted(network: Decoder, names: Tensor, token: int) -> tuple[Tensor, float]:
     """How the previous-token head notes a token: the direction, and how far it goes."""
-    embedding = network.model.embed_tokens.weight[token]
-    note = SIGMA * names @ (embedding / embedding.square().mean().sqrt())[MARKS : network.config.hidden - network.config.head_size]
+    note = _named(network, names, token)
     return note / note.norm(), float(note.norm())
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from patchgrad.advantages import Anchored, GroupNormalised, LengthWeighted, Ones
 from patchgrad.contracts import Estimator, RewardFunction
-from patchgrad.credit import KEEP_ALL, MASK_FORMAT_ERRORS, PENALISE_WASTE, contrast, solved_only
+from patchgrad.credit import KEEP_ALL, MASK_FORMAT_ERRORS, WITHHOLD_FROM_WASTE, contrast, solved_only
 from patchgrad.learning import Algorithm
 from patchgrad.objectives.clipped import clipped
 from patchgrad.objectives.cross_entropy import cross_entropy
@@ -28,7 +28,7 @@ def dapo(stage: Stage) -> Algorithm:
     estimator: Estimator = GroupNormalised(lowered=stage.lowered) if stage.baseline == "group" else LengthWeighted(lowered=stage.lowered)
     if stage.step_weight:
         estimator = Anchored(estimator, stage.step_weight, stage.discount)
-    failures = PENALISE_WASTE if stage.waste == "penalise" else KEEP_ALL
+    failures = WITHHOLD_FROM_WASTE if stage.waste == "withhold" else KEEP_ALL
     return Algorithm(
         partial(contrast, on=stage.filter_on), estimator, clipped(stage.clip_low, stage.clip_high), failures, whole_groups=True
     )

@@ -140,7 +140,9 @@ class Stage:
 
     `length_weight` scales what turns beyond `length_threshold` cost; 1 is the paper's, at which an attempt at the turn limit costs 1 more
     than giving up. `baseline` is the mean reward of the group, as in the paper, or of its tokens (`advantages.LengthWeighted`), `lowered`
-    by so much (`advantages.GroupNormalised`; 0 in the paper).
+    by so much (`advantages.GroupNormalised`; 0 in the paper). `step_weight` adds to it what each turn did better than the others that
+    began in its state (`advantages.Anchored`, with `discount`; 0 in the paper), and from `waste`, turns that did nothing, reward is
+    withheld (`credit.WITHHOLD_FROM_WASTE`; `keep` in the paper).
     """
 
     iterations: int = 4
@@ -160,7 +162,7 @@ class Stage:
     lowered: float = 0.1
     step_weight: float = 1.0
     discount: float = 0.7
-    waste: Literal["keep", "penalise"] = "penalise"
+    waste: Literal["keep", "withhold"] = "withhold"
 
     def __post_init__(self) -> None:
         _require(self.attempts >= 2, f"attempts is {self.attempts}; a group needs at least 2 attempts to have an advantage")

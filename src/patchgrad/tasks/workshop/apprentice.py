@@ -1,9 +1,9 @@
 """A scripted, noisy apprentice: the stand-in for a pre-trained model, which cannot be had offline.
 
-It writes demonstrations through the ordinary rollout loop, as a `Policy` that plays text. It opens the file of the issue, edits a
-line, tests and undoes in the same turn, tries again, or submits while red. With `skill` a try is the true repair; otherwise it is a
-plausible edit: a mutation of some line of the same function, or of words that the file does not have. So most of its demonstrations
-fail (docs/studies/laptop.md).
+It writes demonstrations through the ordinary rollout loop, as a `Policy` that plays text. It opens the file of the issue, resigns or
+edits a line, tests and undoes in the same turn, tries again, or submits while red. With `skill` a try is the true repair; otherwise it
+is a plausible edit: a mutation of some line of the same function, or of words that the file does not have. So most of its
+demonstrations fail (docs/studies/laptop.md).
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ class Habits:
     """Probabilities of the apprentice's choices, each taken anew at every turn where it arises."""
 
     skill: float = 0.1
+    resigns: float = 0.35  # after the first look, without an edit
     tests: float = 0.85
-    retries_when_red: float = 0.4
-    persistent: float = 0.05  # of a whole episode that retries until it is green
+    retries_when_red: float = 0.1
+    persistent: float = 0.15  # of a whole episode that retries until it is green
     misquotes: float = 0.08
     malformed: float = 0.03
 
@@ -174,7 +175,8 @@ class Apprentice:
             return "submit", turn("Done.", "submit")
         if self._practising:
             return "edit", turn("Fix it.", self._fresh().command())
-        if self._last == "edit" or (self._last == "try" and self._submits()):
+        resigned = self._last == "open" and chance() < self._habits.resigns
+        if resigned or self._last == "edit" or (self._last == "try" and self._submits()):
             return "submit", turn("Done.", "submit")
         tested = chance() < self._habits.tests
         return ("try" if tested else "edit"), turn("Fix it.", self._edit().command() + TESTED * tested)
