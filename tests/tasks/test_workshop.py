@@ -70,12 +70,14 @@ def test_the_issue_and_the_visible_tree_hold_neither_the_repair_nor_the_hidden_t
         assert task.checks.fail_to_pass
 
 
-def test_an_edit_repairs_the_file(tmp_path: Path) -> None:
+def test_an_edit_repairs_the_function_that_a_window_begins_with(tmp_path: Path) -> None:
     for task in workshop_tasks(60, 1, False, tmp_path):
-        source = open_archive(task.repository)[task.tags["file"]].decode()
-        line = source.splitlines().index(task.tags["broken_line"]) + 1
-        edit = line_edit(source, line, task.tags["fixed_line"])
-        assert source.replace(edit.old, edit.new, 1) == source.replace(task.tags["broken_line"], task.tags["fixed_line"], 1)
+        source, begins = open_archive(task.repository)[task.tags["file"]].decode(), int(task.tags["begins"])
+        rows = source.splitlines(keepends=True)
+        line = source.splitlines().index(task.tags["broken_line"], begins - 1) + 1
+        edit, seen = line_edit(source, line, task.tags["fixed_line"], begins), "".join(rows[begins - 1 :])
+        rows[line - 1] = f"{task.tags['fixed_line']}\n"
+        assert seen.replace(edit.old, edit.new, 1) == "".join(rows[begins - 1 :])
 
 
 @pytest.mark.parametrize(

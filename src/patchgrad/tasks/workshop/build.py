@@ -40,7 +40,7 @@ def workshop_tasks(
     families: Container[str] = FAMILIES,
     apart_from: Sequence[Task] = (),
 ) -> list[Task]:
-    """`count` tasks of one side of the split, every template used about equally often; archives are stored in `folder`.
+    """`count` tasks of one side of the split, half of them of templates that say what they do; archives are stored in `folder`.
 
     `functions` are the sizes of the buggy module that occur: 1 is easy, 3 is hard; `families` are those of the planted bugs. No task is
     made that holds the broken line of a task in `apart_from`, which is how no held-out bug line stands in training. The same arguments
@@ -49,9 +49,12 @@ def workshop_tasks(
     random_ = random.Random(f"workshop {seed} {held_out}")
     forbidden = {task.tags["broken_line"].strip() for task in apart_from}
     side, made = [template for template in TEMPLATES if template.held_out == held_out], list[Task]()
+    told, bare = [template for template in side if template.told], [template for template in side if not template.told]
     for number in itertools.count():
         before = len(made)
-        for template in random_.sample(side, len(side)):
+        chosen = [*told, *random_.sample(bare, min(len(bare), len(told)))]
+        random_.shuffle(chosen)
+        for template in chosen:
             if len(made) == count:
                 return made
             pool = [bug for bug in bugs_of(template) if bug.family in families]

@@ -36,6 +36,11 @@ class Template:
     arguments: tuple[str, ...]
     held_out: bool
 
+    @property
+    def told(self) -> bool:
+        """Does a docstring say what the function does? Improvised ones have none: only tests know."""
+        return '"""' in self.source
+
     def case(self, random_: random.Random) -> tuple[Any, ...]:
         """One tuple of arguments: for `clamp`, say, `(4, 2, 9)`."""
         return tuple(GENERATORS[name](random_) for name in self.arguments)
