@@ -172,24 +172,25 @@ def _induction(network: Decoder, names: Tensor, farther: Tensor, pointing: Point
 
 
 def _not_again(network: Decoder, pointing: Pointing, names: Tensor, farther: Tensor, generator: torch.Generator) -> None:
-    """Layer 1, head 2: where an edit's new text begins, attend to that of earlier edits of the same old text, and say it *less*.
+    """Layer 1, head 2: attend to what stood here in earlier edits, and say it *less*; elsewhere, and in a first edit, look at `rest`.
 
-    The old text stands two tokens before the second announcement, and three before the new text. Elsewhere, and where nothing was tried
-    yet, the head looks at `rest`.
+    Where an edit begins these are the texts that were changed before. Where its new text begins they are what the same old text was changed
+    to: that stands two tokens before the announcement there, and three before what it became.
     """
     config, attention, embedding = network.config, layers(network)[1].self_attn, network.model.embed_tokens.weight
     size, own = config.head_size, config.hidden - config.head_size
     pairs = torch.nonzero(frequencies(config) < SLOWEST_TURN / 4).flatten()
     quote, rest, *free = torch.cat([pairs, pairs + size // 2]).tolist()
-    olds = torch.stack([_named(network, names, token) for token in pointing.tokens[: len(free)]], 1)  # a feature of the head for each
-    words, mark = free[: olds.shape[1]], _named(network, names, pointing.announced)
+    olds = torch.stack([_named(network, names, token) for token in pointing.tokens[: len(free) - 1]], 1)
+    opening, mark = (_named(network, names, token)[:, None] for token in (pointing.before, pointing.announced))
+    places = free[: olds.shape[1] + 1]  # a feature of the head for each old text, and one for where an edit begins
     energy = embedding[pointing.announced].square().sum() + mark.square().sum() * (1 + FARTHER**2 + FARTHER**4)
     unit = float((energy / config.hidden).sqrt())  # what the norm divides by
     flag = unit / float(embedding[pointing.announced, 2])
+    here = unit * torch.linalg.pinv(torch.cat([farther @ olds, opening, mark], 1))
+    there = unit * torch.linalg.pinv(torch.cat([farther @ farther @ olds, farther @ opening, mark], 1))
     query, key = torch.zeros(size, config.hidden), torch.zeros(size, config.hidden)
-    query[words, own:] = unit * torch.linalg.pinv(torch.cat([farther @ olds, mark[:, None]], 1))[:-1]
-    seen = unit * torch.linalg.pinv(torch.cat([farther @ farther @ olds, mark[:, None]], 1))
-    key[words, own:], key[quote, own:] = seen[:-1], seen[-1]
+    query[places, own:], key[places, own:], key[quote, own:] = here[:-1], there[:-1], there[-1]
     query[quote, 2], query[rest, 0], query[rest, 2] = flag, 30.0 * flag, (UNDECIDED - 30.0) * flag
     key[rest, MARKS:own] = unit * _direction(network, pointing.rest) / float(embedding[pointing.rest, MARKS:own].norm())
     attention.q_proj.weight[2 * size : 3 * size], attention.k_proj.weight[2 * size : 3 * size] = query, key
