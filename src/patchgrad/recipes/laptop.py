@@ -11,7 +11,7 @@ def laptop() -> Recipe:
         name="laptop",
         stages=(
             Stage(turns=12, length_threshold=11, clip_high=0.3, context=1536),
-            Stage(turns=20, length_threshold=18, clip_high=0.26, context=2048, refresh_before=True),
+            Stage(iterations=4, turns=20, length_threshold=18, clip_high=0.26, context=2048, refresh_before=True),
         ),
     )
 

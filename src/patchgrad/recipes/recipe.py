@@ -26,7 +26,7 @@ class TaskSource:
 
     source: Literal["workshop", "set"] = "workshop"
     train: int = 2000
-    held_out: int = 100
+    held_out: int = 60
     functions: tuple[int, ...] = (1,)
     families: tuple[str, ...] = SWAPS
     folder: str = ""
@@ -98,7 +98,7 @@ class Warmup:
 
     demonstrations: int = 1100
     drills: int = 500
-    looks: int = 3000
+    looks: int = 2500
     tasks: int = 2000
     epochs: int = 1
     batch: int = 16
@@ -145,10 +145,10 @@ class Stage:
     withheld (`credit.WITHHOLD_FROM_WASTE`; `keep` in the paper).
     """
 
-    iterations: int = 4
+    iterations: int = 6
     tasks: int = 16
     attempts: int = 10
-    minibatch: int = 40
+    minibatch: int = 20
     lr: float = 5e-4
     clip_low: float = 0.2
     clip_high: float = 0.3
@@ -160,8 +160,8 @@ class Stage:
     filter_on: Literal["outcome", "reward"] = "outcome"
     baseline: Literal["group", "tokens"] = "tokens"
     lowered: float = 0.1
-    step_weight: float = 1.0
-    discount: float = 0.7
+    step_weight: float = 3.0
+    discount: float = 0.9
     waste: Literal["keep", "withhold"] = "withhold"
 
     def __post_init__(self) -> None:
