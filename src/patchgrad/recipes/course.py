@@ -186,7 +186,7 @@ class Course:
         await self._iterate("rft", round_, imitation(rft.cap), plan)
 
     async def _rl(self, number: int, stage: Stage, iteration: int) -> None:
-        self.trainer.schedule = constant(stage.lr)
+        self.trainer.schedule = constant(stage.lr * (1 - stage.decay * iteration / stage.iterations))
         if iteration == 0:
             self.trainer.forget()
         if iteration == 0 and stage.refresh_before:

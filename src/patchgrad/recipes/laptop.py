@@ -10,8 +10,8 @@ def laptop() -> Recipe:
     return Recipe(
         name="laptop",
         stages=(
-            Stage(turns=12, length_threshold=11, clip_high=0.3, context=1536),
-            Stage(iterations=4, turns=20, length_threshold=18, clip_high=0.26, context=2048, refresh_before=True),
+            Stage(lr=7e-4, turns=12, length_threshold=11, clip_high=0.3, context=1536),
+            Stage(iterations=3, lr=4e-4, turns=20, length_threshold=18, clip_high=0.26, context=2048, refresh_before=True),
         ),
     )
 

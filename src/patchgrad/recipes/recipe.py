@@ -138,6 +138,7 @@ class Rft:
 class Stage:
     """One stage of RL, PAPER sections 6.1 to 6.6. `minibatch` counts trajectories per optimiser step.
 
+    From the first iteration to the last `lr` falls in a line, by a share of `decay` over the stage (0 in the paper).
     `length_weight` scales what turns beyond `length_threshold` cost; 1 is the paper's, at which an attempt at the turn limit costs 1 more
     than giving up. `baseline` is the mean reward of the group, as in the paper, or of its tokens (`advantages.LengthWeighted`), `lowered`
     by so much (`advantages.GroupNormalised`; 0 in the paper). `step_weight` adds to it what each turn did better than the others that
@@ -150,6 +151,7 @@ class Stage:
     attempts: int = 10
     minibatch: int = 20
     lr: float = 5e-4
+    decay: float = 1.0
     clip_low: float = 0.2
     clip_high: float = 0.3
     turns: int = 8

@@ -23,6 +23,7 @@ from patchgrad.tasks.workshop.templates import TEMPLATES, Template
 from patchgrad.values import Checks, HiddenFile, Limits, Repository, Task, digest
 
 QUIET = "addopts = -qq --tb=no --no-summary\nconsole_output_style = classic\n"  # dots, and whether it stopped
+BARE = 3  # functions that do not say what they do for each that does: of those there are about a hundred, soon known by heart
 WORDS = ("core", "rules", "tools", "model", "report", "orders", "plans", "parts")
 PYTEST_INI = f"[pytest]\npythonpath = . src\n{QUIET}"
 LIMITS = Limits(command_seconds=3.0, test_seconds=6.0, memory=512 << 20, disk=16 << 20, processes=64, output=4_000)
@@ -40,7 +41,7 @@ def workshop_tasks(
     families: Container[str] = FAMILIES,
     apart_from: Sequence[Task] = (),
 ) -> list[Task]:
-    """`count` tasks of one side of the split, half of them of templates that say what they do; archives are stored in `folder`.
+    """`count` tasks of one side of the split, a quarter of those for training of templates that say what they do; archives are stored in `folder`.
 
     `functions` are the sizes of the buggy module that occur: 1 is easy, 3 is hard; `families` are those of the planted bugs. No task is
     made that holds the broken line of a task in `apart_from`, which is how no held-out bug line stands in training. The same arguments
@@ -52,7 +53,7 @@ def workshop_tasks(
     told, bare = [template for template in side if template.told], [template for template in side if not template.told]
     for number in itertools.count():
         before = len(made)
-        chosen = [*told, *random_.sample(bare, min(len(bare), len(told)))]
+        chosen = [*told, *random_.sample(bare, min(len(bare), BARE * len(told)))]
         random_.shuffle(chosen)
         for template in chosen:
             if len(made) == count:
