@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from patchgrad.agents.parsing import blocks
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.tasks.archive import open_archive
 from patchgrad.tasks.workshop import workshop_tasks
@@ -158,3 +159,13 @@ def ordinary(tokenizer: ChatTokenizer, text: str) -> list[int]:
 
 def contains(whole: list[int], part: list[int]) -> bool:
     return any(whole[i : i + len(part)] == part for i in range(len(whole)))
+
+
+def test_an_apprentice_that_lost_the_thread_says_no_single_command(tmp_path: Path) -> None:
+    tokenizer, said = ChatTokenizer.train([], 300), list[str]()
+    for task in workshop_tasks(25, 2, False, tmp_path):
+        apprentice = Apprentice(task, Habits(malformed=1.0), 0, tokenizer.encode, tokenizer.action, 4096)
+        said.append(asyncio.run(apprentice.act("", ids([]), Sampling(256, 0))).text)
+    found = [list(blocks(text)) for text in said]
+    assert not any(len(commands) == 1 and commands[0] for commands in found)
+    assert {len(commands) for commands in found} == {0, 1, 2}  # no fence, one that is never closed, the same twice

@@ -11,7 +11,7 @@ from typing import Literal
 
 from patchgrad.advantages import Ones
 from patchgrad.contracts import Policy
-from patchgrad.credit import assign
+from patchgrad.credit import MASK_FORMAT_ERRORS, assign
 from patchgrad.learning import Attempt, World, attempt
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
@@ -165,9 +165,13 @@ def warm_up(
     trainer: LocalTrainer,
     on_update: Callable[[Update], None],
 ) -> None:
-    """Language modelling of whole episodes, failures included; observations count `observation_weight`."""
+    """Language modelling of whole episodes; observations count `observation_weight`.
+
+    Attempts that fail are imitated as well, turns that the environment could not use are not: they are there so that the next turn is
+    learned, which finds the way back.
+    """
     warmup = recipe.warmup
-    samples = assign([Group((rollout,)) for rollout in demonstrations], Ones())
+    samples = assign([Group((rollout,)) for rollout in demonstrations], Ones(), MASK_FORMAT_ERRORS)
     steps = warmup.epochs * -(-len(samples) // warmup.batch)
     trainer.schedule = cosine(warmup.lr, steps, warmup=min(20, steps // 5))
     for epoch in range(warmup.epochs):

@@ -153,7 +153,8 @@ class Course:
         )
         for lesson in lessons:
             self.progress.stage(lesson.label, lesson.count)
-            shown += await demonstrate(recipe, self.train, self._world(), tokenizer, lesson, self._seen)
+            seen = self._practised if lesson.practice else self._seen
+            shown += await demonstrate(recipe, self.train, self._world(), tokenizer, lesson, seen)
         held_out = {task.tags.get("broken_line", "").strip() for task in self.held_out}
         shown = [rollout for rollout in shown if not shows(rollout, held_out)]  # a wrong edit may happen to write a held-out bug
         self.run.write_rollouts("demonstrations", 0, shown)
@@ -213,6 +214,10 @@ class Course:
 
     def _seen(self, rollout: Rollout) -> None:
         self.progress.advance(solved=rollout.solved, turns=float(len(rollout.trajectory.turns)))
+        self.progress.say(sentence(rollout))
+
+    def _practised(self, rollout: Rollout) -> None:
+        self.progress.advance(turns=float(len(rollout.trajectory.turns)))
         self.progress.say(sentence(rollout))
 
 

@@ -41,11 +41,12 @@ def workshop_tasks(
     families: Container[str] = FAMILIES,
     apart_from: Sequence[Task] = (),
 ) -> list[Task]:
-    """`count` tasks of one side of the split, a quarter of those for training of templates that say what they do; archives are stored in `folder`.
+    """`count` tasks of one side of the split; archives are stored in `folder`.
 
-    `functions` are the sizes of the buggy module that occur: 1 is easy, 3 is hard; `families` are those of the planted bugs. No task is
-    made that holds the broken line of a task in `apart_from`, which is how no held-out bug line stands in training. The same arguments
-    give the same tasks. Raises `ConfigError` when a pass over all templates makes none.
+    A quarter of those for training are of templates that say what they do, as all held-out ones do. `functions` are the sizes of the
+    buggy module that occur: 1 is easy, 3 is hard; `families` are those of the planted bugs. No task is made that holds the broken line
+    of a task in `apart_from`, which is how no held-out bug line stands in training. The same arguments give the same tasks. Raises
+    `ConfigError` when a pass over all templates makes none.
     """
     random_ = random.Random(f"workshop {seed} {held_out}")
     forbidden = {task.tags["broken_line"].strip() for task in apart_from}
