@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from patchgrad.advantages.decisions import Decisions
 from patchgrad.advantages.group import GroupNormalised, LeaveOneOut, LengthWeighted, MeanOnly, Ones
 from patchgrad.advantages.steps import Anchored
 
-__all__ = ["Anchored", "GroupNormalised", "LeaveOneOut", "LengthWeighted", "MeanOnly", "Ones"]
+__all__ = ["Anchored", "Decisions", "GroupNormalised", "LeaveOneOut", "LengthWeighted", "MeanOnly", "Ones"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from patchgrad.advantages import Anchored, GroupNormalised, LengthWeighted, Ones
+from patchgrad.advantages import Anchored, Decisions, GroupNormalised, LengthWeighted, Ones
 from patchgrad.contracts import Estimator, RewardFunction
 from patchgrad.credit import KEEP_ALL, MASK_FORMAT_ERRORS, WITHHOLD_FROM_WASTE, contrast, solved_only
 from patchgrad.learning import Algorithm
@@ -28,6 +28,8 @@ def dapo(stage: Stage) -> Algorithm:
     estimator: Estimator = GroupNormalised(lowered=stage.lowered) if stage.baseline == "group" else LengthWeighted(lowered=stage.lowered)
     if stage.step_weight:
         estimator = Anchored(estimator, stage.step_weight, stage.discount)
+    if stage.certain < 1:
+        estimator = Decisions(estimator, stage.certain)
     failures = WITHHOLD_FROM_WASTE if stage.waste == "withhold" else KEEP_ALL
     return Algorithm(
         partial(contrast, on=stage.filter_on), estimator, clipped(stage.clip_low, stage.clip_high), failures, whole_groups=True

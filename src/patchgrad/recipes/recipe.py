@@ -142,7 +142,8 @@ class Stage:
     `length_weight` scales what turns beyond `length_threshold` cost; 1 is the paper's, at which an attempt at the turn limit costs 1 more
     than giving up. `baseline` is the mean reward of the group, as in the paper, or of its tokens (`advantages.LengthWeighted`), `lowered`
     by so much (`advantages.GroupNormalised`; 0 in the paper). `step_weight` adds to it what each turn did better than the others that
-    began in its state (`advantages.Anchored`, with `discount`; 0 in the paper), and from `waste`, turns that did nothing, reward is
+    began in its state (`advantages.Anchored`, with `discount`; 0 in the paper). Tokens that the policy was
+    `certain` of are not blamed (`advantages.Decisions`; 1, all are, in the paper), and from `waste`, turns that did nothing, reward is
     withheld (`credit.WITHHOLD_FROM_WASTE`; `keep` in the paper).
     """
 
@@ -164,6 +165,7 @@ class Stage:
     lowered: float = 0.1
     step_weight: float = 3.0
     discount: float = 0.9
+    certain: float = 0.9
     waste: Literal["keep", "withhold"] = "withhold"
 
     def __post_init__(self) -> None:
