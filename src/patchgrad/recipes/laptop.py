@@ -9,9 +9,10 @@ def laptop() -> Recipe:
     """Workshop tasks, a base policy made by warm-up, RFT, two RL stages; PAPER section 6.6 gives the numbers it scales down."""
     return Recipe(
         name="laptop",
+        rft=Rft(rounds=2),
         stages=(
-            Stage(lr=7e-4, turns=12, length_threshold=11, clip_high=0.3, context=1536),
-            Stage(iterations=3, lr=4e-4, turns=20, length_threshold=18, clip_high=0.26, context=2048, refresh_before=True),
+            Stage(iterations=4, lr=7e-4, turns=12, length_threshold=11, clip_high=0.3, context=1536),
+            Stage(iterations=2, lr=4e-4, turns=20, length_threshold=18, clip_high=0.26, context=2048, refresh_before=True),
         ),
     )
 

@@ -39,7 +39,7 @@ class Habits:
     retries_when_red: float = 0.1
     persistent: float = 0.15  # of a whole episode that retries until it is green
     misquotes: float = 0.08
-    malformed: float = 0.05
+    malformed: float = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +202,8 @@ class Apprentice:
         return self._tried[-1]
 
     def _garbled(self, text: str) -> str:
-        """Without its fence, said twice, or broken off into babble, as a small network says it that has lost the thread."""
-        cut, piece = self._random.randrange(len(text)), gibberish(self._random)[: self._random.randrange(1, 12)]
-        babble = text[:cut] + piece * self._random.randrange(1, 12)
-        return self._random.choice((text.replace("```command\n", "").replace("\n```", ""), f"{text}\n{text}", babble))
+        """Without its fence, or said twice."""
+        return self._random.choice((text.replace("```command\n", "").replace("\n```", ""), f"{text}\n{text}"))
 
 
 def shows(rollout: Rollout, lines: Set[str]) -> bool:
