@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from patchgrad.contracts import Capabilities, Result, Snapshot
+from patchgrad.contracts import Capabilities, Result, Snapshot, patience
 from patchgrad.errors import SandboxFault, TaskError
 from patchgrad.sandboxes.bwrap.frames import Frame, Header
 from patchgrad.sandboxes.bwrap.link import Link, program
@@ -107,9 +107,10 @@ class BwrapSandboxes:
     async def _unpack(self, link: Link, task: Task, key: str, limits: Header) -> None:
         archive = await asyncio.to_thread(_archive, task)
         seconds = max(task.limits.command_seconds, 60.0)
-        request = {"op": "root", "key": key, "limits": limits, "setup": list(task.setup), "seconds": seconds}
+        wall = patience(seconds)
+        request = {"op": "root", "key": key, "limits": limits, "setup": list(task.setup), "seconds": seconds, "wall": wall}
         try:
-            await link.ask(request, archive, seconds * (len(task.setup) + 1) + 2 * _SLACK)
+            await link.ask(request, archive, wall * (len(task.setup) + 1) + 2 * _SLACK)
         except TaskError as error:
             raise TaskError(f"task {task.id!r}: the archive {task.repository.location} {error}") from error
 
@@ -136,7 +137,8 @@ class BwrapSandbox:
     async def run(self, command: str, timeout: float | None = None) -> Result:
         """A command in the agent's shell, with /dev/null as its input. Output of earlier background jobs comes first."""
         seconds = self._limits.command_seconds if timeout is None else timeout
-        return self._result(await self._ask({"op": "run", "timeout": seconds}, command.encode(errors="surrogateescape"), seconds))
+        header = {"op": "run", "timeout": seconds, "wall": patience(seconds)}
+        return self._result(await self._ask(header, command.encode(errors="surrogateescape")))
 
     async def exec(
         self,
@@ -147,8 +149,8 @@ class BwrapSandbox:
     ) -> Result:
         """A fresh process in `/testbed`, its descriptor 3 being the report (at most 8 MiB of it)."""
         seconds = self._limits.command_seconds if timeout is None else timeout
-        header = {"op": "exec", "argv": list(argv), "env": dict(env or {}), "timeout": seconds}
-        return self._result(await self._ask(header, stdin, seconds))
+        header = {"op": "exec", "argv": list(argv), "env": dict(env or {}), "timeout": seconds, "wall": patience(seconds)}
+        return self._result(await self._ask(header, stdin))
 
     def _result(self, frame: Frame) -> Result:
         header, body = frame
@@ -161,20 +163,21 @@ class BwrapSandbox:
             truncated=header["cut"],
             directory=header["directory"],
             seconds=header["seconds"],
+            cpu=header["cpu"],
             report=report,
         )
 
     async def read(self, path: str) -> bytes:
         """A regular file of at most 64 MiB; `FileNotFoundError`, `IsADirectoryError` or `PermissionError` otherwise."""
-        return (await self._ask({"op": "read", "path": _inside(path)}, b"", 0))[1]
+        return (await self._ask({"op": "read", "path": _inside(path)}, b""))[1]
 
     async def write(self, path: str, content: bytes) -> None:
         """Writes a regular file and makes the folders above it; `OSError` when the disk limit is reached."""
-        await self._ask({"op": "write", "path": _inside(path)}, content, 0)
+        await self._ask({"op": "write", "path": _inside(path)}, content)
 
     async def snapshot(self) -> Snapshot:
         """The state of `/testbed`. Its address covers paths, modes and contents, and is `digest()` when nothing differs."""
-        header, body = await self._ask({"op": "snapshot"}, b"", 0)
+        header, body = await self._ask({"op": "snapshot"}, b"")
         entries: dict[str, tuple[int, bytes | None]] = {}
         at = 0
         for path, mode, size in header["entries"]:
@@ -193,11 +196,11 @@ class BwrapSandbox:
         finally:
             self._pool._release(self._index)
 
-    async def _ask(self, header: Header, body: bytes, seconds: float) -> Frame:
+    async def _ask(self, header: Header, body: bytes) -> Frame:
         if self._closed:
             raise SandboxFault("the sandbox is closed")
         async with self._turn:
-            return await self._link.ask({**header, "sandbox": self._number}, body, seconds + _SLACK)
+            return await self._link.ask({**header, "sandbox": self._number}, body, header.get("wall", 0.0) + _SLACK)
 
 
 def address(entries: Mapping[str, tuple[int, bytes | None]]) -> str:

@@ -119,17 +119,3 @@ def drain(descriptor: int, take: Callable[[bytes], None]) -> bool:
         if len(data) < _CHUNK:
             return True
     return True
-
-
-def resident() -> int:
-    """Bytes of memory that the processes of this namespace hold, ourselves excepted; shared pages only when it is near a limit."""
-    pages = 0
-    for name in os.listdir("/proc"):
-        if name.isdigit() and name != "1":
-            try:
-                with open(f"/proc/{name}/statm", "rb") as file:
-                    fields = file.read().split()
-            except OSError:
-                continue
-            pages += int(fields[1]) - int(fields[2])
-    return pages * 4096
