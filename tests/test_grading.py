@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from patchgrad.contracts import Result, Sandboxes, Snapshot
+from patchgrad.contracts import Result, Sandboxes
 from patchgrad.errors import PatchgradError, SandboxFault, TaskError
 from patchgrad.grading import Grader, grade
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.tasks.archive import pack, store
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
-from patchgrad.values import Checks, HiddenFile, Limits, Repository, Task, Verdict
+from patchgrad.values import Checks, HiddenFile, Limits, Repository, Snapshot, Task, Verdict
 
 FILES = {
     "shop/__init__.py": "",

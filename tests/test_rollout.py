@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from patchgrad.agents import ReactAgent
-from patchgrad.contracts import Extend, Finish, Restart, Sandbox, Snapshot, Tool, Weights
+from patchgrad.contracts import Extend, Finish, Restart, Sandbox, Tool, Weights
 from patchgrad.errors import ConfigError, PolicyFault, SandboxFault
 from patchgrad.rollout import Budget, difference, genesis, rollout
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
@@ -22,6 +22,7 @@ from patchgrad.values import (
     Message,
     Repository,
     Sampling,
+    Snapshot,
     Task,
     Trajectory,
     Turn,

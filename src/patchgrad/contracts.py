@@ -21,6 +21,7 @@ from patchgrad.values import (
     Report,
     Reward,
     Sampling,
+    Snapshot,
     Stop,
     Task,
     Trajectory,
@@ -64,18 +65,6 @@ class Result:
     seconds: float = 0.0
     cpu: float = 0.0
     report: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The difference of a sandbox's working tree from its task's repository, by content.
-
-    `entries` maps a path below `/testbed` to (mode, content), content `None` meaning deleted. `directory` is the shell's.
-    """
-
-    address: str
-    entries: Mapping[str, tuple[int, bytes | None]]
-    directory: str = "/testbed"
 
 
 @dataclass(frozen=True, slots=True)

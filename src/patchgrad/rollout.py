@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from patchgrad.contracts import Agent, Extend, Finish, Policy, Restart, Result, Sandbox, Snapshot
+from patchgrad.contracts import Agent, Extend, Finish, Policy, Restart, Result, Sandbox
 from patchgrad.errors import ConfigError, PolicyFault, SandboxFault
 from patchgrad.values import (
     NO_IDS,
@@ -29,6 +29,7 @@ from patchgrad.values import (
     Place,
     Sampling,
     Segment,
+    Snapshot,
     Stop,
     Task,
     Trajectory,

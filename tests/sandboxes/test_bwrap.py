@@ -22,12 +22,12 @@ from typing import cast
 
 import pytest
 
-from patchgrad.contracts import Sandbox, Snapshot, patience
+from patchgrad.contracts import Sandbox, patience
 from patchgrad.errors import MissingDependency, SandboxFault, TaskError
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.bwrap.children import Output
 from patchgrad.sandboxes.bwrap.frames import Reader, pack
-from patchgrad.values import Checks, Limits, Repository, Task, digest
+from patchgrad.values import Checks, Limits, Repository, Snapshot, Task, digest
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 

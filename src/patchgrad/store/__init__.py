@@ -21,5 +21,6 @@ from __future__ import annotations
 from patchgrad.store.codec import plain, value
 from patchgrad.store.journal import Entry
 from patchgrad.store.run import FORMAT, Run
+from patchgrad.store.states import States
 
-__all__ = ["FORMAT", "Entry", "Run", "plain", "value"]
+__all__ = ["FORMAT", "Entry", "Run", "States", "plain", "value"]

@@ -24,10 +24,10 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from patchgrad.contracts import Capabilities, Result, Snapshot
+from patchgrad.contracts import Capabilities, Result
 from patchgrad.errors import SandboxFault
 from patchgrad.grading_plugin import FOLDER
-from patchgrad.values import Limits, Task, digest
+from patchgrad.values import Limits, Snapshot, Task
 
 ROOT = "/testbed"
 _QUICK = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "GIT_OPTIONAL_LOCKS": "0"}
@@ -145,8 +145,7 @@ class LocalSandbox:
         for path in sorted(now.keys() | self.base.keys()):
             if now.get(path) != self.base.get(path):
                 entries[path] = now.get(path, (0, None))
-        parts = [part for path, (mode, content) in entries.items() for part in (path, str(mode), content or b"", str(content is None))]
-        return Snapshot(digest(self._directory, *parts), entries, self._directory)
+        return Snapshot.of(entries, self._directory)
 
     def restore(self, state: Snapshot) -> None:
         """Put the entries of a snapshot over the fresh tree."""

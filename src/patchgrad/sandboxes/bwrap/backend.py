@@ -9,11 +9,11 @@ import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from patchgrad.contracts import Capabilities, Result, Snapshot, patience
+from patchgrad.contracts import Capabilities, Result, patience
 from patchgrad.errors import SandboxFault, TaskError
 from patchgrad.sandboxes.bwrap.frames import Frame, Header
 from patchgrad.sandboxes.bwrap.link import Link, program
-from patchgrad.values import Limits, Task, digest
+from patchgrad.values import Limits, Snapshot, Task, digest
 
 _SLACK = 30.0  # the nest has its own, shorter deadlines; this one is for a nest that hangs
 _PER_NEST = 64
@@ -183,7 +183,7 @@ class BwrapSandbox:
         for path, mode, size in header["entries"]:
             entries[path] = (mode, None if size is None else body[at : at + size])
             at += size or 0
-        return Snapshot(address(entries), entries, self._directory)
+        return Snapshot.of(entries, self._directory)
 
     async def close(self) -> None:
         """Gives the cell back, clean. Closing twice is no error, nor is a nest that is gone: whoever opens next hears of it."""
@@ -201,14 +201,6 @@ class BwrapSandbox:
             raise SandboxFault("the sandbox is closed")
         async with self._turn:
             return await self._link.ask({**header, "sandbox": self._number}, body, header.get("wall", 0.0) + _SLACK)
-
-
-def address(entries: Mapping[str, tuple[int, bytes | None]]) -> str:
-    """The content address of a difference: equal for equal trees, whatever was done to get there."""
-    parts: list[str] = []
-    for path, (mode, content) in sorted(entries.items()):
-        parts += [path, f"{mode:o}", "deleted" if content is None else hashlib.sha256(content).hexdigest()]
-    return digest(*(part.encode(errors="surrogateescape") for part in parts))
 
 
 def _inside(path: str) -> str:
