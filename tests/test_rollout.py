@@ -223,7 +223,8 @@ def test_a_silent_sandbox_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
         box.__class__ = Silent
         return await episode(Script(), box=box)
 
-    monkeypatch.setattr("patchgrad.rollout.GRACE", -19.9)
+    monkeypatch.setattr("patchgrad.rollout.GRACE", 0.1)
+    monkeypatch.setattr("patchgrad.rollout.patience", lambda _: 0.0)
     monkeypatch.setattr("patchgrad.rollout.commit", lambda _: asyncio.sleep(0, "0" * 40))
     assert asyncio.run(run()).stop == "failed"
 

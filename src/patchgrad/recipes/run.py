@@ -53,7 +53,7 @@ async def _evaluate(recipe: Recipe, folder: Path, progress: Progress) -> Report:
     with TemporaryDirectory() as archives:
         _, held = tasks(recipe, Path(archives))
         boxes = sandboxes(recipe)
-        world = World(an_agent(recipe), boxes, Grader(boxes).grade, LocalExecutor(recipe.sandbox.live), lambda *_: None)
+        world = World(an_agent(recipe), boxes, Grader(boxes).grade, LocalExecutor(recipe.sandbox.live))
         policy = open_model(folder, recipe)[1]
         progress.stage(f"evaluate {folder.name}", len(held) * recipe.evaluation.attempts)
         try:

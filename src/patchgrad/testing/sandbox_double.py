@@ -22,6 +22,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from patchgrad.contracts import Capabilities, Result
@@ -88,7 +89,7 @@ class LocalSandbox:
         if result.state == "ok" and end.exists():
             self._directory = self._guest(end.read_text().strip())
             end.unlink()
-        return Result(result.output, result.exit_code, result.state, result.truncated, self._directory, result.seconds, result.report)
+        return replace(result, directory=self._directory)
 
     async def exec(
         self,
@@ -127,7 +128,7 @@ class LocalSandbox:
         limit = self._limits.output
         seconds = time.monotonic() - start
         report_bytes = report.read_bytes()
-        return Result(text[:limit], process.returncode, "ok", len(text) > limit, self._directory, seconds, report_bytes)
+        return Result(text[:limit], process.returncode, "ok", len(text) > limit, self._directory, seconds, report=report_bytes)
 
     async def read(self, path: str) -> bytes:
         if self.fault:

@@ -227,7 +227,7 @@ class Warden:
             return
         text, cut, report = operation.child.take()
         seconds = time.monotonic() - operation.clock.start
-        header = {"state": state, "code": code, "cut": cut, "directory": self._directory, "text": len(text)}
+        header: Header = {"state": state, "code": code, "cut": cut, "directory": self._directory, "text": len(text)}
         header |= {"seconds": seconds, "cpu": max(0.0, cpu)}
         self._reply(header, text + report)
 
