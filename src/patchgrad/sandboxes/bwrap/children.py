@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 REPORT_CAP = 8 << 20
 _HIGH = 64  # our own descriptors live above those that a child is given
 _CHUNK = 1 << 16
+_PIPE = 1 << 16  # bytes that a new pipe takes
 
 
 class Output:
@@ -87,11 +88,16 @@ def pipe() -> tuple[int, int]:
     return high[0], high[1]
 
 
-def memory_file(content: bytes) -> int:
-    """A standard input that holds `content`: a file and not a pipe, so that nobody must feed it."""
+def holding(content: bytes) -> int:
+    """A standard input that holds `content`, so that nobody must feed it: a full pipe, or a file without a name where that is too small."""
     if not content:
         return os.open(os.devnull, os.O_RDONLY)
-    file = os.memfd_create("stdin")
+    if len(content) <= _PIPE:
+        reader, writer = os.pipe()
+        os.write(writer, content)
+        os.close(writer)
+        return reader
+    file = os.open("/tmp", os.O_TMPFILE | os.O_RDWR, 0o600)
     view = memoryview(content)
     while view:
         view = view[os.write(file, view) :]

@@ -15,14 +15,18 @@ import os
 import time
 
 _FIRST = 0.1  # seconds of work that the time before the first tick counts as: most commands do not live to see it, so nothing is read at 0
-_TICKS = float(os.sysconf("SC_CLK_TCK"))
+_TICKS, _PAGE = float(os.sysconf("SC_CLK_TCK")), os.sysconf("SC_PAGE_SIZE")
 
 
 class Processes:
-    """What the cell's processes are doing: is one of them runnable, the CPU seconds of all, and the memory they hold in bytes."""
+    """What the cell's processes are doing: is one of them runnable, the CPU seconds of all, the memory each has in its page tables."""
 
-    def __init__(self, runnable: bool, spent: float, resident: int) -> None:
+    def __init__(self, runnable: bool, spent: float, resident: dict[int, int]) -> None:
         self.runnable, self.spent, self.resident = runnable, spent, resident
+
+    def hold(self, limit: int) -> bool:
+        """Is it more than `limit` bytes? What several share is shared out among them, but only where it decides: that costs a walk."""
+        return sum(self.resident.values()) > limit and sum(_proportional(pid) or size for pid, size in self.resident.items()) > limit
 
 
 class Clock:
@@ -48,8 +52,9 @@ class Clock:
 
 
 def look() -> Processes:
-    """One pass over /proc. The seconds include those of processes that have ended and were waited for; shared memory is not counted."""
-    runnable, ticks, pages = False, 0, 0
+    """One pass over /proc. The seconds include those of processes that have ended and were waited for."""
+    runnable, ticks = False, 0
+    resident: dict[int, int] = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
@@ -59,14 +64,21 @@ def look() -> Processes:
             if name == "1":  # the warden: what its children used, not what it uses
                 ticks += int(fields[13]) + int(fields[14])
                 continue
-            with open(f"/proc/{name}/statm", "rb") as file:
-                held = file.read().split()
         except OSError:
             continue
         runnable = runnable or fields[0] in (b"R", b"D")
         ticks += sum(int(field) for field in fields[11:15])
-        pages += int(held[1]) - int(held[2])
-    return Processes(runnable, ticks / _TICKS, pages * os.sysconf("SC_PAGE_SIZE"))
+        resident[int(name)] = int(fields[21]) * _PAGE
+    return Processes(runnable, ticks / _TICKS, resident)
+
+
+def _proportional(pid: int) -> int:
+    """A process's own memory and its part of what it shares, shared files of no name included; 0 when it does not let itself be read."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith(b"Pss:"))
+    except (OSError, StopIteration):
+        return 0
 
 
 def spent(pid: int) -> float:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 
 from patchgrad.sandboxes.bwrap import shell, system
-from patchgrad.sandboxes.bwrap.children import Child, drain, memory_file, pipe, spawn
+from patchgrad.sandboxes.bwrap.children import Child, drain, holding, pipe, spawn
 from patchgrad.sandboxes.bwrap.clock import Clock, look, spent
 from patchgrad.sandboxes.bwrap.frames import Header, Reader, pack
 from patchgrad.sandboxes.bwrap.warm import Cold, Pytest
@@ -87,7 +87,7 @@ class Warden:
         seen = look()
         if operation.clock.tick(seen) > operation.seconds or now > operation.deadline:
             self._end("timeout")
-        elif seen.resident > self._limits["memory"]:
+        elif seen.hold(self._limits["memory"]):
             operation.child.say(b"\nKilled: out of memory, the processes of this sandbox together held more than its limit.\n")
             self._end("died")
 
@@ -153,7 +153,7 @@ class Warden:
         return self._with_pipes(lambda ends: self._pytest.fork(argv, environment, "/testbed", ends, bounds), stdin, True)
 
     def _with_pipes(self, start: Callable[[dict[int, int]], int], stdin: bytes, report: bool) -> Child:
-        source = memory_file(stdin)
+        source = holding(stdin)
         ends = [pipe() for _ in range(2 if report else 1)]
         given = {0: source, 1: ends[0][1], 2: ends[0][1]} | ({3: ends[1][1]} if report else {})
         try:
