@@ -11,6 +11,7 @@ from pathlib import Path
 
 from patchgrad.contracts import Capabilities, Result, patience
 from patchgrad.errors import SandboxFault, TaskError
+from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.bwrap.frames import Frame, Header
 from patchgrad.sandboxes.bwrap.link import Link, program
 from patchgrad.values import Limits, Snapshot, Task, digest
@@ -22,8 +23,8 @@ _PER_NEST = 64
 class BwrapSandboxes:
     """Isolated copies of a task's repository on this host, by user namespaces. Needs the `bubblewrap` program and nothing more.
 
-    `cells` bounds how many are open at once; `open` waits when all are. Nothing starts before the first `open`. Memory is watched,
-    not reserved: without cgroups a process is limited by its address space, and all of a sandbox by a scan ten times a second.
+    `open` waits while the host is short of memory (`Admission`), and when `cells` are open. Nothing starts before the first `open`. Memory
+    is watched, not reserved: a process is limited by its address space, and all of a sandbox by a scan ten times a second.
 
         sandboxes = BwrapSandboxes(cells=8)
         sandbox = await sandboxes.open(task)
@@ -35,7 +36,7 @@ class BwrapSandboxes:
         self._links: list[Link] = []
         self._load: list[int] = []
         self._numbers = itertools.count(1)
-        self._free = asyncio.Semaphore(cells)
+        self._free, self._door = asyncio.Semaphore(cells), Admission()
         self._starting = asyncio.Lock()
         self._making: dict[tuple[int, str], asyncio.Lock] = {}
 
@@ -51,6 +52,11 @@ class BwrapSandboxes:
             raise TaskError(f"task {task.id!r} has a repository of kind {task.repository.kind!r}; the bwrap sandbox needs an archive")
         await self._free.acquire()
         index = -1
+        try:
+            await self._door.enter(task.limits.memory)
+        except BaseException:
+            self._free.release()
+            raise
         try:
             index = await self._pick()
             link = self._links[index]
@@ -82,6 +88,7 @@ class BwrapSandboxes:
     def _release(self, index: int) -> None:
         if index >= 0:
             self._load[index] -= 1
+        self._door.leave()
         self._free.release()
 
     async def _enter(self, index: int, task: Task, number: int, state: Snapshot | None) -> None:
