@@ -80,6 +80,14 @@ class Capabilities:
     fork: bool
     notes: tuple[str, ...] = ()
 
+    def missing(self, required: Iterable[str]) -> list[str]:
+        """Which of these it does not enforce: `caps.missing(["network", "disk"])`."""
+        return [name for name in required if not getattr(self, name)]
+
+
+ENFORCED = ("network", "processes", "memory", "disk", "pid_namespace", "fork")
+"""What a recipe may require of a backend."""
+
 
 @runtime_checkable
 class Sandbox(Protocol):
