@@ -185,8 +185,8 @@ def test_what_cannot_be_opened_is_one_sentence(engine: dict[str, Any], tmp_path:
         asyncio.run(opened(OciSandboxes(**engine), a_task(tmp_path, repository=Repository("git", "x", "0" * 40))))
     with pytest.raises(TaskError, match="set-up command failed: 'exit 3'"):
         asyncio.run(opened(OciSandboxes(**engine), a_task(tmp_path, setup=("exit 3",))))
+    missing = Repository("image", "localhost/no-such-image", "sha256:" + "0" * 64)
     with pytest.raises(SandboxFault, match="the container engine refused"):
-        missing = Repository("image", "localhost/no-such-image", "sha256:" + "0" * 64)
         asyncio.run(opened(OciSandboxes(**engine), a_task(tmp_path, repository=missing)))
     with pytest.raises(MissingDependency, match="does not answer"):
         OciSandboxes(socket="unix:///no/such/socket").probe()

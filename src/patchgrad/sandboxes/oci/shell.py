@@ -1,8 +1,8 @@
 """Talking to processes in a container over one attached socket: a persistent bash, and single programs with a report.
 
 An exec's socket carries frames, `[stream, 0, 0, 0, length as 4 bytes]` and that many bytes, streams 1 and 2 being output and errors. Here
-stream 1 is all that a program says, and stream 2, to which no path in the container leads, is its report. The two may overtake each other, so
-the end of a command is marked in both.
+stream 1 is all that a program says, and stream 2, to which no path in the container leads, is its report. The two may overtake each
+other, so the end of a command is marked in both.
 """
 
 from __future__ import annotations
