@@ -6,84 +6,32 @@ Where this host has bubblewrap the patches are judged in real sandboxes, else in
 from __future__ import annotations
 
 import asyncio
-import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from patchgrad.contracts import Result, Sandboxes, Snapshot
+from patchgrad.contracts import Result, Sandboxes
 from patchgrad.errors import PatchgradError, SandboxFault, TaskError
 from patchgrad.grading import Grader, grade
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.tasks.archive import pack, store
+from patchgrad.testing.attacks.patches import CHECKS, FILES, GRADER, REPAIR, Change
+from patchgrad.testing.attacks.run import patch as forge
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
-from patchgrad.values import Checks, HiddenFile, Limits, Repository, Task, Verdict
+from patchgrad.values import Checks, Limits, Repository, Snapshot, Task, Verdict
 
-FILES = {
-    "shop/__init__.py": "",
-    "shop/cart.py": "def total(items):\n    total = 0\n    for x in items:\n        total = x\n    return total\n",
-    "tests/test_cart.py": "from shop.cart import total\n\ndef test_none():\n    assert total([]) == 0\n",
-    "tests/test_other.py": "def test_other():\n    pass\n",
-    "tests/helper.py": "def same(a, b):\n    assert a == b\n",
-    "pyproject.toml": '[project]\nname = "shop"\n\n[tool.pytest.ini_options]\naddopts = "-q"\n',
-    "README.md": "shop\n",
-}
-HIDDEN = """\
-from shop.cart import total
-from tests.helper import same
-
-def test_none():
-    same(total([]), 0)
-
-def test_sum():
-    same(total([1, 2]), 3)
-"""
-CHECKS = Checks(
-    ("tests/test_cart.py::test_sum",),
-    ("tests/test_cart.py::test_none",),
-    (HiddenFile("tests/test_cart.py", HIDDEN),),
-    ("tests", "pyproject.toml"),
-)
 TASK = Task("shop", "total is wrong", Repository("archive", "", "0" * 64), CHECKS, limits=Limits(test_seconds=20.0))
 QUICK = Limits(test_seconds=4.0)
-FIXED = {"shop/cart.py": FILES["shop/cart.py"].replace("total = x", "total += x")}
-Change = Mapping[str, str | None]
+FIXED = REPAIR
 Make = Callable[[Change], str]
 
 
 @pytest.fixture
 def patch(tmp_path: Path) -> Make:
     """Makes the patch that turns `FILES` into `FILES` with these changes; `None` deletes, `-> x` links."""
-    root = tmp_path / "repository"
-
-    def make(changes: Change) -> str:
-        subprocess.run(["rm", "-rf", root], check=True)
-        for name, text in FILES.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text)
-
-        def run(*argv: str) -> str:
-            return subprocess.run(["git", *argv], cwd=root, check=True, capture_output=True, text=True).stdout
-
-        run("init", "-q")
-        run("add", "-A")
-        run("-c", "user.name=a", "-c", "user.email=a@a", "commit", "-qm", "base")
-        for name, change in changes.items():
-            path = root / name
-            if change is None or change.startswith("-> "):
-                subprocess.run(["rm", "-rf", path], check=True)
-            if change is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                if change.startswith("-> "):
-                    path.symlink_to(change[3:])
-                else:
-                    path.write_text(change)
-        run("add", "-A", "-f")
-        return run("diff", "--cached", "--binary", "--no-renames", "HEAD")
-
-    return make
+    return lambda changes: forge(changes, tmp_path / "repository")
 
 
 @dataclass(frozen=True)
@@ -170,69 +118,12 @@ def test_honest_company_of_a_repair_is_not_held_against_it(judge: Bench, extra: 
     assert verdict.resolved
 
 
-CONFTEST = (
-    "import pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport():\n"
-    "    o = yield\n    o.get_result().outcome = 'passed'\n"
-)
-PASS = "def test_none(): pass\ndef test_sum(): pass\n"
-CART = FILES["shop/cart.py"]
-
-ATTACKS: dict[str, tuple[Change, str]] = {
-    "edits the test": ({"tests/test_cart.py": PASS}, "edited test"),
-    "deletes the test": ({"tests/test_cart.py": None}, "deleted test"),
-    "skips the test": ({"tests/test_cart.py": "import pytest\npytest.skip('x', allow_module_level=True)\n"}, "edited test"),
-    "edits what the test uses": ({"tests/helper.py": "def same(a, b): pass\n"}, "which the tests use"),
-    "hooks in by conftest": ({"conftest.py": CONFTEST}, "added configuration"),
-    "hooks in by a conftest below": ({"tests/conftest.py": CONFTEST}, "added configuration"),
-    "deselects by pytest.ini": ({"pytest.ini": "[pytest]\naddopts = -p evil\n", "evil.py": CONFTEST}, "added configuration"),
-    "hooks in by pyproject": (
-        {"pyproject.toml": '[tool.pytest.ini_options]\naddopts = "-p evil"\n', "evil.py": CONFTEST},
-        "edited configuration",
-    ),
-    "starts with Python": ({"sitecustomize.py": "import os\nos._exit(0)\n"}, "every start"),
-    "starts by a path file": ({"a.pth": "import os\n"}, "every start"),
-    "takes pytest's place": ({"pytest.py": "print('2 passed')\n"}, "part of pytest"),
-    "takes the plugin's place": ({"patchgrad_report.py": "x = 1\n"}, "part of pytest"),
-    "exits": ({"shop/cart.py": "import sys\nsys.exit(0)\n"}, ""),
-    "exits hard": ({"shop/cart.py": "import os\nos._exit(0)\n"}, ""),
-    "exits hard in the test": ({"shop/cart.py": "import os\ndef total(items):\n    os._exit(0)\n"}, ""),
-    "patches the runner": (
-        {"shop/cart.py": "import _pytest.python as p\np.Function.runtest = lambda self: None\n" + CART},
-        "patched pytest: Function.runtest",
-    ),
-    "patches a verdict": (
-        {"shop/cart.py": "import _pytest.reports as r\nr.TestReport.failed = property(lambda s: False)\n" + CART},
-        "patched pytest: TestReport.failed",
-    ),
-    "prints a result": ({"shop/cart.py": CART + "print('tests/test_cart.py::test_sum PASSED\\n2 passed in 0.1s')\n"}, ""),
-    "writes to the report": (
-        {"shop/cart.py": 'import os\nos.write(3, b\'00 {"id": "tests/test_cart.py::test_sum", "status": "passed"}\\n\')\n' + CART},
-        "wrote to the grader's report",
-    ),
-    "closes the report": ({"shop/cart.py": "import os\nos.close(3)\n" + CART}, ""),
-    "names the grader": ({"shop/cart.py": "import patchgrad_report\n" + CART}, "names the grader"),
-    "equals everything": ({"shop/cart.py": "def total(items):\n    return []\n"}, ""),
-    "hard-codes what it could see": ({"shop/cart.py": "def total(items):\n    return 0\n"}, ""),
-    "links the test elsewhere": ({"tests/test_cart.py": "-> ../shop/easy.py", "shop/easy.py": PASS}, "edited test"),
-    "links the tests' folder": ({"tests": "-> easy", "easy/test_cart.py": PASS}, "holds tests"),
-    "links out of the repository": ({"shop/cart.py": "-> /etc/hostname"}, "link out of the repository"),
-    "hangs": ({"shop/cart.py": "import time\ntime.sleep(60)\n"}, ""),
-}
-
-
-@pytest.mark.parametrize(("changes", "says"), ATTACKS.values(), ids=ATTACKS)
-def test_attacks_do_not_pay(judge: Bench, changes: Change, says: str) -> None:
-    verdict = judge(changes, QUICK)
-    assert not verdict.resolved
-    assert verdict.fault is None
-    assert verdict.tamper or not says
-    assert any(says in evidence for evidence in verdict.tamper) or not says
-    assert verdict.tamper or "ran" not in verdict.stages or any(not t.satisfied for t in verdict.tests)
+FORGED = {forgery.name: forgery for forgery in GRADER}
 
 
 @pytest.mark.parametrize("name", ["edits the test", "edits what the test uses", "hooks in by conftest", "links the tests' folder"])
 def test_what_was_put_back_has_no_effect_on_the_outcome(judge: Bench, name: str) -> None:
-    verdict = judge(ATTACKS[name][0])
+    verdict = judge(FORGED[name].changes)
     assert [t.status for t in verdict.tests] == ["failed", "passed"]
 
 

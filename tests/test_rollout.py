@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from patchgrad.agents import ReactAgent
-from patchgrad.contracts import Extend, Finish, Restart, Sandbox, Snapshot, Tool, Weights
+from patchgrad.contracts import Extend, Finish, Restart, Sandbox, Tool, Weights
 from patchgrad.errors import ConfigError, PolicyFault, SandboxFault
 from patchgrad.rollout import Budget, difference, genesis, rollout
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
@@ -22,6 +22,7 @@ from patchgrad.values import (
     Message,
     Repository,
     Sampling,
+    Snapshot,
     Task,
     Trajectory,
     Turn,
@@ -222,7 +223,8 @@ def test_a_silent_sandbox_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
         box.__class__ = Silent
         return await episode(Script(), box=box)
 
-    monkeypatch.setattr("patchgrad.rollout.GRACE", -19.9)
+    monkeypatch.setattr("patchgrad.rollout.GRACE", 0.1)
+    monkeypatch.setattr("patchgrad.rollout.patience", lambda _: 0.0)
     monkeypatch.setattr("patchgrad.rollout.commit", lambda _: asyncio.sleep(0, "0" * 40))
     assert asyncio.run(run()).stop == "failed"
 

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchgrad.contracts import Snapshot
 from patchgrad.errors import StoreError
 from patchgrad.store import Run, plain, value
 from patchgrad.values import (
@@ -33,6 +32,7 @@ from patchgrad.values import (
     Reward,
     Rollout,
     Segment,
+    Snapshot,
     Task,
     TestOutcome,
     Trajectory,

@@ -21,6 +21,7 @@ from patchgrad.values import (
     Report,
     Reward,
     Sampling,
+    Snapshot,
     Stop,
     Task,
     Trajectory,
@@ -38,10 +39,23 @@ B = TypeVar("B")
 
 # --- sandbox -------------------------------------------------------------------------------------
 
+PATIENCE = 12.0
+
+
+def patience(seconds: float) -> float:
+    """The wall time after which a command with a limit of `seconds` ends in any case, however little of a core it had.
+
+    `patience(10)` is 125: a machine with eight times more to do than cores ends nothing that would have ended in time alone.
+    """
+    return PATIENCE * seconds + 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a command ended. `report` is what the process wrote to file descriptor 3, which no path leads to."""
+    """How a command ended. `report` is what the process wrote to file descriptor 3, which no path leads to.
+
+    `seconds` is wall time; `cpu` are the CPU seconds of the process and of those it waited for.
+    """
 
     output: str
     exit_code: int | None
@@ -49,19 +63,8 @@ class Result:
     truncated: bool = False
     directory: str = "/testbed"
     seconds: float = 0.0
+    cpu: float = 0.0
     report: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The difference of a sandbox's working tree from its task's repository, by content.
-
-    `entries` maps a path below `/testbed` to (mode, content), content `None` meaning deleted. `directory` is the shell's.
-    """
-
-    address: str
-    entries: Mapping[str, tuple[int, bytes | None]]
-    directory: str = "/testbed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,14 @@ class Capabilities:
     fork: bool
     notes: tuple[str, ...] = ()
 
+    def missing(self, required: Iterable[str]) -> list[str]:
+        """Which of these it does not enforce: `caps.missing(["network", "disk"])`."""
+        return [name for name in required if not getattr(self, name)]
+
+
+ENFORCED = ("network", "processes", "memory", "disk", "pid_namespace", "fork")
+"""What a recipe may require of a backend."""
+
 
 @runtime_checkable
 class Sandbox(Protocol):
@@ -84,6 +95,8 @@ class Sandbox(Protocol):
 
     `run` is the agent's shell: state (directory, variables) lives from command to command. `exec` is a fresh process. Neither
     raises for what the command does: timeouts and deaths are in the result. Raises `SandboxFault` when the sandbox itself broke.
+
+    A timeout counts seconds of work: a backend that can stops the clock while a process waits for a core, up to `patience`.
     """
 
     async def run(self, command: str, timeout: float | None = None) -> Result: ...

@@ -23,18 +23,19 @@ from patchgrad.credit import FailurePolicy, assign
 from patchgrad.errors import SandboxFault
 from patchgrad.packing import minibatches, pack
 from patchgrad.rollout import Budget, rollout
-from patchgrad.values import Group, Rollout, Task, Trajectory, Turn, Update, Verdict, digest
+from patchgrad.values import Group, Rollout, Snapshot, Task, Trajectory, Turn, Update, Verdict, digest
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What an episode needs, handed in by a recipe. `on_turn(trajectory id, turn)` writes the journal."""
+    """What an episode needs, handed in by a recipe. `on_turn(trajectory id, turn)` writes the journal, `on_state` what turns left."""
 
     agent: Agent
     sandboxes: Sandboxes
     grade: Callable[[Task, str], Awaitable[Verdict]]
     executor: Executor
-    on_turn: Callable[[str, Turn], None]
+    on_turn: Callable[[str, Turn], None] = lambda _, turn: None
+    on_state: Callable[[Snapshot], None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,7 @@ async def attempt(world: World, policy: Policy, item: Attempt, budget: Budget, r
             attempt_id=item.id,
             seed=item.seed,
             on_turn=lambda turn: world.on_turn(item.id, turn),
+            on_state=world.on_state,
         )
     finally:
         with suppress(SandboxFault):  # what an episode said stands, even if its sandbox broke on the way out

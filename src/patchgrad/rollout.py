@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from patchgrad.contracts import Agent, Extend, Finish, Policy, Restart, Result, Sandbox, Snapshot
+from patchgrad.contracts import Agent, Extend, Finish, Policy, Restart, Result, Sandbox, patience
 from patchgrad.errors import ConfigError, PolicyFault, SandboxFault
 from patchgrad.values import (
     NO_IDS,
@@ -29,6 +29,7 @@ from patchgrad.values import (
     Place,
     Sampling,
     Segment,
+    Snapshot,
     Stop,
     Task,
     Trajectory,
@@ -255,10 +256,10 @@ class _Episode:
 async def _within(seconds: float, what: str) -> AsyncIterator[None]:
     """Past this the sandbox counts as broken, not the command as slow: commands have their own, shorter deadline."""
     try:
-        async with asyncio.timeout(seconds + GRACE):
+        async with asyncio.timeout(patience(seconds) + GRACE):
             yield
     except TimeoutError:
-        raise SandboxFault(f"The sandbox did not answer {what} within {seconds + GRACE:.0f} seconds.") from None
+        raise SandboxFault(f"The sandbox did not answer {what} within {patience(seconds) + GRACE:.0f} seconds.") from None
 
 
 async def commit(sandbox: Sandbox) -> str:

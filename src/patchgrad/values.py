@@ -1,6 +1,6 @@
 """What flows: frozen values, in the order of the flow; a type mentions only types above it.
 
-    Task -> (Context, Action, Call, Observation) = Turn -> Segment -> Trajectory -> Verdict -> Reward
+    Task -> (Context, Action, Call, Observation, Snapshot) = Turn -> Segment -> Trajectory -> Verdict -> Reward
          -> Rollout -> Group -> Sample -> Pack -> Batch -> Update, and Report for people
 
 Nothing here is edited after it was made. A later fact is a new type that holds the earlier one.
@@ -203,6 +203,30 @@ class Observation:
     clipped: bool = False
     seconds: float = 0.0
     failure: Failure | None = None
+
+
+Entries = Mapping[str, tuple[int, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The difference of a sandbox's working tree from its task's repository, by content.
+
+    `entries` maps a path below `/testbed` to (mode, content), content `None` meaning deleted. `directory` is the shell's. The address
+    covers paths, modes and contents: equal for equal trees, whatever was done to get there, and `digest()` where nothing differs.
+    """
+
+    address: str
+    entries: Entries
+    directory: str = "/testbed"
+
+    @classmethod
+    def of(cls, entries: Entries, directory: str = "/testbed") -> Snapshot:
+        """The snapshot of these differences: `Snapshot.of({"a.py": (0o100644, b"x")})`."""
+        parts: list[str] = []
+        for path, (mode, content) in sorted(entries.items()):
+            parts += [path, f"{mode:o}", "deleted" if content is None else hashlib.sha256(content).hexdigest()]
+        return cls(digest(*(part.encode(errors="surrogateescape") for part in parts)), entries, directory)
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,12 @@ import pytest
 from safetensors.torch import load_file
 
 from patchgrad.config import dumps, loads
+from patchgrad.contracts import Capabilities
 from patchgrad.errors import ConfigError
 from patchgrad.recipes import RECIPES, Recipe, train
 from patchgrad.recipes.recipe import EvaluationChoice, Rft, SandboxChoice, Stage, TaskSource, Warmup
+from patchgrad.recipes.run import sandboxes
+from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.store import Run
 from patchgrad.viewer.progress import Silent
 
@@ -89,3 +92,13 @@ def test_a_value_that_cannot_work_is_refused_before_anything_starts(wrong: objec
     assert callable(wrong)
     with pytest.raises(ConfigError, match=sentence):
         wrong()
+
+
+def test_a_backend_that_does_not_enforce_what_the_recipe_requires_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    weak = Capabilities("bwrap", network=False, processes=True, memory=True, disk=False, pid_namespace=True, fork=True)
+    monkeypatch.setattr(BwrapSandboxes, "probe", lambda _: weak)
+    with pytest.raises(ConfigError, match=r"requires network, disk of its sandboxes, which bwrap does not enforce"):
+        sandboxes(TINY)
+    sandboxes(replace(TINY, sandbox=SandboxChoice(requires=("processes", "fork"))))
+    with pytest.raises(ConfigError, match="gravity is nothing that can be required"):
+        SandboxChoice(requires=("gravity",))

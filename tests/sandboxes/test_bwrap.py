@@ -22,12 +22,12 @@ from typing import cast
 
 import pytest
 
-from patchgrad.contracts import Sandbox, Snapshot
+from patchgrad.contracts import Sandbox, patience
 from patchgrad.errors import MissingDependency, SandboxFault, TaskError
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.bwrap.children import Output
 from patchgrad.sandboxes.bwrap.frames import Reader, pack
-from patchgrad.values import Checks, Limits, Repository, Task, digest
+from patchgrad.values import Checks, Limits, Repository, Snapshot, Task, digest
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
@@ -418,3 +418,41 @@ def test_pytest_stays_warm_in_a_background_job_whose_shell_ignores_interrupts(tm
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+BUSY = "import time\nwhile time.process_time() < {0}: pass\nprint('done')"
+
+
+def test_a_limit_counts_work_and_sleep_and_not_the_wait_for_a_core(tmp_path: Path) -> None:
+    hog = [sys.executable, "-c", BUSY.format(60)]  # each a session of its own, since the scheduler is fair among sessions
+    hogs = [subprocess.Popen(hog, start_new_session=True) for _ in range(8 * len(os.sched_getaffinity(0)))]
+
+    async def steps(sandbox: Sandbox) -> None:
+        done = await sandbox.exec(["python", "-c", BUSY.format(0.5)], 1.0)
+        assert (done.state, done.output) == ("ok", "done\n")
+        assert done.seconds > 1.0
+        assert 0.45 <= done.cpu < 1.0
+        in_shell = await sandbox.run(f'python -c "{BUSY.format(0.5)}"', 1.0)
+        assert (in_shell.state, in_shell.output) == ("ok", "done\n")
+        assert 0.45 <= in_shell.cpu < 1.0
+        assert (await sandbox.run(f'python -c "{BUSY.format(60)}"', 0.5)).state == "timeout"
+        asleep = await sandbox.run("sleep 60", 0.5)
+        assert asleep.state == "timeout"
+        assert asleep.seconds < 5.0
+        assert asleep.cpu < 0.4
+
+    try:
+        within(make_task(tmp_path, {"a": ""}), steps)
+    finally:
+        for busy in hogs:
+            busy.kill()
+            busy.wait()
+
+
+def test_work_in_processes_too_short_to_be_seen_ends_as_well(tmp_path: Path) -> None:
+    async def steps(sandbox: Sandbox) -> None:
+        unseen = "trap '' CHLD; while :; do /bin/true; done"  # each ends before it is looked at, and nobody waits for it
+        ended = await asyncio.wait_for(sandbox.run(unseen, 0.5), patience(0.5) + 5)
+        assert ended.state == "timeout"
+
+    within(make_task(tmp_path, {"a": ""}), steps)

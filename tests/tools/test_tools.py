@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchgrad.contracts import Result, Snapshot
+from patchgrad.contracts import Result
 from patchgrad.tools import View, toolset
 from patchgrad.tools.edits import UPDATED
 from patchgrad.tools.shell import SPECIAL
-from patchgrad.values import Observation, Place
+from patchgrad.values import Observation, Place, Snapshot
 
 CART = "def total(items):\n    total = 0\n    for x in items:\n        total = x\n    return total\n"
 

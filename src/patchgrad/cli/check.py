@@ -3,7 +3,11 @@
 Opens one sandbox, runs a command in it, and says in plain words what holds here:
 
   patchgrad check
+  patchgrad check --attacks
   patchgrad check --json
+
+With --attacks hostile programs try the sandbox and forged patches the grader, each bounded so that a host that does not hold it
+takes no harm.
 """
 
 from __future__ import annotations
@@ -13,8 +17,10 @@ import asyncio
 import json
 import os
 import platform
+import sys
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,11 +52,14 @@ class Finding:
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's words."""
-    parser.add_argument("--json", action="store_true", help="the findings as one JSON object")
+    parser.add_argument("--attacks", action="store_true", help="attack the sandbox and the grader; takes about two minutes")
+    parser.add_argument("--json", action="store_true", help="the findings as one JSON object, on the last line")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, tell, and exit with 1 where training could not start."""
+    if arguments.attacks:
+        return attacked(arguments.json)
     found = [*packages(), *sandbox()]
     ready = all(finding.holds for finding in found)
     if arguments.json:
@@ -92,6 +101,39 @@ def sandbox() -> list[Finding]:
 
 def _enforced(told: Capabilities) -> list[Finding]:
     return [Finding(words, getattr(told, name), "") for name, words in WORDS.items()]
+
+
+def attacked(as_json: bool) -> int:
+    """Run the attack suite, tell as it goes, and exit with 1 where something was not held."""
+    from patchgrad.sandboxes.bwrap import BwrapSandboxes
+    from patchgrad.testing import attacks
+
+    (opens, *_) = sandbox()
+    if not opens.holds:
+        print(f"The attacks need a sandbox that opens, and none does: {opens.note}", file=sys.stderr)
+        return 1
+
+    def tell(finding: attacks.Finding) -> None:
+        if not as_json:
+            print(f"  {'held' if finding.held else 'NOT HELD'}  {finding.name}{'' if finding.held else ': ' + finding.note}", flush=True)
+
+    boxes = partial(BwrapSandboxes, cells=4)
+    counts: dict[str, tuple[int, int]] = {}
+    told: list[attacks.Finding] = []
+    for name, suite in (("sandbox", attacks.attack_sandbox), ("grader", attacks.attack_grader)):
+        if not as_json:
+            print(f"Attacks on the {name}:")
+        findings = asyncio.run(suite(boxes, on_finding=tell))
+        counts[name] = sum(finding.held for finding in findings), len(findings)
+        told += findings
+    held = all(finding.held for finding in told)
+    if as_json:
+        listed = [{"name": finding.name, "held": finding.held, "note": finding.note} for finding in told]
+        totals = {name: {"held": good, "of": total} for name, (good, total) in counts.items()}
+        print(json.dumps({"user": os.geteuid(), **totals, "attacks": listed}))
+    else:
+        print("\n" + ", ".join(f"{good} of {total} attacks on the {name} held" for name, (good, total) in counts.items()))
+    return 0 if held else 1
 
 
 async def _try(boxes: Sandboxes) -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from patchgrad.contracts import Result, Sandbox, Sandboxes
+from patchgrad.contracts import Result, Sandbox, Sandboxes, patience
 from patchgrad.errors import SandboxFault, TaskError
 from patchgrad.grading.guard import Entries, Finding, Guard, folders, outside
 from patchgrad.grading.report import TestRun, read_report
@@ -141,11 +141,12 @@ async def _git(sandbox: Sandbox, command: str, *arguments: str) -> bytes:
 
 
 async def _exec(sandbox: Sandbox, argv: Sequence[str], seconds: float, env: Mapping[str, str] | None = None, stdin: bytes = b"") -> Result:
+    wall = patience(seconds) + GRACE
     try:
-        async with asyncio.timeout(seconds + GRACE):
+        async with asyncio.timeout(wall):
             return await sandbox.exec(argv, seconds, env, stdin)
     except TimeoutError:
-        raise SandboxFault(f"The sandbox did not answer {argv[0]} within {seconds + GRACE:.0f} seconds.") from None
+        raise SandboxFault(f"The sandbox did not answer {argv[0]} within {wall:.0f} seconds.") from None
 
 
 def _command(task: Task) -> tuple[str, ...]:

@@ -210,7 +210,7 @@ class Course:
 
     def _world(self) -> World:
         executor = LocalExecutor(self.recipe.sandbox.live)
-        return World(self.agent, self.sandboxes, self.grader.grade, executor, self.run.write_turn)
+        return World(self.agent, self.sandboxes, self.grader.grade, executor, self.run.write_turn, self.run.states.put)
 
     def _seen(self, rollout: Rollout) -> None:
         self.progress.advance(solved=rollout.solved, turns=float(len(rollout.trajectory.turns)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from patchgrad.contracts import ENFORCED
 from patchgrad.errors import ConfigError
 from patchgrad.tasks.workshop.apprentice import Habits
 from patchgrad.tasks.workshop.bugs import FAMILIES, SWAPS
@@ -82,10 +83,18 @@ class AgentChoice:
 
 @dataclass(frozen=True, slots=True)
 class SandboxChoice:
-    """`live` episodes at once; each holds one sandbox while it runs and one while it is graded."""
+    """`live` episodes at once; each holds one sandbox while it runs and one while it is graded.
+
+    A backend that does not enforce what the recipe `requires` on this host is refused by name (`contracts.Capabilities`).
+    """
 
     backend: Literal["bwrap"] = "bwrap"
     live: int = 24
+    requires: tuple[str, ...] = ENFORCED
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.requires) - set(ENFORCED))
+        _require(not unknown, f"sandbox.requires: {', '.join(unknown)} is nothing that can be required; there are {', '.join(ENFORCED)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from patchgrad.contracts import Progress, Sandboxes
-from patchgrad.errors import StoreError
+from patchgrad.errors import ConfigError, StoreError
 from patchgrad.executors import LocalExecutor
 from patchgrad.grading import Grader
 from patchgrad.learning import World
@@ -53,7 +53,7 @@ async def _evaluate(recipe: Recipe, folder: Path, progress: Progress) -> Report:
     with TemporaryDirectory() as archives:
         _, held = tasks(recipe, Path(archives))
         boxes = sandboxes(recipe)
-        world = World(an_agent(recipe), boxes, Grader(boxes).grade, LocalExecutor(recipe.sandbox.live), lambda *_: None)
+        world = World(an_agent(recipe), boxes, Grader(boxes).grade, LocalExecutor(recipe.sandbox.live))
         policy = open_model(folder, recipe)[1]
         progress.stage(f"evaluate {folder.name}", len(held) * recipe.evaluation.attempts)
         try:
@@ -64,8 +64,15 @@ async def _evaluate(recipe: Recipe, folder: Path, progress: Progress) -> Report:
 
 
 def sandboxes(recipe: Recipe) -> Sandboxes:
-    """One cell for each live episode, and half as many for grading."""
-    return BwrapSandboxes(cells=recipe.sandbox.live + recipe.sandbox.live // 2)
+    """One cell for each live episode, half as many for grading; `ConfigError` where the host does not enforce what the recipe requires."""
+    boxes = BwrapSandboxes(cells=recipe.sandbox.live + recipe.sandbox.live // 2)
+    told = boxes.probe()
+    if lacking := told.missing(recipe.sandbox.requires):
+        raise ConfigError(
+            f"the recipe requires {', '.join(lacking)} of its sandboxes, which {told.name} does not enforce on this host; "
+            "see patchgrad check, or name what you can do without in sandbox.requires"
+        )
+    return boxes
 
 
 async def _train(recipe: Recipe, train_tasks: list[Task], held_out: list[Task], run: Run, progress: Progress) -> None:

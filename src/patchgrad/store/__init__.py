@@ -5,6 +5,7 @@
     ├── recipe.toml         prints back exactly
     ├── tasks.jsonl         every task that was used, once
     ├── journal/*.jsonl     one line a turn, hash-chained; arrays are little-endian base64
+    ├── states/*.pack       what the turns left behind, by content: every file once
     ├── rollouts/*.parquet  one row a rollout, a file per phase and iteration
     ├── metrics.jsonl       one line an iteration; the last line of an iteration counts
     ├── checkpoints/STEP/   written under another name, then renamed
@@ -21,5 +22,6 @@ from __future__ import annotations
 from patchgrad.store.codec import plain, value
 from patchgrad.store.journal import Entry
 from patchgrad.store.run import FORMAT, Run
+from patchgrad.store.states import States
 
-__all__ = ["FORMAT", "Entry", "Run", "plain", "value"]
+__all__ = ["FORMAT", "Entry", "Run", "States", "plain", "value"]

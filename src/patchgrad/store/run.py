@@ -17,6 +17,7 @@ from patchgrad.errors import StoreError
 from patchgrad.store import files, table
 from patchgrad.store.codec import plain, value
 from patchgrad.store.journal import Entry, Journal
+from patchgrad.store.states import States
 from patchgrad.values import Report, Rollout, Task, Turn
 
 FORMAT = 1
@@ -35,7 +36,7 @@ class Run:
 
     def __init__(self, folder: Path, lock: int | None) -> None:
         self.folder = folder
-        self.journal = Journal(folder / "journal")
+        self.journal, self.states = Journal(folder / "journal"), States(folder / "states")
         self._lock = lock
         self._tasks: dict[str, Task] = {}
 
@@ -69,6 +70,7 @@ class Run:
             for place in (path, path / "checkpoints", path / "rollouts"):
                 files.recover(place)
         run.journal.repair()
+        run.states.repair()
         for name in ("tasks.jsonl", "metrics.jsonl"):
             files.cut(path / name, files.is_json)
         return run
@@ -123,6 +125,7 @@ class Run:
         """The commit point: everything written so far reaches the disk, then the state is replaced as a whole."""
         self._writable()
         with files.writing(self.folder):
+            self.states.sync()
             self.journal.sync()
             for name in ("tasks.jsonl", "metrics.jsonl"):
                 if (self.folder / name).exists():

@@ -22,12 +22,13 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from patchgrad.contracts import Capabilities, Result, Snapshot
+from patchgrad.contracts import Capabilities, Result
 from patchgrad.errors import SandboxFault
 from patchgrad.grading_plugin import FOLDER
-from patchgrad.values import Limits, Task, digest
+from patchgrad.values import Limits, Snapshot, Task
 
 ROOT = "/testbed"
 _QUICK = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "GIT_OPTIONAL_LOCKS": "0"}
@@ -88,7 +89,7 @@ class LocalSandbox:
         if result.state == "ok" and end.exists():
             self._directory = self._guest(end.read_text().strip())
             end.unlink()
-        return Result(result.output, result.exit_code, result.state, result.truncated, self._directory, result.seconds, result.report)
+        return replace(result, directory=self._directory)
 
     async def exec(
         self,
@@ -127,7 +128,7 @@ class LocalSandbox:
         limit = self._limits.output
         seconds = time.monotonic() - start
         report_bytes = report.read_bytes()
-        return Result(text[:limit], process.returncode, "ok", len(text) > limit, self._directory, seconds, report_bytes)
+        return Result(text[:limit], process.returncode, "ok", len(text) > limit, self._directory, seconds, report=report_bytes)
 
     async def read(self, path: str) -> bytes:
         if self.fault:
@@ -145,8 +146,7 @@ class LocalSandbox:
         for path in sorted(now.keys() | self.base.keys()):
             if now.get(path) != self.base.get(path):
                 entries[path] = now.get(path, (0, None))
-        parts = [part for path, (mode, content) in entries.items() for part in (path, str(mode), content or b"", str(content is None))]
-        return Snapshot(digest(self._directory, *parts), entries, self._directory)
+        return Snapshot.of(entries, self._directory)
 
     def restore(self, state: Snapshot) -> None:
         """Put the entries of a snapshot over the fresh tree."""

@@ -30,7 +30,7 @@ class Shell:
         if result.truncated:
             notes.append("[... the rest of the output was cut ...]")
         failures: dict[str, tuple[Failure, str]] = {
-            "timeout": ("timeout", f"The command was stopped after {result.seconds:.0f} seconds."),
+            "timeout": ("timeout", "The command ran out of time and was stopped."),
             "died": ("died", "The shell died; a new one was started."),
         }
         if result.state in failures:

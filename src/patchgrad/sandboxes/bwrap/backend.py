@@ -9,11 +9,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from patchgrad.contracts import Capabilities, Result, Snapshot
+from patchgrad.contracts import Capabilities, Result, patience
 from patchgrad.errors import SandboxFault, TaskError
+from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.bwrap.frames import Frame, Header
 from patchgrad.sandboxes.bwrap.link import Link, program
-from patchgrad.values import Limits, Task, digest
+from patchgrad.values import Limits, Snapshot, Task, digest
 
 _SLACK = 30.0  # the nest has its own, shorter deadlines; this one is for a nest that hangs
 _PER_NEST = 64
@@ -22,8 +23,8 @@ _PER_NEST = 64
 class BwrapSandboxes:
     """Isolated copies of a task's repository on this host, by user namespaces. Needs the `bubblewrap` program and nothing more.
 
-    `cells` bounds how many are open at once; `open` waits when all are. Nothing starts before the first `open`. Memory is watched,
-    not reserved: without cgroups a process is limited by its address space, and all of a sandbox by a scan ten times a second.
+    `open` waits while the host is short of memory (`Admission`), and when `cells` are open. Nothing starts before the first `open`. Memory
+    is watched, not reserved: a process is limited by its address space, and all of a sandbox by a scan ten times a second.
 
         sandboxes = BwrapSandboxes(cells=8)
         sandbox = await sandboxes.open(task)
@@ -35,7 +36,7 @@ class BwrapSandboxes:
         self._links: list[Link] = []
         self._load: list[int] = []
         self._numbers = itertools.count(1)
-        self._free = asyncio.Semaphore(cells)
+        self._free, self._door = asyncio.Semaphore(cells), Admission()
         self._starting = asyncio.Lock()
         self._making: dict[tuple[int, str], asyncio.Lock] = {}
 
@@ -51,6 +52,11 @@ class BwrapSandboxes:
             raise TaskError(f"task {task.id!r} has a repository of kind {task.repository.kind!r}; the bwrap sandbox needs an archive")
         await self._free.acquire()
         index = -1
+        try:
+            await self._door.enter(task.limits.memory)
+        except BaseException:
+            self._free.release()
+            raise
         try:
             index = await self._pick()
             link = self._links[index]
@@ -82,6 +88,7 @@ class BwrapSandboxes:
     def _release(self, index: int) -> None:
         if index >= 0:
             self._load[index] -= 1
+        self._door.leave()
         self._free.release()
 
     async def _enter(self, index: int, task: Task, number: int, state: Snapshot | None) -> None:
@@ -107,9 +114,10 @@ class BwrapSandboxes:
     async def _unpack(self, link: Link, task: Task, key: str, limits: Header) -> None:
         archive = await asyncio.to_thread(_archive, task)
         seconds = max(task.limits.command_seconds, 60.0)
-        request = {"op": "root", "key": key, "limits": limits, "setup": list(task.setup), "seconds": seconds}
+        wall = patience(seconds)
+        request = {"op": "root", "key": key, "limits": limits, "setup": list(task.setup), "seconds": seconds, "wall": wall}
         try:
-            await link.ask(request, archive, seconds * (len(task.setup) + 1) + 2 * _SLACK)
+            await link.ask(request, archive, wall * (len(task.setup) + 1) + 2 * _SLACK)
         except TaskError as error:
             raise TaskError(f"task {task.id!r}: the archive {task.repository.location} {error}") from error
 
@@ -136,7 +144,8 @@ class BwrapSandbox:
     async def run(self, command: str, timeout: float | None = None) -> Result:
         """A command in the agent's shell, with /dev/null as its input. Output of earlier background jobs comes first."""
         seconds = self._limits.command_seconds if timeout is None else timeout
-        return self._result(await self._ask({"op": "run", "timeout": seconds}, command.encode(errors="surrogateescape"), seconds))
+        header = {"op": "run", "timeout": seconds, "wall": patience(seconds)}
+        return self._result(await self._ask(header, command.encode(errors="surrogateescape")))
 
     async def exec(
         self,
@@ -147,8 +156,8 @@ class BwrapSandbox:
     ) -> Result:
         """A fresh process in `/testbed`, its descriptor 3 being the report (at most 8 MiB of it)."""
         seconds = self._limits.command_seconds if timeout is None else timeout
-        header = {"op": "exec", "argv": list(argv), "env": dict(env or {}), "timeout": seconds}
-        return self._result(await self._ask(header, stdin, seconds))
+        header = {"op": "exec", "argv": list(argv), "env": dict(env or {}), "timeout": seconds, "wall": patience(seconds)}
+        return self._result(await self._ask(header, stdin))
 
     def _result(self, frame: Frame) -> Result:
         header, body = frame
@@ -161,26 +170,27 @@ class BwrapSandbox:
             truncated=header["cut"],
             directory=header["directory"],
             seconds=header["seconds"],
+            cpu=header["cpu"],
             report=report,
         )
 
     async def read(self, path: str) -> bytes:
         """A regular file of at most 64 MiB; `FileNotFoundError`, `IsADirectoryError` or `PermissionError` otherwise."""
-        return (await self._ask({"op": "read", "path": _inside(path)}, b"", 0))[1]
+        return (await self._ask({"op": "read", "path": _inside(path)}, b""))[1]
 
     async def write(self, path: str, content: bytes) -> None:
         """Writes a regular file and makes the folders above it; `OSError` when the disk limit is reached."""
-        await self._ask({"op": "write", "path": _inside(path)}, content, 0)
+        await self._ask({"op": "write", "path": _inside(path)}, content)
 
     async def snapshot(self) -> Snapshot:
         """The state of `/testbed`. Its address covers paths, modes and contents, and is `digest()` when nothing differs."""
-        header, body = await self._ask({"op": "snapshot"}, b"", 0)
+        header, body = await self._ask({"op": "snapshot"}, b"")
         entries: dict[str, tuple[int, bytes | None]] = {}
         at = 0
         for path, mode, size in header["entries"]:
             entries[path] = (mode, None if size is None else body[at : at + size])
             at += size or 0
-        return Snapshot(address(entries), entries, self._directory)
+        return Snapshot.of(entries, self._directory)
 
     async def close(self) -> None:
         """Gives the cell back, clean. Closing twice is no error, nor is a nest that is gone: whoever opens next hears of it."""
@@ -193,19 +203,11 @@ class BwrapSandbox:
         finally:
             self._pool._release(self._index)
 
-    async def _ask(self, header: Header, body: bytes, seconds: float) -> Frame:
+    async def _ask(self, header: Header, body: bytes) -> Frame:
         if self._closed:
             raise SandboxFault("the sandbox is closed")
         async with self._turn:
-            return await self._link.ask({**header, "sandbox": self._number}, body, seconds + _SLACK)
-
-
-def address(entries: Mapping[str, tuple[int, bytes | None]]) -> str:
-    """The content address of a difference: equal for equal trees, whatever was done to get there."""
-    parts: list[str] = []
-    for path, (mode, content) in sorted(entries.items()):
-        parts += [path, f"{mode:o}", "deleted" if content is None else hashlib.sha256(content).hexdigest()]
-    return digest(*(part.encode(errors="surrogateescape") for part in parts))
+            return await self._link.ask({**header, "sandbox": self._number}, body, header.get("wall", 0.0) + _SLACK)
 
 
 def _inside(path: str) -> str:

@@ -142,11 +142,11 @@ class Cell:
     def upper(self) -> str:
         return f"{self._folder}/layer/upper"
 
-    async def run(self, command: bytes, timeout: float) -> Frame:
+    async def run(self, command: bytes, timeout: float, wall: float) -> Frame:
         """One turn of the agent's shell. The command is a file, because bash reads a pipe one byte at a time."""
         with open(f"{self._folder}/box/command", "wb") as file:
             file.write(command.replace(b"\0", b""))
-        return await self.ask({"op": "run", "timeout": timeout}, b"", timeout + _RESET_SECONDS)
+        return await self.ask({"op": "run", "timeout": timeout, "wall": wall}, b"", wall + _RESET_SECONDS)
 
     async def ask(self, header: Header, body: bytes, seconds: float) -> Frame:
         """One question to the warden; a late or broken answer is `CellDied`."""

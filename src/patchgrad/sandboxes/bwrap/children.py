@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 REPORT_CAP = 8 << 20
 _HIGH = 64  # our own descriptors live above those that a child is given
 _CHUNK = 1 << 16
+_PIPE = 1 << 16  # bytes that a new pipe takes
 
 
 class Output:
@@ -87,11 +88,16 @@ def pipe() -> tuple[int, int]:
     return high[0], high[1]
 
 
-def memory_file(content: bytes) -> int:
-    """A standard input that holds `content`: a file and not a pipe, so that nobody must feed it."""
+def holding(content: bytes) -> int:
+    """A standard input that holds `content`, so that nobody must feed it: a full pipe, or a file without a name where that is too small."""
     if not content:
         return os.open(os.devnull, os.O_RDONLY)
-    file = os.memfd_create("stdin")
+    if len(content) <= _PIPE:
+        reader, writer = os.pipe()
+        os.write(writer, content)
+        os.close(writer)
+        return reader
+    file = os.open("/tmp", os.O_TMPFILE | os.O_RDWR, 0o600)
     view = memoryview(content)
     while view:
         view = view[os.write(file, view) :]
@@ -119,17 +125,3 @@ def drain(descriptor: int, take: Callable[[bytes], None]) -> bool:
         if len(data) < _CHUNK:
             return True
     return True
-
-
-def resident() -> int:
-    """Bytes of memory that the processes of this namespace hold, ourselves excepted; shared pages only when it is near a limit."""
-    pages = 0
-    for name in os.listdir("/proc"):
-        if name.isdigit() and name != "1":
-            try:
-                with open(f"/proc/{name}/statm", "rb") as file:
-                    fields = file.read().split()
-            except OSError:
-                continue
-            pages += int(fields[1]) - int(fields[2])
-    return pages * 4096

@@ -42,19 +42,27 @@ _ARM_DENIED = (
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A machine's numbers. `on_self` maps a call to those of its arguments that must be zero: "myself"."""
+    """A machine's numbers. `on_self` maps a call to those of its arguments that must be zero: "myself".
+
+    `absent` calls look as on a kernel that does not know them, so that programs take another way: clone3, whose flags no filter can read,
+    and memfd_create and memfd_secret, whose memory is in no process and in no limited file system.
+    """
 
     architecture: int
     denied: tuple[int, ...]
     on_self: dict[int, tuple[int, ...]]
     sockets: tuple[int, int]
     clone: int
-    clone3: int = 435
+    absent: tuple[int, ...]
 
 
 _TABLES = {  # on_self: prlimit64, sched_setaffinity, sched_setscheduler, sched_setparam, sched_setattr, setpriority
-    "x86_64": Table(0xC000003E, _X86_DENIED, {302: (0,), 203: (0,), 144: (0,), 142: (0,), 314: (0,), 141: (0, 1)}, (41, 53), 56),
-    "aarch64": Table(0xC00000B7, _ARM_DENIED, {261: (0,), 122: (0,), 119: (0,), 118: (0,), 274: (0,), 140: (0, 1)}, (198, 199), 220),
+    "x86_64": Table(
+        0xC000003E, _X86_DENIED, {302: (0,), 203: (0,), 144: (0,), 142: (0,), 314: (0,), 141: (0, 1)}, (41, 53), 56, (435, 319, 447)
+    ),
+    "aarch64": Table(
+        0xC00000B7, _ARM_DENIED, {261: (0,), 122: (0,), 119: (0,), 118: (0,), 274: (0,), 140: (0, 1)}, (198, 199), 220, (435, 279, 447)
+    ),
 }
 
 
@@ -83,7 +91,7 @@ def program(machine: str = "") -> bytes:
     if table.architecture == 0xC000003E:  # the x32 interface would give every call a second number
         parts += [_op(_JUMP_GREATER_EQUAL, 0x40000000, 0, 1), _refuse(errno.ENOSYS)]
     parts += [_op(_JUMP_EQUAL, number, 0, 1) + _refuse(errno.EPERM) for number in table.denied]
-    parts += [_op(_JUMP_EQUAL, table.clone3, 0, 1), _refuse(errno.ENOSYS)]
+    parts += [_op(_JUMP_EQUAL, number, 0, 1) + _refuse(errno.ENOSYS) for number in table.absent]
     namespaces = [_op(_LOAD, _ARGUMENTS), _op(_JUMP_SET, _NEW_NAMESPACES, 0, 1), _refuse(errno.EPERM)]
     parts.append(_block(table.clone, namespaces))
     known = [_op(_JUMP_EQUAL, family, len(_FAMILIES) - i, 0) for i, family in enumerate(_FAMILIES)]

@@ -28,7 +28,7 @@ from patchgrad.sandboxes.bwrap.roots import Roots
 
 # Imported before the drop: the interpreter's own folder may be out of reach after it.
 PRELOADED = (asyncio.events, concurrent.futures.thread, encodings.idna, gzip, tarfile)
-_INSIDE = ("__init__", "frames", "shell", "system", "children", "warm", "warden")
+_INSIDE = ("__init__", "frames", "shell", "system", "children", "clock", "warm", "warden")
 _PLACES = ("/mnt", "/media", "/srv", "/run")
 _WARM_TEST = """import pytest
 
@@ -191,8 +191,8 @@ class Nest:
         try:
             await cell.open(path, limits, "/testbed", writable=True)
             for command in [*header["setup"], shell.FIRST_COMMIT]:
-                request = {"op": "exec", "argv": ["bash", "-c", command], "env": {}, "timeout": header["seconds"]}
-                answer, text = await cell.ask(request, b"", header["seconds"] + 10)
+                request = {"op": "exec", "argv": ["bash", "-c", command], "env": {}, "timeout": header["seconds"], "wall": header["wall"]}
+                answer, text = await cell.ask(request, b"", header["wall"] + 10)
                 if answer["code"] != 0:
                     raise ValueError(f"set-up command failed: {command.strip()[:200]!r}: {text[-500:].decode(errors='replace').strip()}")
         except BaseException:
@@ -227,11 +227,11 @@ class Nest:
         return {}, b""
 
     async def _run(self, header: Header, body: bytes) -> Frame:
-        return await self._episodes[header["sandbox"]][0].run(body, header["timeout"])
+        return await self._episodes[header["sandbox"]][0].run(body, header["timeout"], header["wall"])
 
     async def _exec(self, header: Header, body: bytes) -> Frame:
-        request = {name: header[name] for name in ("op", "argv", "env", "timeout")}
-        return await self._episodes[header["sandbox"]][0].ask(request, body, header["timeout"] + 15)
+        request = {name: header[name] for name in ("op", "argv", "env", "timeout", "wall")}
+        return await self._episodes[header["sandbox"]][0].ask(request, body, header["wall"] + 15)
 
     async def _read(self, header: Header, body: bytes) -> Frame:
         return {}, tree.read(self._episodes[header["sandbox"]][0].files, header["path"])

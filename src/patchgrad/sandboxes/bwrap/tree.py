@@ -18,6 +18,7 @@ from patchgrad.sandboxes.bwrap import system
 Entries = dict[str, tuple[int, bytes | None]]
 
 READ_CAP = 64 << 20
+LONGEST = 3072  # bytes of a path that is part of a state: a kernel's 4096, less where the folders of the nest lie
 _INSIDE = system.IN_ROOT | system.NO_MAGICLINKS
 _STRICT = system.BENEATH | system.NO_SYMLINKS | system.NO_MAGICLINKS
 _INDEX = ".git/index"
@@ -85,7 +86,7 @@ def changes(upper: str, lower: str) -> Entries:
     """
     entries: Entries = {}
     new: set[str] = set()  # folders where the lower layer has none, perhaps a link: nothing below may be looked up there
-    for path, about in _walk(upper, ""):
+    for path, about in _walk(upper):
         old = None if os.path.dirname(path) in new else _stat(os.path.join(lower, path))
         if stat.S_ISDIR(about.st_mode) and (old is None or not stat.S_ISDIR(old.st_mode)):
             new.add(path)
@@ -127,17 +128,27 @@ def _opaque(path: str) -> bool:
         return False
 
 
-def _walk(root: str, path: str) -> Iterator[tuple[str, os.stat_result]]:
-    with os.scandir(os.path.join(root, path)) as found:
-        names = sorted(entry.name for entry in found)
-    for name in names:
-        below = f"{path}/{name}" if path else name
-        about = _stat(os.path.join(root, below))
+def _walk(root: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Every path, a folder before what is in it. What is too deep for a path to name it, no program but its maker's can name either."""
+    stack = [("", iter(_names(root)))]
+    while stack:
+        folder, names = stack[-1]
+        name = next(names, None)
+        if name is None:
+            stack.pop()
+            continue
+        path = f"{folder}/{name}" if folder else name
+        about = _stat(os.path.join(root, path)) if len(os.fsencode(path)) < LONGEST else None
         if about is None:
             continue
-        yield below, about
+        yield path, about
         if stat.S_ISDIR(about.st_mode):
-            yield from _walk(root, below)
+            stack.append((path, iter(_names(os.path.join(root, path)))))
+
+
+def _names(folder: str) -> list[str]:
+    with os.scandir(folder) as found:
+        return sorted(entry.name for entry in found)
 
 
 def _stat(path: str) -> os.stat_result | None:

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from functools import partial
 
 from patchgrad.sandboxes.bwrap import shell, system
-from patchgrad.sandboxes.bwrap.children import Child, drain, memory_file, pipe, resident, spawn
+from patchgrad.sandboxes.bwrap.children import Child, drain, holding, pipe, spawn
+from patchgrad.sandboxes.bwrap.clock import Clock, look, spent
 from patchgrad.sandboxes.bwrap.frames import Header, Reader, pack
 from patchgrad.sandboxes.bwrap.warm import Cold, Pytest
 
@@ -29,10 +30,11 @@ _STARTER = 'cd /testbed && exec "$@"'
 class Operation:
     """What the nest waits for: a turn of the shell, or (turn 0) the end of a process."""
 
-    def __init__(self, child: Child, seconds: float, turn: int = 0) -> None:
+    def __init__(self, child: Child, seconds: float, wall: float, turn: int = 0) -> None:
         self.child, self.turn = child, turn
-        self.start = time.monotonic()
-        self.deadline = self.start + seconds
+        self.clock = Clock()
+        self.seconds, self.deadline = seconds, self.clock.start + wall
+        self.spent = spent(child.pid) if turn else 0.0
 
 
 class Warden:
@@ -50,7 +52,7 @@ class Warden:
         self._turn = 0
         self._operation: Operation | None = None
         self._callers: dict[int, Caller] = {}
-        self._exits: dict[int, int] = {}
+        self._exits: dict[int, tuple[int, float]] = {}
         self._status = b""
         self._fifos = {name: os.open(f"{shell.BOX}/{name}", os.O_RDWR | os.O_NONBLOCK) for name in ("go", "status", "request")}
         self.watch(control.fileno(), self._on_control)
@@ -82,22 +84,23 @@ class Warden:
 
     def _check(self, operation: Operation, now: float) -> None:
         self._reap()
-        if now > operation.deadline:
+        seen = look()
+        if operation.clock.tick(seen) > operation.seconds or now > operation.deadline:
             self._end("timeout")
-        elif now > operation.start + _TICK and resident() > self._limits["memory"]:
+        elif seen.hold(self._limits["memory"]):
             operation.child.say(b"\nKilled: out of memory, the processes of this sandbox together held more than its limit.\n")
             self._end("died")
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
-            while (found := os.waitpid(-1, os.WNOHANG))[0]:
-                self._exits[found[0]] = os.waitstatus_to_exitcode(found[1])
+            while (found := os.wait3(os.WNOHANG))[0]:
+                self._exits[found[0]] = os.waitstatus_to_exitcode(found[1]), found[2].ru_utime + found[2].ru_stime
 
-    def exit_of(self, pid: int) -> int:
-        """The shell's way of saying how a child ended: 128 + n for signal n."""
+    def exit_of(self, pid: int) -> tuple[int, float]:
+        """How a child ended, in the shell's way (128 + n for signal n), and its CPU seconds."""
         self._reap()
-        code = self._exits.pop(pid, 0)
-        return code if code >= 0 else 128 - code
+        code, seconds = self._exits.pop(pid, (0, 0.0))
+        return code if code >= 0 else 128 - code, seconds
 
     # --- what the nest asks ---
 
@@ -121,7 +124,7 @@ class Warden:
             argv = ["bash", "--norc", "--noprofile", "-c", f"{self._ulimit()}\n{shell.loop()}", "bash", self._directory]
             self._shell = self._start(argv, self._environment, b"", False)
         self._turn += 1
-        self._operation = Operation(self._shell, header["timeout"], self._turn)
+        self._operation = Operation(self._shell, header["timeout"], header["wall"], self._turn)
         for name in ("go", "status"):  # a waiting shell has left nothing in either, so what is there was not said by it
             drain(self._fifos[name], lambda data: None)
         self._status = b""
@@ -137,7 +140,7 @@ class Warden:
         if child is None:
             starter = ["bash", "--norc", "--noprofile", "-c", f"{self._ulimit()}\n{_STARTER}", "bash", *argv]
             child = self._start(starter, environment, body, True)
-        self._operation = Operation(child, header["timeout"])
+        self._operation = Operation(child, header["timeout"], header["wall"])
 
     def _ulimit(self) -> str:
         return shell.limits(self._limits["processes"], self._limits["memory"], self._limits["disk"])
@@ -150,7 +153,7 @@ class Warden:
         return self._with_pipes(lambda ends: self._pytest.fork(argv, environment, "/testbed", ends, bounds), stdin, True)
 
     def _with_pipes(self, start: Callable[[dict[int, int]], int], stdin: bytes, report: bool) -> Child:
-        source = memory_file(stdin)
+        source = holding(stdin)
         ends = [pipe() for _ in range(2 if report else 1)]
         given = {0: source, 1: ends[0][1], 2: ends[0][1]} | ({3: ends[1][1]} if report else {})
         try:
@@ -193,14 +196,14 @@ class Warden:
             del fields[:3]
             if self._operation and self._operation.turn and turn == b"%d" % self._operation.turn and code.isdigit():
                 self._directory = os.fsdecode(folder)
-                self._finish("ok", int(code[:3]))
+                self._finish("ok", int(code[:3]), spent(self._operation.child.pid) - self._operation.spent)
         self._status = b"\0".join([*fields, self._status])
 
     def _gone(self, child: Child) -> None:
-        code = self.exit_of(child.pid)
+        code, seconds = self.exit_of(child.pid)
         operation = self._operation
         if operation is not None and operation.child is child:
-            self._finish("died" if operation.turn else "ok", code)
+            self._finish("died" if operation.turn else "ok", code, seconds - operation.spent)
         self._close(child)
 
     def _close(self, child: Child) -> None:
@@ -214,17 +217,18 @@ class Warden:
         operation = self._operation
         self._kill()
         if operation is not None:
-            self._finish(state, None)
+            self._finish(state, None, operation.clock.cpu)
             if not operation.turn:
                 self._close(operation.child)
 
-    def _finish(self, state: str, code: int | None) -> None:
+    def _finish(self, state: str, code: int | None, cpu: float) -> None:
         operation, self._operation = self._operation, None
         if operation is None:
             return
         text, cut, report = operation.child.take()
-        seconds = time.monotonic() - operation.start
-        header = {"state": state, "code": code, "cut": cut, "directory": self._directory, "text": len(text), "seconds": seconds}
+        seconds = time.monotonic() - operation.clock.start
+        header: Header = {"state": state, "code": code, "cut": cut, "directory": self._directory, "text": len(text)}
+        header |= {"seconds": seconds, "cpu": max(0.0, cpu)}
         self._reply(header, text + report)
 
     def _kill(self) -> None:
@@ -287,7 +291,7 @@ class Caller:
 
     def _ended(self) -> None:
         self._forget_child()
-        self.answer(b"%d\n" % self._warden.exit_of(self._pid))
+        self.answer(b"%d\n" % self._warden.exit_of(self._pid)[0])
 
     def _forget_child(self) -> None:
         self._warden.ignore(self._child)

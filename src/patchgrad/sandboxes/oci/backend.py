@@ -1,0 +1,315 @@
+"""Sandboxes in containers, through Docker's protocol: one container an episode, one image a task."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from patchgrad.contracts import Capabilities, Result
+from patchgrad.errors import MissingDependency, SandboxFault, TaskError
+from patchgrad.sandboxes.admission import Admission
+from patchgrad.sandboxes.bwrap.shell import FIRST_COMMIT
+from patchgrad.sandboxes.bwrap.shell import limits as ulimits
+from patchgrad.sandboxes.oci import states
+from patchgrad.sandboxes.oci.shell import Shell, once
+from patchgrad.values import Limits, Snapshot, Task, digest
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.containers import Container
+
+T = TypeVar("T")
+LABEL = "patchgrad"
+SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock", f"/run/user/{os.getuid()}/podman/podman.sock")
+_READ = """
+[ -e "$1" ] || exit 2; [ -d "$1" ] && exit 21; [ -f "$1" ] || exit 13
+head -c 67108865 < "$1" >&3
+"""
+_WRITE = 'mkdir -p "$(dirname "$1")" && { [ -d "$1" ] && exit 21; cat > "$1"; }'
+
+
+class OciSandboxes:
+    """Containers of a running engine; `image` is what archive tasks are unpacked in: it needs bash, git, tar, Python and pytest.
+
+    A task's repository is unpacked, set up and committed once, as an image of its own. What `cells` containers may hold is bounded by the
+    engine; the disk is not, so a recipe that requires that refuses this backend. Limits on time count the wall.
+
+        sandboxes = OciSandboxes("registry.example/python-with-pytest@sha256:...")
+    """
+
+    def __init__(self, image: str = "", cells: int = 32, socket: str = "", options: Mapping[str, Any] | None = None) -> None:
+        self._image, self._cells, self._socket, self._options = image, cells, socket, dict(options or {})
+        self._threads = ThreadPoolExecutor(2 * cells, "oci")
+        self._free, self._door = asyncio.Semaphore(cells), Admission()
+        self._client: DockerClient | None = None
+        self._roots: dict[str, tuple[str, states.Base]] = {}
+        self._making: dict[str, asyncio.Lock] = {}
+
+    def probe(self) -> Capabilities:
+        """What is enforced; raises `MissingDependency` without docker-py or an engine that answers."""
+        name = self._connect().version()["Platform"]["Name"] if "Platform" in self._connect().version() else "engine"
+        notes = (f"{name} over {self._address()}", "the disk is bounded by the engine, not by the task", "time limits count the wall")
+        return Capabilities("oci", True, True, True, False, True, True, notes)
+
+    def _address(self) -> str:
+        if self._socket or os.environ.get("DOCKER_HOST"):
+            return self._socket or os.environ["DOCKER_HOST"]
+        found = [path for path in SOCKETS if Path(path).exists()]
+        if not found:
+            raise MissingDependency(
+                f"no container engine answers: none of {', '.join(SOCKETS)} is there; "
+                "start Docker or `podman system service`, or set DOCKER_HOST"
+            )
+        return f"unix://{found[0]}"
+
+    def _connect(self) -> DockerClient:
+        if self._client is None:
+            try:
+                import docker
+            except ImportError as error:
+                raise MissingDependency("the oci sandbox needs docker-py: pip install 'patchgrad[docker]'") from error
+            try:
+                self._client = docker.DockerClient(self._address(), timeout=180, max_pool_size=2 * self._cells)
+                self._client.ping()
+            except docker.errors.DockerException as error:
+                self._client = None
+                raise MissingDependency(f"the container engine at {self._address()} does not answer: {error}") from error
+        return self._client
+
+    async def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """A blocking call to the engine; its errors are faults of the sandbox."""
+        from docker.errors import DockerException
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: function(*arguments))
+        except (DockerException, OSError) as error:
+            raise SandboxFault(f"the container engine refused: {error}") from error
+
+    async def open(self, task: Task, state: Snapshot | None = None) -> OciSandbox:
+        """A container of the task's image, in `state` where one is given."""
+        await self._free.acquire()
+        try:
+            await self._door.enter(task.limits.memory)
+        except BaseException:
+            self._free.release()
+            raise
+        container = None
+        try:
+            image, base = await self._root(task)
+            container = await self.call(self._start, image, task.limits)
+            if state is not None:
+                await self.call(states.apply, container, state.entries)
+        except BaseException:
+            if container is not None:
+                await self.call(_remove, container)
+            self.release()
+            raise
+        return OciSandbox(self, container, base, task.limits, state.directory if state else "/testbed")
+
+    def release(self) -> None:
+        """One sandbox is gone."""
+        self._door.leave()
+        self._free.release()
+
+    def _start(self, image: str, limits: Limits) -> Container:
+        container: Container = self._connect().containers.run(
+            image,
+            ["sleep", "infinity"],
+            entrypoint=[],
+            detach=True,
+            init=False,
+            network_mode="none",
+            mem_limit=limits.memory,
+            memswap_limit=limits.memory,
+            pids_limit=limits.processes + 8,
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            labels={LABEL: str(os.getpid())},
+            working_dir="/testbed",
+            **{"tmpfs": {"/tmp": f"size={limits.disk},mode=1777"}, **self._options},
+        )
+        return container
+
+    async def _root(self, task: Task) -> tuple[str, states.Base]:
+        key = digest(task.repository.digest, *task.setup)
+        async with self._making.setdefault(key, asyncio.Lock()):
+            if key not in self._roots:
+                self._roots[key] = await self._make(task)
+        return self._roots[key]
+
+    async def _make(self, task: Task) -> tuple[str, states.Base]:
+        repository = task.repository
+        if repository.kind == "git":
+            raise TaskError(f"task {task.id!r} has a repository of kind 'git'; the oci sandbox needs an archive or an image")
+        if repository.kind == "image":
+            image = await self.call(self._pulled, f"{repository.location}@{repository.digest}")
+        elif not self._image:
+            raise TaskError(f"task {task.id!r} is an archive, and no image was named to unpack it in: OciSandboxes(image=...)")
+        else:
+            image = self._image
+        container = await self.call(self._start, image, Limits())
+        try:
+            if repository.kind == "archive":
+                await self.call(_unpack, container, await asyncio.to_thread(_archive, task))
+            for command in (*task.setup, *((FIRST_COMMIT,) if repository.kind == "archive" else ())):
+                done = await self.call(once, container, ["bash", "-c", command], {}, b"", 600.0, 1 << 14)
+                if done.exit_code != 0:
+                    raise TaskError(f"task {task.id!r}: set-up command failed: {command.strip()[:200]!r}: {done.output[-500:]}")
+            made = await self.call(lambda: container.commit(pause=False, changes=[f"LABEL {LABEL}={os.getpid()}"]))
+            return made.id, await self.call(states.base, container)
+        finally:
+            await self.call(_remove, container)
+
+    def _pulled(self, name: str) -> str:
+        import docker
+
+        client = self._connect()
+        try:
+            return str(client.images.get(name).id)
+        except docker.errors.ImageNotFound:
+            return str(client.images.pull(name).id)
+
+    async def close(self) -> None:
+        """Removes every container and image of this process."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            await asyncio.to_thread(_sweep, client)
+            client.close()
+        self._threads.shutdown(wait=False)
+
+
+class OciSandbox:
+    """One container. `snapshot` takes `/testbed`; `exec` past its limit ends every process, the shell included."""
+
+    def __init__(self, pool: OciSandboxes, container: Container, base: states.Base, limits: Limits, directory: str) -> None:
+        self._pool, self._container, self._base, self._limits = pool, container, base, limits
+        self._directory = directory
+        self._shell: Shell | None = None
+        self._turn = asyncio.Lock()
+        self._closed = False
+
+    async def run(self, command: str, timeout: float | None = None) -> Result:
+        async with self._turn:
+            seconds = self._limits.command_seconds if timeout is None else timeout
+            return await self._call(self._run, command, seconds)
+
+    def _run(self, command: str, seconds: float) -> Result:
+        if self._shell is None:
+            self._shell = Shell(self._container, self._directory, ulimits(self._limits.processes, self._limits.memory, self._limits.disk))
+        result = self._shell.run(command, seconds, self._limits.output)
+        self._directory = result.directory
+        if result.state != "ok":
+            self._end()
+        return result
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        timeout: float | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+    ) -> Result:
+        async with self._turn:
+            seconds = self._limits.command_seconds if timeout is None else timeout
+            result = await self._call(once, self._container, argv, env or {}, stdin, seconds, self._limits.output)
+            if result.state == "timeout":
+                await self._call(self._end)
+            return result
+
+    def _end(self) -> None:
+        """Ends every process but the container's first; the next command has a new shell in the same folder.
+
+        Where there is no room for the process that would do it, the container starts anew, and `/tmp` is empty.
+        """
+        if self._shell is not None:
+            self._shell.close()
+            self._shell = None
+        for script in ("kill -9 -1", "exit 7"):
+            if self._code(script) == 7:
+                return
+        self._container.restart(timeout=0)
+
+    def _code(self, script: str) -> int | None:
+        from docker.errors import DockerException
+
+        try:
+            return once(self._container, ["bash", "-c", script], {}, b"", 10.0, 1 << 10).exit_code
+        except (DockerException, OSError, SandboxFault):
+            return None
+
+    async def read(self, path: str) -> bytes:
+        """A regular file of at most 64 MiB; `FileNotFoundError`, `IsADirectoryError` or `PermissionError` otherwise."""
+        done = await self._script(_READ, path, b"")
+        if done.exit_code:
+            raise OSError(done.exit_code, os.strerror(done.exit_code), path)
+        return done.report
+
+    async def write(self, path: str, content: bytes) -> None:
+        """Writes a regular file and makes the folders above it."""
+        done = await self._script(_WRITE if content else _WRITE.replace("cat >", ": >"), path, content)
+        if done.exit_code:
+            raise OSError(21 if done.exit_code == 21 else 5, done.output.strip() or "not written", path)
+
+    async def _script(self, script: str, path: str, stdin: bytes) -> Result:
+        async with self._turn:
+            return await self._call(once, self._container, ["bash", "-c", script, "bash", path], {}, stdin, 120.0, 1 << 10)
+
+    async def snapshot(self) -> Snapshot:
+        """The state of `/testbed`, under the address that any other backend gives it."""
+        async with self._turn:
+            entries = await self._call(states.changes, self._container, self._base)
+        return Snapshot.of(entries, self._directory)
+
+    async def close(self) -> None:
+        """Removes the container; closing twice is no error."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._shell is not None:
+                self._shell.close()
+            with suppress(SandboxFault):
+                await self._pool.call(_remove, self._container)
+        finally:
+            self._pool.release()
+
+    async def _call(self, function: Callable[..., T], *arguments: Any) -> T:
+        if self._closed:
+            raise SandboxFault("the sandbox is closed")
+        return await self._pool.call(function, *arguments)
+
+
+def _remove(container: Container) -> None:
+    container.remove(force=True, v=True)
+
+
+def _sweep(client: DockerClient) -> None:
+    """Removes what carries this process's label."""
+    mine = {"label": f"{LABEL}={os.getpid()}"}
+    for container in client.containers.list(all=True, filters=mine):
+        with suppress(Exception):
+            container.remove(force=True, v=True)
+    for image in client.images.list(filters=mine):
+        with suppress(Exception):
+            client.images.remove(image.id, force=True)
+
+
+def _unpack(container: Container, archive: bytes) -> None:
+    once(container, ["bash", "-c", "mkdir -p /testbed"], {}, b"", 60.0, 1 << 10)
+    container.put_archive("/testbed", archive)
+
+
+def _archive(task: Task) -> bytes:
+    try:
+        content = Path(task.repository.location).read_bytes()
+    except OSError as error:
+        raise TaskError(f"task {task.id!r}: the archive {task.repository.location} cannot be read: {error.strerror}") from error
+    if (found := hashlib.sha256(content).hexdigest()) != task.repository.digest:
+        raise TaskError(f"task {task.id!r}: the archive {task.repository.location} has SHA-256 {found}, not {task.repository.digest}")
+    return content

@@ -1,0 +1,148 @@
+"""Talking to processes in a container over one attached socket: a persistent bash, and single programs with a report.
+
+An exec's socket carries frames, `[stream, 0, 0, 0, length as 4 bytes]` and that many bytes, streams 1 and 2 being output and errors. Here
+stream 1 is all that a program says, and stream 2, to which no path in the container leads, is its report. The two may overtake each
+other, so the end of a command is marked in both.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import struct
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from patchgrad.contracts import Result
+from patchgrad.errors import SandboxFault
+from patchgrad.sandboxes.bwrap.children import REPORT_CAP, Output
+
+if TYPE_CHECKING:
+    from docker.models.containers import Container
+
+_LOOP = """
+cd -- "$1" 2>/dev/null || cd /testbed
+while IFS= read -r __size; do
+IFS= read -r -N "$__size" __command
+eval "$__command" 3>&- </dev/null
+__code=$?
+builtin printf '%s' "$__mark"
+builtin printf '%s %s %s' "$__mark" "$__code" "$PWD" >&3
+done
+"""
+_START = 'exec 3>&2 2>&1; exec "$@"'
+_FED = 'exec 3>&2 2>&1; size=$1; shift; head -c "$size" | "$@"'
+ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "PAGER": "cat", "GIT_PAGER": "cat"}
+
+
+class Stream:
+    """One exec of a container, attached."""
+
+    def __init__(self, container: Container, argv: Sequence[str], env: Mapping[str, str], *, feed: bool) -> None:
+        self._api = container.client.api
+        environment = {**ENVIRONMENT, **env}
+        made = self._api.exec_create(container.id, list(argv), stdin=feed, environment=environment, workdir="/testbed")
+        self.id: str = made["Id"]
+        self._attached: Any = self._api.exec_start(self.id, socket=True)
+        self._socket: socket.socket = getattr(self._attached, "_sock", self._attached)
+        self._data = b""
+
+    def send(self, data: bytes) -> None:
+        """Write to the program's input."""
+        self._socket.settimeout(60.0)
+        self._socket.sendall(data)
+
+    def frames(self, deadline: float) -> Iterator[tuple[int, bytes]]:
+        """What arrives until the program ends; raises `TimeoutError` at the deadline, a moment of `time.monotonic`."""
+        while True:
+            while len(self._data) >= 8:
+                stream, size = self._data[0], struct.unpack(">I", self._data[4:8])[0]
+                if len(self._data) < 8 + size:
+                    break
+                part, self._data = self._data[8 : 8 + size], self._data[8 + size :]
+                yield stream, part
+            self._socket.settimeout(max(0.01, deadline - time.monotonic()))
+            received = self._socket.recv(1 << 18)
+            if not received:
+                return
+            self._data += received
+
+    def exit_code(self) -> int:
+        """How the program ended."""
+        for _ in range(200):
+            code = self._api.exec_inspect(self.id)["ExitCode"]
+            if code is not None:
+                return int(code)
+            time.sleep(0.01)
+        raise SandboxFault("the engine does not say how a program ended")
+
+    def close(self) -> None:
+        """Ends the connection; what runs behind it may go on."""
+        self._socket.close()
+        if (response := getattr(self._attached, "_response", None)) is not None:  # docker-py keeps it open for the socket's sake
+            response.close()
+
+
+def once(container: Container, argv: Sequence[str], env: Mapping[str, str], stdin: bytes, seconds: float, cap: int) -> Result:
+    """A fresh process in `/testbed`; past `seconds` of wall time the result says so, and the caller ends what is left."""
+    script = ["bash", "-c", _FED, "bash", str(len(stdin))] if stdin else ["bash", "-c", _START, "bash"]
+    started, output, report = time.monotonic(), Output(cap), bytearray()
+    stream = Stream(container, [*script, *argv], env, feed=bool(stdin))
+    state, code = "ok", None
+    try:
+        if stdin:
+            stream.send(stdin)
+        for kind, part in stream.frames(started + seconds):
+            if kind == 2:
+                report += part[: max(0, REPORT_CAP - len(report))]
+            else:
+                output.add(part)
+        code = stream.exit_code()
+    except TimeoutError:
+        state = "timeout"
+    finally:
+        stream.close()
+    text, cut = output.take()
+    return Result(text.decode(errors="replace"), code, state, cut, "/testbed", time.monotonic() - started, report=bytes(report))  # type: ignore[arg-type]
+
+
+class Shell:
+    """The agent's bash: variables and folder live from command to command, until it ends or is ended."""
+
+    def __init__(self, container: Container, directory: str, limits: str) -> None:
+        self._mark = secrets.token_hex(16)
+        argv = ["bash", "--norc", "--noprofile", "-c", f'exec 3>&2 2>&1\n{limits}\n__mark="$2"\n{_LOOP}', "bash", directory, self._mark]
+        self._stream = Stream(container, argv, {}, feed=True)
+        self.directory = directory
+
+    def run(self, command: str, seconds: float, cap: int) -> Result:
+        """One command; `timeout` and `died` leave a shell that is good for nothing more."""
+        data = command.encode(errors="surrogateescape").replace(b"\0", b"")
+        text = data.decode(errors="replace").encode()  # bash counts characters, so there may be none that are not whole
+        started, output, said, last = time.monotonic(), Output(cap), bytearray(), b""
+        state: str = "died"
+        code = None
+        try:
+            self._stream.send(b"%d\n%s" % (len(text.decode()), text))
+            for kind, part in self._stream.frames(started + seconds):
+                if kind == 2:
+                    said += part
+                else:
+                    output.add(part)
+                    last = (last + part)[-4096:]
+                mark, _, rest = said.decode(errors="replace").partition(" ")
+                if mark == self._mark and " " in rest and self._mark.encode() in last:
+                    number, _, self.directory = rest.partition(" ")
+                    state, code = "ok", int(number)
+                    break
+        except TimeoutError:
+            state = "timeout"
+        except OSError:
+            state = "died"
+        shown, cut = output.take()
+        seconds, words = time.monotonic() - started, shown.decode(errors="replace").replace(self._mark, "")
+        return Result(words, code, state, cut, self.directory, seconds)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        self._stream.close()

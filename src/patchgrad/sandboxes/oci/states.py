@@ -1,0 +1,103 @@
+"""The difference of a container's `/testbed` from its image's, as entries of a snapshot, and the way back."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import stat
+import tarfile
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from patchgrad.errors import SandboxFault
+from patchgrad.sandboxes.bwrap.tree import plain_index
+from patchgrad.sandboxes.oci.shell import once
+from patchgrad.values import Entries
+
+if TYPE_CHECKING:
+    from docker.models.containers import Container
+
+_ROOT = "testbed/"
+_INDEX = ".git/index"
+Base = Mapping[str, tuple[int, str]]
+"""Path below `/testbed` -> mode and SHA-256 of the content, as the image has it."""
+
+
+def base(container: Container) -> Base:
+    """What the image holds, read once from a container that nobody has used."""
+    chunks, _ = container.get_archive("/testbed")
+    return {path: (mode, _sha(content)) for path, (mode, content) in unpack(b"".join(chunks)).items()}
+
+
+def changes(container: Container, before: Base) -> dict[str, tuple[int, bytes | None]]:
+    """What differs: the engine names the paths that were touched, one tar brings what is there now."""
+    touched = [item["Path"].lstrip("/") for item in container.diff() or () if item["Path"].startswith("/testbed/")]
+    names = b"".join(path.encode(errors="surrogateescape") + b"\0" for path in touched)
+    script = "cd / && tar -cf - --no-recursion --null --ignore-failed-read --warning=none -T - >&3; exit 0"
+    told = once(container, ["bash", "-c", script], {}, names, 120.0, 1 << 16) if names else None
+    if told is not None and told.state != "ok":
+        raise SandboxFault("the container did not say what differs in it within 120 seconds")
+    now = unpack(told.report) if told is not None else {}
+    entries: dict[str, tuple[int, bytes | None]] = {}
+    for path in touched:
+        name = path.removeprefix(_ROOT)
+        if name not in now:
+            entries.update({gone: (0, None) for gone in before if gone == name or gone.startswith(f"{name}/")})
+            continue
+        mode, content = now[name]
+        old = before.get(name)
+        if old is None or old != (mode, _sha(content)):
+            entries[name] = (mode, content)
+    return entries
+
+
+def unpack(data: bytes) -> dict[str, tuple[int, bytes]]:
+    """A tar of `testbed/` as path -> mode and content; a folder has none, a link its target."""
+    found: dict[str, tuple[int, bytes]] = {}
+    with tarfile.open(fileobj=io.BytesIO(data), errors="surrogateescape") as tar:
+        for member in tar:
+            name = member.name.removeprefix("./").removeprefix(_ROOT).rstrip("/")
+            if name in ("testbed", ""):
+                continue
+            if member.isdir():
+                found[name] = (stat.S_IFDIR | member.mode & 0o7777, b"")
+            elif member.issym():
+                found[name] = (stat.S_IFLNK | 0o777, member.linkname.encode(errors="surrogateescape"))
+            elif member.isreg() or member.islnk():
+                file = tar.extractfile(member)
+                content = file.read() if file is not None else b""
+                found[name] = (stat.S_IFREG | member.mode & 0o7777, plain_index(content) if name == _INDEX else content)
+    return found
+
+
+def apply(container: Container, entries: Entries) -> None:
+    """Make a pristine container into the one that `changes` was taken from."""
+    gone = [path for path, (_, content) in sorted(entries.items()) if content is None]
+    kept = {path: (mode, content) for path, (mode, content) in sorted(entries.items()) if content is not None}
+    replaced = [path for path, (mode, _) in kept.items() if not stat.S_ISDIR(mode)]
+    if gone or replaced:
+        names = b"".join(path.encode(errors="surrogateescape") + b"\0" for path in (*gone, *replaced))
+        once(container, ["bash", "-c", "cd /testbed && xargs -0 rm -rf --"], {}, names, 120.0, 1 << 16)
+    if kept:
+        container.put_archive("/testbed", pack(kept.items()))
+
+
+def pack(entries: Iterable[tuple[str, tuple[int, bytes]]]) -> bytes:
+    """Entries as a tar."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", errors="surrogateescape") as tar:
+        for path, (mode, content) in entries:
+            member = tarfile.TarInfo(path)
+            member.mode = stat.S_IMODE(mode)
+            if stat.S_ISDIR(mode):
+                member.type = tarfile.DIRTYPE
+            elif stat.S_ISLNK(mode):
+                member.type, member.linkname = tarfile.SYMTYPE, content.decode(errors="surrogateescape")
+            else:
+                member.size = len(content)
+            tar.addfile(member, io.BytesIO(content) if member.isreg() else None)
+    return stream.getvalue()
+
+
+def _sha(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

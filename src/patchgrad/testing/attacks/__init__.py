@@ -1,0 +1,16 @@
+"""Attacks that anyone may run on their own host: hostile programs against a sandbox, and forged patches against the grader.
+
+    findings = asyncio.run(attack_sandbox(BwrapSandboxes))
+    assert all(finding.held for finding in findings), [f for f in findings if not f.held]
+
+A program is held if it could not do what it tried, the sandbox's next command works, the next episode starts clean, and nothing of the host
+has changed. A forgery is held if it is not resolved and the verdict says why. `patchgrad check --attacks` is this.
+"""
+
+from __future__ import annotations
+
+from patchgrad.testing.attacks.attack import Attack
+from patchgrad.testing.attacks.patches import FILES, GRADER, REPAIR, Forgery
+from patchgrad.testing.attacks.run import SANDBOX, Finding, attack_grader, attack_sandbox, here
+
+__all__ = ["FILES", "GRADER", "REPAIR", "SANDBOX", "Attack", "Finding", "Forgery", "attack_grader", "attack_sandbox", "here"]

@@ -1,0 +1,220 @@
+"""Runs attacks and looks at what is left: in the sandbox, in the next one, and on the host."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from patchgrad.contracts import Result, Sandbox, Sandboxes
+from patchgrad.errors import SandboxFault
+from patchgrad.grading import grade
+from patchgrad.tasks.archive import pack, store
+from patchgrad.testing.attacks.attack import Attack
+from patchgrad.testing.attacks.patches import CHECKS, FILES, GRADER, REPAIR, Change, Forgery
+from patchgrad.testing.attacks.processes import HOARDING, PROCESSES
+from patchgrad.testing.attacks.tricks import KERNEL, NETWORK, TRICKS
+from patchgrad.values import Checks, Limits, Task, Verdict
+
+SANDBOX = (*PROCESSES, *HOARDING, *TRICKS, *KERNEL, *NETWORK)
+LIMITS = Limits(command_seconds=20.0, memory=256 << 20, disk=64 << 20, processes=64)
+WORD = "another-sandbox-s-secret"
+SWITCHES = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/self/mountinfo")
+CLEAN = "cd /testbed; git status --short; ls -A /testbed /tmp /tmp/home /dev/shm; ps -e --no-headers | grep -cv 'ps\\|grep\\|bash'"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What came of one attack; `note` says what did not hold, or how it ended."""
+
+    name: str
+    held: bool
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What an attack may not change: a file, some switches of the kernel, our own mounts, and an open sandbox with a process in it."""
+
+    canary: Path
+    other: Sandbox
+    switches: tuple[str, ...]
+
+    @classmethod
+    async def of(cls, folder: Path, other: Sandbox) -> Host:
+        canary = folder / "canary"
+        canary.write_text("canary\n")
+        canary.chmod(0o644)
+        await other.write("other", f"{WORD}\n".encode())
+        await other.run(f"echo {WORD} > /tmp/other; echo {WORD} > /dev/shm/other; sleep 98765 >/dev/null 2>&1 &")
+        return cls(canary, other, _switches())
+
+    async def changed(self) -> str:
+        """What is not as it was, or nothing."""
+        if self.canary.read_text() != "canary\n":
+            return "a file of the host was changed"
+        if _switches() != self.switches:
+            return "a switch or a mount of the host was changed"
+        left = await self.other.run("cat /testbed/other /tmp/other /dev/shm/other; ps -e | grep -c sleep")
+        if left.output.split() != [WORD, WORD, WORD, "1"]:
+            return f"another sandbox was changed: {left.output[:100]!r}"
+        return ""
+
+
+def here(attacks: Sequence[Attack] = SANDBOX) -> tuple[Attack, ...]:
+    """The attacks that mean something on this machine."""
+    return tuple(attack for attack in attacks if attack.machine in ("", platform.machine()))
+
+
+def _switches() -> tuple[str, ...]:
+    return tuple(Path(path).read_text() for path in SWITCHES if Path(path).exists())
+
+
+async def attack_sandbox(
+    backend: Callable[[], Sandboxes], attacks: Sequence[Attack] = (), on_finding: Callable[[Finding], None] = lambda _: None
+) -> list[Finding]:
+    """Every program in a fresh episode of one backend, beside another open sandbox."""
+    findings = []
+    os.environ["PATCHGRAD_HOST_SECRET"] = "1"  # what a sandbox must not see
+    try:
+        async with _backend(backend) as (boxes, task, folder):
+            fresh = (await _listing(boxes, task)).output
+            host = await Host.of(folder, await boxes.open(task))
+            for attack in attacks or here():
+                finding = await _attack(boxes, task, attack, host, fresh)
+                findings.append(finding)
+                on_finding(finding)
+    finally:
+        del os.environ["PATCHGRAD_HOST_SECRET"]
+    return findings
+
+
+@asynccontextmanager
+async def _backend(backend: Callable[[], Sandboxes]) -> AsyncIterator[tuple[Sandboxes, Task, Path]]:
+    boxes = backend()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        data = pack({path: text.encode() for path, text in FILES.items()})
+        try:
+            yield boxes, Task("attack", "", store(folder, data), Checks((), ()), limits=LIMITS), folder
+        finally:
+            await boxes.close()
+
+
+async def _listing(boxes: Sandboxes, task: Task) -> Result:
+    sandbox = await boxes.open(task)
+    try:
+        return await sandbox.run(CLEAN)
+    finally:
+        await sandbox.close()
+
+
+async def _attack(boxes: Sandboxes, task: Task, attack: Attack, host: Host, fresh: str) -> Finding:
+    try:
+        sandbox = await boxes.open(task)
+        try:
+            note = await _programs(sandbox, attack, host)
+        finally:
+            await sandbox.close()
+        changed = note or await host.changed()
+        left = changed or (await _listing(boxes, task)).output
+    except SandboxFault as fault:
+        return Finding(attack.name, False, f"the sandbox broke: {fault}")
+    if changed:
+        return Finding(attack.name, False, changed)
+    if left != fresh:
+        return Finding(attack.name, False, f"the next episode does not start clean: {left[-200:]!r}")
+    return Finding(attack.name, True, "")
+
+
+async def _programs(sandbox: Sandbox, attack: Attack, host: Host) -> str:
+    """Why the attack was not held, or nothing."""
+    said, result = "", Result("", 0, "ok")
+    for step in attack.steps:
+        command = step.replace("PATCHGRAD_CANARY", str(host.canary)).replace("PATCHGRAD_OTHER", WORD)
+        result = await sandbox.run(command, attack.seconds)
+        said += result.output
+    if "BREACH" in said:
+        return "not held: " + next(line for line in said.splitlines() if "BREACH" in line)[:200]
+    if result.state not in attack.ends:
+        return f"ended as {result.state!r} instead of {' or '.join(attack.ends)}: {said[-200:]!r}"
+    if result.state == "ok" and "HELD" not in said:
+        return f"was not tried: {said[-200:]!r}"
+    for path in ("a", "b", "c", "pipe", "file", "loop", "self/self/a", "d"):  # a reader of the host that follows the agent's links
+        with suppress(OSError):
+            if b"canary" in await asyncio.wait_for(sandbox.read(path), 20):
+                return f"a link led the host's reader out: {path}"
+    await sandbox.snapshot()
+    again = await sandbox.run("cd /testbed; echo alive", 20)
+    if again.state == "died":  # a shell that the attack left dying is found dead by the next command, once
+        again = await sandbox.run("echo alive", 20)
+    return "" if again.output.endswith("alive\n") else f"the next command does not work: {again.state} {again.output[-200:]!r}"
+
+
+# --- the grader ----------------------------------------------------------------------------------
+
+
+async def attack_grader(
+    backend: Callable[[], Sandboxes], forgeries: Sequence[Forgery] = GRADER, on_finding: Callable[[Finding], None] = lambda _: None
+) -> list[Finding]:
+    """Every forged patch, graded; and first the honest repair, which must be resolved, or nothing here means anything."""
+    findings = []
+    async with _backend(backend) as (boxes, task, folder):
+        task = replace(task, checks=CHECKS, limits=replace(LIMITS, memory=1 << 30, test_seconds=4.0))
+        honest = await grade(task, patch(REPAIR, folder / "repository"), boxes)
+        if not honest.resolved:
+            return [Finding("the honest repair", False, f"is not resolved: {_words(honest)}")]
+        for forgery in forgeries:
+            verdict = await grade(task, patch(forgery.changes, folder / "repository"), boxes)
+            finding = _judged(forgery, verdict)
+            findings.append(finding)
+            on_finding(finding)
+    return findings
+
+
+def _judged(forgery: Forgery, verdict: Verdict) -> Finding:
+    words = _words(verdict)
+    if verdict.resolved:
+        return Finding(forgery.name, False, "is resolved")
+    return Finding(forgery.name, verdict.fault is None and forgery.says in words, words)
+
+
+def _words(verdict: Verdict) -> str:
+    """The verdict's reasons: its evidence, else the outcomes of its tests."""
+    return "; ".join(verdict.tamper) or verdict.fault or "; ".join(f"{test.id} {test.status}" for test in verdict.tests)
+
+
+def patch(changes: Change, root: Path) -> str:
+    """The patch that turns `FILES` into `FILES` with these changes."""
+    subprocess.run(["rm", "-rf", root], check=True)
+    for name, text in FILES.items():
+        _write(root / name, text)
+
+    def git(*argv: str) -> str:
+        quiet = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+        return subprocess.run(["git", *argv], cwd=root, check=True, capture_output=True, text=True, env=quiet).stdout
+
+    git("init", "-q")
+    git("add", "-A")
+    git("-c", "user.name=a", "-c", "user.email=a@a", "commit", "-qm", "base")
+    for name, change in changes.items():
+        if change is None or change.startswith("-> "):
+            subprocess.run(["rm", "-rf", root / name], check=True)
+        if change is not None and change.startswith("-> "):
+            (root / name).symlink_to(change[3:])
+        elif change is not None:
+            _write(root / name, change)
+    git("add", "-A", "-f")
+    return git("diff", "--cached", "--binary", "--no-renames", "HEAD")
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)

@@ -1,0 +1,192 @@
+"""The container backend against a real engine: Podman with runc, started for these tests on a socket of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import glob
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchgrad.errors import MissingDependency, SandboxFault, TaskError
+from patchgrad.sandboxes.bwrap import BwrapSandboxes
+from patchgrad.sandboxes.oci import OciSandboxes
+from patchgrad.tasks.archive import pack, store
+from patchgrad.testing import check_sandbox
+from patchgrad.values import Checks, Repository, Task
+
+docker = pytest.importorskip("docker", reason="docker-py is not installed")
+lacking = [name for name in ("podman", "runc") if shutil.which(name) is None]
+pytestmark = [
+    pytest.mark.skipif(bool(lacking), reason=f"not installed: {', '.join(lacking)}"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="these tests start an engine as root"),
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+]
+CONFIGURATION = """
+[engine]
+cgroup_manager = "cgroupfs"
+runtime = "runc"
+events_logger = "file"
+[containers]
+default_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]
+"""
+ETC = {
+    "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n",
+    "etc/group": "root:x:0:\n",
+    "etc/gitconfig": "[user]\n\tname = agent\n\temail = agent@localhost\n[safe]\n\tdirectory = *\n",
+}
+
+
+def bare_image() -> bytes:
+    """An image of a few folders and links; programs are mounted from the host, so that nothing is downloaded."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for name in ("usr", "etc", "tmp", "testbed", "proc", "sys", "dev", "run", "var", "root", "opt"):
+            folder = tarfile.TarInfo(name)
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(folder)
+        for name in ("bin", "sbin", "lib", "lib64"):
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, f"usr/{name}"
+            tar.addfile(link)
+        for name, text in ETC.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text.encode()))
+    return stream.getvalue()
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """Arguments for `OciSandboxes` with an engine behind them."""
+    folder = tmp_path_factory.mktemp("engine")
+    (folder / "containers.conf").write_text(CONFIGURATION)
+    (folder / "image.tar").write_bytes(bare_image())
+    environment = {**os.environ, "CONTAINERS_CONF": str(folder / "containers.conf")}
+    podman = ["podman", "--root", str(folder / "root"), "--runroot", str(folder / "run")]
+    path = f"ENV PATH={sys.base_prefix}/bin:/usr/bin:/bin"
+    made = [*podman, "import", "-q", "--change", path, str(folder / "image.tar"), "bare"]
+    subprocess.run(made, env=environment, check=True, capture_output=True)
+    socket = folder / "engine.sock"
+    service = subprocess.Popen([*podman, "system", "service", "--time=0", f"unix://{socket}"], env=environment)
+    for _ in range(200):
+        if socket.exists():
+            break
+        time.sleep(0.05)
+    mounts = {place: {"bind": place, "mode": "ro"} for place in {"/usr", sys.base_prefix}}
+    yield {"image": "bare", "cells": 4, "socket": f"unix://{socket}", "options": {"volumes": mounts}}
+    service.terminate()
+    service.wait()
+    subprocess.run([*podman, "rm", "-af"], env=environment, check=False, capture_output=True)
+    for mounted in glob.glob(f"{folder}/root/overlay*"):
+        subprocess.run(["umount", "-l", mounted], check=False, capture_output=True)
+
+
+def a_task(folder: Path, **changes: Any) -> Task:
+    repository = store(folder, pack({"a.txt": b"hello\n", "pkg/b.py": b"x = 1\n"}))
+    return Task("t", "", changes.pop("repository", repository), Checks((), ()), **changes)
+
+
+def test_it_holds_what_every_backend_must(engine: dict[str, Any], tmp_path: Path) -> None:
+    async def steps() -> None:
+        boxes = OciSandboxes(**engine)
+        try:
+            await check_sandbox(boxes, a_task(tmp_path))
+        finally:
+            await boxes.close()
+
+    asyncio.run(steps())
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_a_state_has_the_same_address_in_a_container_and_in_bubblewrap_and_opens_in_either(engine: dict[str, Any], tmp_path: Path) -> None:
+    work = "echo x > new; chmod 755 new; rm a.txt; mkdir -p d/e; ln -s ../new d/link; echo y >> pkg/b.py; git add -A"
+
+    async def steps() -> None:
+        one, two, task = OciSandboxes(**engine), BwrapSandboxes(cells=2), a_task(tmp_path)
+        try:
+            states = []
+            for boxes in (one, two):
+                box = await boxes.open(task)
+                assert (await box.run(work)).exit_code == 0
+                states.append(await box.snapshot())
+                await box.close()
+            files = [{path: entry for path, entry in state.entries.items() if not path.startswith(".git")} for state in states]
+            assert files[0] == files[1]
+            assert set(files[0]) == {"new", "a.txt", "d", "d/e", "d/link", "pkg/b.py"}
+            for boxes, state in ((one, states[1]), (two, states[0])):
+                box = await boxes.open(task, state)
+                assert (await box.run("cat d/link pkg/b.py; ls a.txt 2>&1; git status --short")).output.splitlines()[:3] == [
+                    "x",
+                    "x = 1",
+                    "y",
+                ]
+                await box.close()
+        finally:
+            await one.close()
+            await two.close()
+
+    asyncio.run(steps())
+
+
+def test_nothing_is_left_in_the_engine(engine: dict[str, Any], tmp_path: Path) -> None:
+    client = docker.DockerClient(engine["socket"])
+    before = len(client.images.list())
+
+    async def steps() -> None:
+        boxes = OciSandboxes(**engine)
+        box = await boxes.open(a_task(tmp_path))
+        await box.run("sleep 300 &")
+        await boxes.open(a_task(tmp_path))
+        await boxes.close()
+
+    asyncio.run(steps())
+    assert client.containers.list(all=True) == []
+    assert len(client.images.list()) == before
+    client.close()
+
+
+def test_limits_hold_and_the_container_goes_on(engine: dict[str, Any], tmp_path: Path) -> None:
+    async def steps() -> None:
+        boxes = OciSandboxes(**engine)
+        box = await boxes.open(a_task(tmp_path))
+        hog = await box.run("python3 -c 'x = bytearray(3 << 30)'")
+        assert "MemoryError" in hog.output or hog.exit_code == 137
+        assert (
+            "Network is unreachable" in (await box.run("python3 -c 'import socket; socket.create_connection((\"1.1.1.1\", 53), 2)'")).output
+        )
+        await box.run("f() { sleep 20 & f; }; f", 3)
+        assert (await box.run("echo alive", 20)).output.endswith("alive\n")
+        await box.close()
+        await boxes.close()
+
+    asyncio.run(steps())
+
+
+def test_what_cannot_be_opened_is_one_sentence(engine: dict[str, Any], tmp_path: Path) -> None:
+    async def opened(boxes: OciSandboxes, task: Task) -> None:
+        try:
+            await boxes.open(task)
+        finally:
+            await boxes.close()
+
+    with pytest.raises(TaskError, match="no image was named"):
+        asyncio.run(opened(OciSandboxes(socket=engine["socket"]), a_task(tmp_path)))
+    with pytest.raises(TaskError, match="of kind 'git'"):
+        asyncio.run(opened(OciSandboxes(**engine), a_task(tmp_path, repository=Repository("git", "x", "0" * 40))))
+    with pytest.raises(TaskError, match="set-up command failed: 'exit 3'"):
+        asyncio.run(opened(OciSandboxes(**engine), a_task(tmp_path, setup=("exit 3",))))
+    missing = Repository("image", "localhost/no-such-image", "sha256:" + "0" * 64)
+    with pytest.raises(SandboxFault, match="the container engine refused"):
+        asyncio.run(opened(OciSandboxes(**engine), a_task(tmp_path, repository=missing)))
+    with pytest.raises(MissingDependency, match="does not answer"):
+        OciSandboxes(socket="unix:///no/such/socket").probe()
