@@ -16,11 +16,19 @@ import pytest
 
 import patchgrad
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
-from patchgrad.testing.attacks import GRADER, SANDBOX, Attack, Forgery, attack_grader, attack_sandbox, here
+from patchgrad.tasks.archive import pack, store
+from patchgrad.testing.attacks import FILES, GRADER, SANDBOX, Attack, Forgery, attack_grader, attack_sandbox, here
 from patchgrad.testing.sandbox_double import LocalSandboxes
+from patchgrad.values import Repository
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 boxes = partial(BwrapSandboxes, cells=3)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Repository:
+    """The repository that is attacked."""
+    return store(tmp_path, pack({path: text.encode() for path, text in FILES.items()}))
 
 
 def test_there_are_at_least_forty_programs_and_twenty_forgeries_of_different_names() -> None:
@@ -28,14 +36,14 @@ def test_there_are_at_least_forty_programs_and_twenty_forgeries_of_different_nam
     assert len({forgery.name for forgery in GRADER}) == len(GRADER) >= 20
 
 
-def test_every_program_is_held() -> None:
-    findings = asyncio.run(attack_sandbox(boxes))
+def test_every_program_is_held(shop: Repository) -> None:
+    findings = asyncio.run(attack_sandbox(boxes, shop))
     assert len(findings) == len(here())
     assert [finding for finding in findings if not finding.held] == []
 
 
-def test_every_forgery_is_unpaid_and_named() -> None:
-    findings = asyncio.run(attack_grader(boxes))
+def test_every_forgery_is_unpaid_and_named(shop: Repository) -> None:
+    findings = asyncio.run(attack_grader(boxes, shop))
     assert len(findings) == len(GRADER)
     assert [finding for finding in findings if not finding.held] == []
 
@@ -49,21 +57,21 @@ def test_every_forgery_is_unpaid_and_named() -> None:
     ],
     ids=lambda value: value.name if isinstance(value, Attack) else "",
 )
-def test_an_attack_that_is_not_held_is_told(attack: Attack, says: str) -> None:
-    (finding,) = asyncio.run(attack_sandbox(boxes, [attack]))
+def test_an_attack_that_is_not_held_is_told(shop: Repository, attack: Attack, says: str) -> None:
+    (finding,) = asyncio.run(attack_sandbox(boxes, shop, [attack]))
     assert not finding.held
     assert says in finding.note
 
 
-def test_a_sandbox_that_isolates_nothing_does_not_pass() -> None:
+def test_a_sandbox_that_isolates_nothing_does_not_pass(shop: Repository) -> None:
     mild = [attack for attack in SANDBOX if attack.name in ("links that lead out", "leave quotes open")]
-    findings = asyncio.run(attack_sandbox(LocalSandboxes, mild))
+    findings = asyncio.run(attack_sandbox(LocalSandboxes, shop, mild))
     assert not all(finding.held for finding in findings)
 
 
-def test_a_forgery_that_pays_is_told() -> None:
+def test_a_forgery_that_pays_is_told(shop: Repository) -> None:
     repair = {"shop/cart.py": "def total(items):\n    return sum(items)\n"}
-    (finding,) = asyncio.run(attack_grader(boxes, [Forgery("an honest repair", repair, "")]))
+    (finding,) = asyncio.run(attack_grader(boxes, shop, [Forgery("an honest repair", repair, "")]))
     assert (finding.held, finding.note) == (False, "is resolved")
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import glob
+import gc
 import io
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,7 @@ lacking = [name for name in ("podman", "runc") if shutil.which(name) is None]
 pytestmark = [
     pytest.mark.skipif(bool(lacking), reason=f"not installed: {', '.join(lacking)}"),
     pytest.mark.skipif(os.geteuid() != 0, reason="these tests start an engine as root"),
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),  # docker-py leaves the socket of a request that failed to the collector
 ]
 CONFIGURATION = """
 [engine]
@@ -66,9 +68,9 @@ def bare_image() -> bytes:
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Arguments for `OciSandboxes` with an engine behind them."""
-    folder = tmp_path_factory.mktemp("engine")
+def engine() -> Iterator[dict[str, Any]]:
+    """Arguments for `OciSandboxes` with an engine behind them. Its folder is no temporary one of pytest's: it has mounts in it."""
+    folder = Path(tempfile.mkdtemp(prefix="engine-"))
     (folder / "containers.conf").write_text(CONFIGURATION)
     (folder / "image.tar").write_bytes(bare_image())
     environment = {**os.environ, "CONTAINERS_CONF": str(folder / "containers.conf")}
@@ -84,11 +86,14 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
         time.sleep(0.05)
     mounts = {place: {"bind": place, "mode": "ro"} for place in {"/usr", sys.base_prefix}}
     yield {"image": "bare", "cells": 4, "socket": f"unix://{socket}", "options": {"volumes": mounts}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
     service.terminate()
     service.wait()
     subprocess.run([*podman, "rm", "-af"], env=environment, check=False, capture_output=True)
-    for mounted in glob.glob(f"{folder}/root/overlay*"):
-        subprocess.run(["umount", "-l", mounted], check=False, capture_output=True)
+    subprocess.run(["umount", "-l", folder / "root" / "overlay"], check=False, capture_output=True)
+    shutil.rmtree(folder)
 
 
 def a_task(folder: Path, **changes: Any) -> Task:

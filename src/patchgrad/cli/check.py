@@ -106,6 +106,7 @@ def _enforced(told: Capabilities) -> list[Finding]:
 def attacked(as_json: bool) -> int:
     """Run the attack suite, tell as it goes, and exit with 1 where something was not held."""
     from patchgrad.sandboxes.bwrap import BwrapSandboxes
+    from patchgrad.tasks.archive import pack, store
     from patchgrad.testing import attacks
 
     (opens, *_) = sandbox()
@@ -123,7 +124,9 @@ def attacked(as_json: bool) -> int:
     for name, suite in (("sandbox", attacks.attack_sandbox), ("grader", attacks.attack_grader)):
         if not as_json:
             print(f"Attacks on the {name}:")
-        findings = asyncio.run(suite(boxes, on_finding=tell))
+        with tempfile.TemporaryDirectory() as folder:
+            repository = store(Path(folder), pack({path: text.encode() for path, text in attacks.FILES.items()}))
+            findings = asyncio.run(suite(boxes, repository, on_finding=tell))
         counts[name] = sum(finding.held for finding in findings), len(findings)
         told += findings
     held = all(finding.held for finding in told)

@@ -162,7 +162,7 @@ class OciSandboxes:
                 if done.exit_code != 0:
                     raise TaskError(f"task {task.id!r}: set-up command failed: {command.strip()[:200]!r}: {done.output[-500:]}")
             made = await self.call(lambda: container.commit(pause=False, changes=[f"LABEL {LABEL}={os.getpid()}"]))
-            return made.id, await self.call(states.base, container)
+            return str(made.id), await self.call(states.base, container)
         finally:
             await self.call(_remove, container)
 
@@ -291,13 +291,13 @@ def _remove(container: Container) -> None:
 
 def _sweep(client: DockerClient) -> None:
     """Removes what carries this process's label."""
-    mine = {"label": f"{LABEL}={os.getpid()}"}
+    mine: dict[str, str | list[str] | bool] = {"label": f"{LABEL}={os.getpid()}"}
     for container in client.containers.list(all=True, filters=mine):
         with suppress(Exception):
             container.remove(force=True, v=True)
     for image in client.images.list(filters=mine):
         with suppress(Exception):
-            client.images.remove(image.id, force=True)
+            client.images.remove(str(image.id), force=True)
 
 
 def _unpack(container: Container, archive: bytes) -> None:

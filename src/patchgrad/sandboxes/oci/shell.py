@@ -8,7 +8,6 @@ other, so the end of a command is marked in both.
 from __future__ import annotations
 
 import secrets
-import socket
 import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,12 +39,13 @@ class Stream:
     """One exec of a container, attached."""
 
     def __init__(self, container: Container, argv: Sequence[str], env: Mapping[str, str], *, feed: bool) -> None:
+        assert container.client is not None, "a container of a client's"
         self._api = container.client.api
         environment = {**ENVIRONMENT, **env}
         made = self._api.exec_create(container.id, list(argv), stdin=feed, environment=environment, workdir="/testbed")
         self.id: str = made["Id"]
         self._attached: Any = self._api.exec_start(self.id, socket=True)
-        self._socket: socket.socket = getattr(self._attached, "_sock", self._attached)
+        self._socket: Any = getattr(self._attached, "_sock", self._attached)  # a socket, or what docker-py wraps one in
         self._data = b""
 
     def send(self, data: bytes) -> None:

@@ -31,7 +31,8 @@ def base(container: Container) -> Base:
 
 def changes(container: Container, before: Base) -> dict[str, tuple[int, bytes | None]]:
     """What differs: the engine names the paths that were touched, one tar brings what is there now."""
-    touched = [item["Path"].lstrip("/") for item in container.diff() or () if item["Path"].startswith("/testbed/")]
+    named = [str(item["Path"]) for item in container.diff() or ()]
+    touched = [path.lstrip("/") for path in named if path.startswith("/testbed/")]
     names = b"".join(path.encode(errors="surrogateescape") + b"\0" for path in touched)
     script = "cd / && tar -cf - --no-recursion --null --ignore-failed-read --warning=none -T - >&3; exit 0"
     told = once(container, ["bash", "-c", script], {}, names, 120.0, 1 << 16) if names else None

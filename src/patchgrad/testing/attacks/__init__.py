@@ -1,6 +1,7 @@
 """Attacks that anyone may run on their own host: hostile programs against a sandbox, and forged patches against the grader.
 
-    findings = asyncio.run(attack_sandbox(BwrapSandboxes))
+    repository = store(folder, pack({path: text.encode() for path, text in FILES.items()}))
+    findings = asyncio.run(attack_sandbox(BwrapSandboxes, repository))
     assert all(finding.held for finding in findings), [f for f in findings if not f.held]
 
 A program is held if it could not do what it tried, the sandbox's next command works, the next episode starts clean, and nothing of the host

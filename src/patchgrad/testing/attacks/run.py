@@ -15,12 +15,11 @@ from pathlib import Path
 from patchgrad.contracts import Result, Sandbox, Sandboxes
 from patchgrad.errors import SandboxFault
 from patchgrad.grading import grade
-from patchgrad.tasks.archive import pack, store
 from patchgrad.testing.attacks.attack import Attack
 from patchgrad.testing.attacks.patches import CHECKS, FILES, GRADER, REPAIR, Change, Forgery
 from patchgrad.testing.attacks.processes import HOARDING, PROCESSES
 from patchgrad.testing.attacks.tricks import KERNEL, NETWORK, TRICKS
-from patchgrad.values import Checks, Limits, Task, Verdict
+from patchgrad.values import Checks, Limits, Repository, Task, Verdict
 
 SANDBOX = (*PROCESSES, *HOARDING, *TRICKS, *KERNEL, *NETWORK)
 LIMITS = Limits(command_seconds=20.0, memory=256 << 20, disk=64 << 20, processes=64)
@@ -77,13 +76,16 @@ def _switches() -> tuple[str, ...]:
 
 
 async def attack_sandbox(
-    backend: Callable[[], Sandboxes], attacks: Sequence[Attack] = (), on_finding: Callable[[Finding], None] = lambda _: None
+    backend: Callable[[], Sandboxes],
+    repository: Repository,
+    attacks: Sequence[Attack] = (),
+    on_finding: Callable[[Finding], None] = lambda _: None,
 ) -> list[Finding]:
-    """Every program in a fresh episode of one backend, beside another open sandbox."""
+    """Every program in a fresh episode of one backend, beside another open sandbox; `repository` holds `FILES`."""
     findings = []
     os.environ["PATCHGRAD_HOST_SECRET"] = "1"  # what a sandbox must not see
     try:
-        async with _backend(backend) as (boxes, task, folder):
+        async with _backend(backend, repository) as (boxes, task, folder):
             fresh = (await _listing(boxes, task)).output
             host = await Host.of(folder, await boxes.open(task))
             for attack in attacks or here():
@@ -96,14 +98,13 @@ async def attack_sandbox(
 
 
 @asynccontextmanager
-async def _backend(backend: Callable[[], Sandboxes]) -> AsyncIterator[tuple[Sandboxes, Task, Path]]:
+async def _backend(backend: Callable[[], Sandboxes], repository: Repository) -> AsyncIterator[tuple[Sandboxes, Task, Path]]:
     boxes = backend()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
-        data = pack({path: text.encode() for path, text in FILES.items()})
         try:
-            yield boxes, Task("attack", "", store(folder, data), Checks((), ()), limits=LIMITS), folder
+            yield boxes, Task("attack", "", repository, Checks((), ()), limits=LIMITS), folder
         finally:
             await boxes.close()
 
@@ -162,11 +163,14 @@ async def _programs(sandbox: Sandbox, attack: Attack, host: Host) -> str:
 
 
 async def attack_grader(
-    backend: Callable[[], Sandboxes], forgeries: Sequence[Forgery] = GRADER, on_finding: Callable[[Finding], None] = lambda _: None
+    backend: Callable[[], Sandboxes],
+    repository: Repository,
+    forgeries: Sequence[Forgery] = GRADER,
+    on_finding: Callable[[Finding], None] = lambda _: None,
 ) -> list[Finding]:
-    """Every forged patch, graded; and first the honest repair, which must be resolved, or nothing here means anything."""
+    """Every forged patch to a `repository` that holds `FILES`, graded; and first the honest repair, which must be resolved, or nothing here means anything."""
     findings = []
-    async with _backend(backend) as (boxes, task, folder):
+    async with _backend(backend, repository) as (boxes, task, folder):
         task = replace(task, checks=CHECKS, limits=replace(LIMITS, memory=1 << 30, test_seconds=4.0))
         honest = await grade(task, patch(REPAIR, folder / "repository"), boxes)
         if not honest.resolved:
@@ -208,6 +212,7 @@ def patch(changes: Change, root: Path) -> str:
         if change is None or change.startswith("-> "):
             subprocess.run(["rm", "-rf", root / name], check=True)
         if change is not None and change.startswith("-> "):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).symlink_to(change[3:])
         elif change is not None:
             _write(root / name, change)
