@@ -234,6 +234,8 @@ class OciSandbox:
             if self._code(script) == 7:
                 return
         self._container.restart(timeout=0)
+        if not any(self._code("exit 7") == 7 for _ in range(20)):
+            raise SandboxFault("the container did not come back after its processes were ended")
 
     def _code(self, script: str) -> int | None:
         from docker.errors import DockerException
