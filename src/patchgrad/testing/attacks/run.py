@@ -24,7 +24,7 @@ from patchgrad.values import Checks, Limits, Repository, Task, Verdict
 SANDBOX = (*PROCESSES, *HOARDING, *TRICKS, *KERNEL, *NETWORK)
 LIMITS = Limits(command_seconds=20.0, memory=256 << 20, disk=64 << 20, processes=64)
 WORD = "another-sandbox-s-secret"
-SWITCHES = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/self/mountinfo")
+SWITCHES = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname")
 CLEAN = "cd /testbed; git status --short; ls -A /testbed /tmp /tmp/home /dev/shm; ps -e --no-headers | grep -cv 'ps\\|grep\\|bash'"
 
 
@@ -72,7 +72,9 @@ def here(attacks: Sequence[Attack] = SANDBOX) -> tuple[Attack, ...]:
 
 
 def _switches() -> tuple[str, ...]:
-    return tuple(Path(path).read_text() for path in SWITCHES if Path(path).exists())
+    """The kernel's switches, and the mounts that a sandbox makes for itself: none of them belongs where we can see it."""
+    mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if "/testbed" in line or " - tmpfs nest " in line]
+    return (*(Path(path).read_text() for path in SWITCHES if Path(path).exists()), *mounts)
 
 
 async def attack_sandbox(
