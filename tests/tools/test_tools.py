@@ -49,8 +49,20 @@ class Files:
     async def snapshot(self) -> Snapshot:
         return Snapshot("s", {})
 
+    async def fork(self) -> Files:
+        raise AssertionError("a tool opens no sandbox")
+
+    async def reset(self) -> None:
+        raise AssertionError("a tool undoes nobody's work")
+
     async def close(self) -> None:
         return None
+
+    async def __aenter__(self) -> Files:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
 
 FULL, BRIEF = toolset(), toolset(View(lines=40, brief=True))

@@ -28,6 +28,7 @@ async def check_sandbox(backend: Sandboxes, task: Task) -> None:
         await sandbox.close()
         await sandbox.close()
     await _check_states(backend, task)
+    await _check_fork_and_reset(backend, task)
     await _check_separation(backend, task, capabilities.pid_namespace)
 
 
@@ -112,6 +113,22 @@ async def _check_states(backend: Sandboxes, task: Task) -> None:
             await _check_same(backend, task, emptied.address, emptied)
     finally:
         await two.close()
+
+
+async def _check_fork_and_reset(backend: Sandboxes, task: Task) -> None:
+    async with await backend.open(task) as one:
+        await one.run("echo 1 > both; mkdir here; cd here")
+        async with await one.fork() as two:
+            assert (await two.run("pwd; cat ../both")).output == "/testbed/here\n1\n", "a fork has the files and the folder"
+            await two.run("echo 2 > ../both; echo 2 > ../only")
+            assert (await one.run("cat ../both; ls ../only 2>/dev/null")).output == "1\n", "what a fork does stays in it"
+        await one.run("echo x > /tmp/left; word=left; sleep 1234 &")
+        await one.reset()
+        left = await one.run("pwd; ls both here /tmp/left 2>/dev/null; echo $word; pgrep -f 'sleep 123[4]'")
+        assert left.output.split() == ["/testbed"], f"a reset leaves nothing: {left.output!r}"
+        assert not (await one.snapshot()).entries, "a reset sandbox differs in nothing from its repository"
+    async with await backend.open(task) as three:
+        assert not (await three.snapshot()).entries, "a sandbox that was left by its context is closed, and the next is fresh"
 
 
 async def _check_same(backend: Sandboxes, task: Task, address: str, state: object) -> None:

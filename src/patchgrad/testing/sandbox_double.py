@@ -50,7 +50,7 @@ class LocalSandboxes:
     async def open(self, task: Task, state: Snapshot | None = None) -> LocalSandbox:
         self.opened += 1
         folder = Path(tempfile.mkdtemp(prefix="patchgrad-double-"))
-        box = LocalSandbox(folder, task.limits)
+        box = LocalSandbox(folder, task.limits, self, task)
         root = folder / "testbed"
         root.mkdir()
         if self._files is None:
@@ -73,8 +73,8 @@ class LocalSandboxes:
 class LocalSandbox:
     """One temporary folder. The shell's directory persists between `run`s; its variables do not."""
 
-    def __init__(self, folder: Path, limits: Limits) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, limits: Limits, pool: LocalSandboxes, task: Task) -> None:
+        self._folder, self._pool, self._task = folder, pool, task
         self._root = folder / "testbed"
         self._limits = limits
         self._directory = ROOT
@@ -163,6 +163,20 @@ class LocalSandbox:
                 target.write_bytes(content)
                 target.chmod(mode & 0o777)
         self._directory = state.directory
+
+    async def fork(self) -> LocalSandbox:
+        return await self._pool.open(self._task, await self.snapshot())
+
+    async def reset(self) -> None:
+        fresh = await self._pool.open(self._task)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder, self._root, self.base, self._directory = fresh._folder, fresh._root, fresh.base, ROOT
+
+    async def __aenter__(self) -> LocalSandbox:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -14,7 +14,7 @@ from patchgrad.errors import SandboxFault, TaskError
 from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.bwrap.frames import Frame, Header
 from patchgrad.sandboxes.bwrap.link import Link, program
-from patchgrad.values import Limits, Snapshot, Task, digest
+from patchgrad.values import Snapshot, Task, digest
 
 _SLACK = 30.0  # the nest has its own, shorter deadlines; this one is for a nest that hangs
 _PER_NEST = 64
@@ -65,7 +65,7 @@ class BwrapSandboxes:
         except BaseException:
             self._release(index)
             raise
-        return BwrapSandbox(self, link, index, number, task.limits, state.directory if state else "/testbed")
+        return BwrapSandbox(self, link, index, number, task, state.directory if state else "/testbed")
 
     async def _pick(self) -> int:
         async with self._starting:
@@ -93,7 +93,7 @@ class BwrapSandboxes:
 
     async def _enter(self, index: int, task: Task, number: int, state: Snapshot | None) -> None:
         key = digest(task.repository.digest, *task.setup)
-        limits: Header = {name: getattr(task.limits, name) for name in ("memory", "disk", "processes", "output")}
+        limits = _limits(task)
         entries = sorted(state.entries.items()) if state else []
         listed = [[path, mode, None if content is None else len(content)] for path, (mode, content) in entries]
         content = b"".join(content or b"" for _, (_, content) in entries)
@@ -135,8 +135,8 @@ class BwrapSandbox:
     left its group; the next `run` has a new shell in the same folder. `snapshot` takes `/testbed` with `.git`, not `/tmp`.
     """
 
-    def __init__(self, pool: BwrapSandboxes, link: Link, index: int, number: int, limits: Limits, directory: str) -> None:
-        self._pool, self._link, self._index, self._number, self._limits = pool, link, index, number, limits
+    def __init__(self, pool: BwrapSandboxes, link: Link, index: int, number: int, task: Task, directory: str) -> None:
+        self._pool, self._link, self._index, self._number, self._task, self._limits = pool, link, index, number, task, task.limits
         self._directory = directory
         self._closed = False
         self._turn = asyncio.Lock()
@@ -192,6 +192,21 @@ class BwrapSandbox:
             at += size or 0
         return Snapshot.of(entries, self._directory)
 
+    async def fork(self) -> BwrapSandbox:
+        """Another sandbox with these files; its processes, variables and `/tmp` are its own."""
+        return await self._pool.open(self._task, await self.snapshot())
+
+    async def reset(self) -> None:
+        """Back to the repository, in the same cell."""
+        await self._ask({"op": "reset", "limits": _limits(self._task)}, b"")
+        self._directory = "/testbed"
+
+    async def __aenter__(self) -> BwrapSandbox:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
     async def close(self) -> None:
         """Gives the cell back, clean. Closing twice is no error, nor is a nest that is gone: whoever opens next hears of it."""
         if self._closed:
@@ -208,6 +223,10 @@ class BwrapSandbox:
             raise SandboxFault("the sandbox is closed")
         async with self._turn:
             return await self._link.ask({**header, "sandbox": self._number}, body, header.get("wall", 0.0) + _SLACK)
+
+
+def _limits(task: Task) -> Header:
+    return {name: getattr(task.limits, name) for name in ("memory", "disk", "processes", "output")}
 
 
 def _inside(path: str) -> str:

@@ -147,6 +147,7 @@ class Nest:
             "root": self._root,
             "open": self._open,
             "close": self._close,
+            "reset": self._reset,
             "run": self._run,
             "exec": self._exec,
             "read": self._read,
@@ -224,6 +225,12 @@ class Nest:
         cell, key = self._episodes.pop(header["sandbox"])
         await self._give_back(cell)
         self._roots.give(key)
+        return {}, b""
+
+    async def _reset(self, header: Header, body: bytes) -> Frame:
+        cell, key = self._episodes[header["sandbox"]]
+        await cell.reset()
+        await cell.open(self._roots.path(key), header["limits"], "/testbed")
         return {}, b""
 
     async def _run(self, header: Header, body: bytes) -> Frame:

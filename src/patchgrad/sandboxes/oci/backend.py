@@ -101,8 +101,7 @@ class OciSandboxes:
             raise
         container = None
         try:
-            image, base = await self._root(task)
-            container = await self.call(self._start, image, task.limits)
+            container, base = await self.start(task)
             if state is not None:
                 await self.call(states.apply, container, state.entries)
         except BaseException:
@@ -110,7 +109,12 @@ class OciSandboxes:
                 await self.call(_remove, container)
             self.release()
             raise
-        return OciSandbox(self, container, base, task.limits, state.directory if state else "/testbed")
+        return OciSandbox(self, container, base, task, state.directory if state else "/testbed")
+
+    async def start(self, task: Task) -> tuple[Container, states.Base]:
+        """A fresh container of the task's image, and what that image holds."""
+        image, base = await self._root(task)
+        return await self.call(self._start, image, task.limits), base
 
     def release(self) -> None:
         """One sandbox is gone."""
@@ -187,8 +191,8 @@ class OciSandboxes:
 class OciSandbox:
     """One container. `snapshot` takes `/testbed`; `exec` past its limit ends every process, the shell included."""
 
-    def __init__(self, pool: OciSandboxes, container: Container, base: states.Base, limits: Limits, directory: str) -> None:
-        self._pool, self._container, self._base, self._limits = pool, container, base, limits
+    def __init__(self, pool: OciSandboxes, container: Container, base: states.Base, task: Task, directory: str) -> None:
+        self._pool, self._container, self._base, self._task, self._limits = pool, container, base, task, task.limits
         self._directory = directory
         self._shell: Shell | None = None
         self._turn = asyncio.Lock()
@@ -267,6 +271,25 @@ class OciSandbox:
         async with self._turn:
             entries = await self._call(states.changes, self._container, self._base)
         return Snapshot.of(entries, self._directory)
+
+    async def fork(self) -> OciSandbox:
+        """Another container with these files."""
+        return await self._pool.open(self._task, await self.snapshot())
+
+    async def reset(self) -> None:
+        """A fresh container in place of this one."""
+        async with self._turn:
+            await self._call(self._end)
+            old = self._container
+            self._container, _ = await self._pool.start(self._task)
+            self._directory = "/testbed"
+            await self._call(_remove, old)
+
+    async def __aenter__(self) -> OciSandbox:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def close(self) -> None:
         """Removes the container; closing twice is no error."""
