@@ -456,3 +456,30 @@ def test_work_in_processes_too_short_to_be_seen_ends_as_well(tmp_path: Path) -> 
         assert ended.state == "timeout"
 
     within(make_task(tmp_path, {"a": ""}), steps)
+
+
+def test_prepared_cells_are_what_the_first_sandboxes_open_in(tmp_path: Path) -> None:
+    async def steps() -> None:
+        boxes = BwrapSandboxes(cells=70)  # two nests
+        await boxes.prepare(4)
+        task = make_task(tmp_path, {"test_a.py": "def test_a(): pass\n"})
+        async with await boxes.open(task) as first:
+            await first.run("true")
+            before = (await first.run("cat /proc/1/stat")).output.split()
+            assert int(before[13]) + int(before[14]) > 10, "pytest was loaded in the cell before anybody asked for it"
+            assert (await first.run("pytest -q; ls -A /tmp /tmp/home /testbed")).output.endswith(
+                "/testbed:\n.git\ntest_a.py\n\n/tmp:\n.pytest_cache\nhome\n\n/tmp/home:\n"
+            )
+        await boxes.close()
+
+    asyncio.run(steps())
+
+
+def test_loading_pytest_at_the_first_call_leaves_nothing_in_the_agent_s_folders(tmp_path: Path) -> None:
+    async def steps(sandbox: Sandbox) -> None:
+        assert (await sandbox.run("pytest -q -p no:cacheprovider")).exit_code == 0
+        assert (await sandbox.run("ls -A /tmp /tmp/home /dev/shm /testbed")).output.split() == [
+            *("/dev/shm:", "/testbed:", ".git", "test_a.py", "/tmp:", "home", "/tmp/home:")
+        ]
+
+    within(make_task(tmp_path, {"test_a.py": "def test_a(): pass\n"}), steps)

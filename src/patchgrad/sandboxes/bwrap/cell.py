@@ -55,8 +55,8 @@ class Cell:
                 os.mkfifo(f"{folder}/box/{name}", 0o600)
         os.makedirs(f"{folder}/box/lib", exist_ok=True)
 
-    async def start(self, filter_program: bytes) -> bool:
-        """Boots bubblewrap and waits for the warden; returns whether its pytest is warm."""
+    async def start(self, filter_program: bytes) -> None:
+        """Boots bubblewrap and waits for the warden."""
         self._control, theirs = socket.socketpair()
         self._control.setblocking(False)
         rules = os.memfd_create("seccomp")
@@ -76,7 +76,7 @@ class Cell:
             os.close(rules)
             theirs.close()
         try:
-            return bool((await asyncio.wait_for(self._receive(), _START_SECONDS))[0]["warm"])
+            await asyncio.wait_for(self._receive(), _START_SECONDS)
         except (CellDied, TimeoutError) as error:
             await asyncio.sleep(0.05)
             status = self._process.poll()
@@ -115,6 +115,10 @@ class Cell:
         for key, value in shell.ENVIRONMENT.items():
             args += ["--setenv", key, value]
         return [*args, f"/opt/python/bin/{self._python}", f"{shell.BOX}/lib/start.py", str(control)]
+
+    async def warm(self) -> None:
+        """Loads pytest while the cell still holds nobody's files, and not at the first call of it."""
+        await self.ask({"op": "warm"}, b"", _START_SECONDS)
 
     # --- episodes ---
 

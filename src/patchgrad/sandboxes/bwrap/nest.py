@@ -34,7 +34,7 @@ _WARM_TEST = """import pytest
 
 
 @pytest.fixture
-def number(tmp_path, monkeypatch, capsys):
+def number(monkeypatch, capsys):
     return 1
 
 
@@ -144,6 +144,7 @@ class Nest:
 
     async def _answer(self, header: Header, body: bytes) -> None:
         operations: dict[str, Callable[[Header, bytes], Awaitable[Frame]]] = {
+            "prepare": self._prepare,
             "root": self._root,
             "open": self._open,
             "close": self._close,
@@ -169,12 +170,20 @@ class Nest:
                 await asyncio.get_running_loop().sock_sendall(self._control, pack({"id": header["id"], **answer}, content))
 
     async def _cell(self) -> Cell:
-        if self._idle:
-            return self._idle.pop()
+        return self._idle.pop() if self._idle else await self._boot()
+
+    async def _boot(self) -> Cell:
         self._made += 1
         cell = Cell(f"{self._place.top}/cells/{self._made}", self._place.shared, self._settings)
         await cell.start(self._filter)
         return cell
+
+    async def _prepare(self, header: Header, body: bytes) -> Frame:
+        """Boots cells ahead of time, warm."""
+        for _ in range(max(0, header["cells"] - len(self._idle))):
+            self._idle.insert(0, await self._boot())
+            await self._idle[0].warm()
+        return {}, b""
 
     async def _give_back(self, cell: Cell) -> None:
         try:

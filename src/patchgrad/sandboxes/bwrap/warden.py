@@ -68,7 +68,7 @@ class Warden:
 
     def serve(self) -> None:
         """Until the nest goes away; the kernel then ends everything in this namespace."""
-        self._reply({"warm": self._pytest.ready})
+        self._reply({})
         checked = 0.0
         while True:
             wait = _TICK if self._operation else 1.0 if self._shell or self._callers else None
@@ -111,7 +111,7 @@ class Warden:
         for header, body in self._frames.feed(data):
             if self._operation is not None:
                 self._end("died")  # whoever asked has gone, and the nest resets next
-            {"open": self._open, "run": self._run, "exec": self._exec, "reset": self._reset}[header["op"]](header, body)
+            {"open": self._open, "run": self._run, "exec": self._exec, "reset": self._reset, "warm": self._warm}[header["op"]](header, body)
 
     def _open(self, header: Header, body: bytes) -> None:
         self._limits, self._directory = header["limits"], header["directory"]
@@ -181,6 +181,9 @@ class Warden:
             drain(self._fifos[name], lambda data: None)
         self._status = b""
         self._reply({})
+
+    def _warm(self, header: Header, body: bytes) -> None:
+        self._reply({"warm": self._pytest.ready()})
 
     def _reply(self, header: Header, body: bytes = b"") -> None:
         self._control.sendall(pack(header, body))
@@ -310,7 +313,7 @@ class Caller:
 
 
 def main(control: int) -> None:
-    """Warms up while the cell still holds nobody's files, then serves."""
+    """Makes the process what it has to be, then serves."""
     # A shell's background job ignores SIGINT and SIGQUIT, nohup SIGHUP: inherited, they would make every pytest a cold one.
     inherited = {n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN} - {signal.SIGPIPE, signal.SIGXFSZ}
     for number in inherited | {signal.SIGINT}:

@@ -71,16 +71,26 @@ class FixtureNames:
 
 
 class Pytest:
-    """The warm interpreter. `ready` is false when pytest is not what this module knows, and then every call is cold."""
+    """The warm interpreter. It is cold at first, so that a cell answers at once, and warm from the first call on, which takes as long as a
+    cold one does. Where pytest is not what this module knows, every call is cold.
+    """
 
     def __init__(self) -> None:
         self._own = dict(os.environ)
-        before = set(sys.modules)
-        self.ready = self._warm_up()
-        self._loaded = {name.partition(".")[0] for name in sys.modules}
-        self._only_ours = {name for name in before if name.startswith("patchgrad") or name == "ctypes" or name == "_ctypes"}
-        gc.collect()
-        gc.freeze()
+        self._ready: bool | None = None
+        self._loaded: set[str] = set()
+        self._only_ours: set[str] = set()
+
+    def ready(self) -> bool:
+        """Warm it up, once; is it of use?"""
+        if self._ready is None:
+            before = set(sys.modules)
+            self._ready = self._warm_up()
+            self._loaded = {name.partition(".")[0] for name in sys.modules}
+            self._only_ours = {name for name in before if name.startswith("patchgrad") or name == "ctypes" or name == "_ctypes"}
+            gc.collect()
+            gc.freeze()
+        return self._ready
 
     def _warm_up(self) -> bool:
         """Runs a throw-away test, so that what pytest loads late is loaded, and prepares the configuration that a fork starts from."""
@@ -90,7 +100,8 @@ class Pytest:
 
         _pytest.fixtures.dir = FixtureNames()  # type: ignore[attr-defined]
         folder, path = "/run/cell/lib/warm", list(sys.path)
-        arguments = ["-c", os.devnull, "--rootdir", folder, folder]
+        quiet = ("-p", "no:cacheprovider")  # /tmp is the agent's: nothing is left there
+        arguments = ["-c", os.devnull, "--rootdir", folder, *quiet, folder]
         done = pytest.main(arguments) == pytest.ExitCode.TESTS_FAILED
         sys.stdout.flush()
         for name in [name for name in sys.modules if name.startswith(("test_patchgrad_warm", "conftest"))]:
@@ -133,7 +144,7 @@ class Pytest:
         name = os.path.basename(argv[0]) if argv else ""
         script = name in _NAMES and argv[0] in (name, f"{_BIN}/{name}")
         module = name in _PYTHONS and argv[0] in (name, f"{_BIN}/{name}") and list(argv[1:3]) == ["-m", "pytest"]
-        if not self.ready or not (script or module) or self._differs(environment) or self._shadowed(directory):
+        if not (script or module) or self._differs(environment) or not self.ready() or self._shadowed(directory):
             raise Cold
         arguments = list(argv[1:] if script else argv[3:])
         child = os.fork()
