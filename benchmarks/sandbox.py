@@ -1,104 +1,266 @@
-"""What a sandbox costs: opening, commands, warm and cold pytest, closing. Prints a table, and JSON last.
+"""Sandboxes side by side: ours, SWE-ReX, mini-swe-agent's bubblewrap, podman, and a bare fork and exec. A table, and JSON last.
 
-CPU time is that of everything inside the cell (PID 1, its children and the shell), the number that bounds a training run.
+    python benchmarks/sandbox.py [--samples 40] [--live 256] [--no-peers]
+
+Peers are installed in an environment of their own, below the cache. Rounds of all sides alternate, so that whatever else the machine does
+hits each of them. `podman run` is measured where podman and runc are installed and this is root.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
-import hashlib
 import io
 import json
+import os
+import platform
+import shutil
 import statistics
+import subprocess
+import sys
 import tarfile
 import tempfile
 import time
+import venv
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 from patchgrad.contracts import Sandbox
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
-from patchgrad.values import Checks, Repository, Task
+from patchgrad.store import States
+from patchgrad.tasks.archive import pack, store
+from patchgrad.values import Checks, Snapshot, Task
 
+HERE = Path(__file__).resolve().parent
 FILES = {
     "calc.py": "def add(a, b):\n    return a + b\n",
     "test_calc.py": "from calc import add\n\ndef test_one():\n    assert add(1, 2) == 3\n\ndef test_two():\n    assert not add(0, 0)\n",
 }
+BIG = "head -c 1000000 /dev/zero | tr '\\0' x"
 COLD = "/opt/python/bin/python3.11 /run/cell/lib/pytest_cold.py -q"
+PEERS = {"swe-rex": ("swe-rex==1.4.0", "aiohttp"), "mini-swe-agent": ("mini-swe-agent==2.4.6",)}
+ISOLATION = {
+    "patchgrad": "namespaces (network, pid, ipc, uts, user), seccomp, limits, files by overlay",
+    "mini-swe-agent": "user and mount namespace; the network, processes and limits are the host's",
+    "swe-rex": "none: a shell of the host",
+    "podman": "a container: namespaces, seccomp, cgroups",
+    "fork and exec": "none: /bin/true",
+}
+Samples = dict[str, list[float]]
 
 
-def make_task(folder: Path) -> Task:
-    """A tiny repository as an archive."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
-        for name, text in FILES.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(text)
-            tar.addfile(info, io.BytesIO(text.encode()))
-    path = folder / "repository.tar.gz"
-    path.write_bytes(stream.getvalue())
-    repository = Repository("archive", str(path), hashlib.sha256(stream.getvalue()).hexdigest())
-    return Task("benchmark", "", repository, Checks((), ()))
+def since(start: float) -> float:
+    """Milliseconds."""
+    return 1000 * (time.perf_counter() - start)
 
 
-async def cpu(sandbox: Sandbox) -> float:
-    """Seconds that the processes of the cell used so far, those that ended included."""
-    command = "cat /proc/1/stat; cat /proc/$$/stat"
-    lines = (await sandbox.run(command)).output.splitlines()
-    fields = [[int(word) for word in line.rpartition(")")[2].split()[11:15]] for line in lines]
-    return sum(sum(row) for row in fields) / 100
-
-
-async def timed(repeat: int, action: Callable[[], Awaitable[object]]) -> dict[str, float]:
-    """Wall milliseconds: median and best."""
-    samples = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        await action()
-        samples.append((time.perf_counter() - start) * 1000)
-    return {"median_ms": round(statistics.median(samples), 3), "best_ms": round(min(samples), 3)}
-
-
-async def measure(task: Task) -> dict[str, object]:
-    """All figures of one run on one cell."""
-    sandboxes = BwrapSandboxes(cells=2)
+async def timed(action: Callable[[], Awaitable[Any]]) -> tuple[float, Any]:
+    """Milliseconds of one call, and what it gave."""
     start = time.perf_counter()
-    sandbox = await sandboxes.open(task)
-    figures: dict[str, object] = {"first_open_ms": round((time.perf_counter() - start) * 1000, 1)}
-    figures["true"] = await timed(200, lambda: sandbox.run("true"))
-    figures["bin_true"] = await timed(100, lambda: sandbox.run("/bin/true"))
-    figures["python"] = await timed(20, lambda: sandbox.run("python -c pass"))
-    figures["git_status"] = await timed(20, lambda: sandbox.run("git status --short"))
-    figures["read"] = await timed(100, lambda: sandbox.read("calc.py"))
-    figures["snapshot"] = await timed(50, sandbox.snapshot)
-    for name, command, repeat in (("pytest_warm", "pytest -q", 60), ("pytest_cold", COLD, 10)):
-        before = await cpu(sandbox)
-        wall = await timed(repeat, lambda command=command: sandbox.run(command))  # type: ignore[misc]
-        figures[name] = {**wall, "cpu_ms": round((await cpu(sandbox) - before) * 1000 / repeat, 2)}
-    figures["pytest_exec"] = await timed(40, lambda: sandbox.exec(("pytest", "-q")))
-    await sandbox.close()
+    result = await action()
+    return since(start), result
 
-    opens, closes = [], []
-    for _ in range(50):
+
+def fork_and_exec(count: int) -> list[float]:
+    """A bare `/bin/true`."""
+    found = []
+    for _ in range(count):
         start = time.perf_counter()
-        sandbox = await sandboxes.open(task)
-        await sandbox.run("true")
-        opens.append((time.perf_counter() - start) * 1000)
-        start = time.perf_counter()
+        os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)
+        found.append(since(start))
+    return found
+
+
+def peer(name: str, count: int) -> Samples:
+    """A peer's samples, from its own environment, which is made at the first call."""
+    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "patchgrad" / "peers" / name
+    python = home / "bin" / "python"
+    if not python.exists():
+        venv.create(home, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *PEERS[name]], check=True)
+    done = subprocess.run([python, HERE / "sandbox_peers.py", name, str(count)], check=True, capture_output=True, text=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def podman(count: int, folder: Path) -> Samples:
+    """`podman run` of a bare image whose programs are mounted from the host."""
+    (folder / "conf").write_text(
+        '[engine]\ncgroup_manager = "cgroupfs"\nruntime = "runc"\nevents_logger = "file"\n'
+        '[containers]\ndefault_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]\n'
+    )
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for name in ("usr", "etc", "tmp", "proc", "sys", "dev", "run"):
+            member = tarfile.TarInfo(name)
+            member.type, member.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(member)
+        for name in ("bin", "lib", "lib64"):
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = tarfile.SYMTYPE, f"usr/{name}"
+            tar.addfile(member)
+    (folder / "image.tar").write_bytes(stream.getvalue())
+    environment = {**os.environ, "CONTAINERS_CONF": str(folder / "conf")}
+    call = ["podman", "--root", str(folder / "root"), "--runroot", str(folder / "run")]
+    subprocess.run([*call, "import", "-q", str(folder / "image.tar"), "bare"], env=environment, check=True, capture_output=True)
+    found = []
+    try:
+        for _ in range(count):
+            start = time.perf_counter()
+            run = [*call, "run", "--rm", "--network=none", "-v", "/usr:/usr:ro", "bare", "/bin/true"]
+            subprocess.run(run, env=environment, check=True, capture_output=True)
+            found.append(since(start))
+    finally:
+        subprocess.run(["umount", "-l", folder / "root" / "overlay"], check=False, capture_output=True)
+    return {"first_answer": found}
+
+
+async def ours(count: int, task: Task, found: Samples) -> None:
+    """One round: cold cells, then cells of the pool, then commands."""
+    boxes = BwrapSandboxes(cells=64)
+    await (await boxes.open(task)).close()  # the nest and the repository are there; the one idle cell is taken next
+    held = [await boxes.open(task)]
+    for _ in range(count):
+        milliseconds, sandbox = await timed(lambda: first_answer(boxes, task))
+        found["first_answer"].append(milliseconds)
+        held.append(sandbox)
+    for sandbox in held:
+        found["close"].append((await timed(sandbox.close))[0])
+    for _ in range(count):
+        milliseconds, sandbox = await timed(lambda: first_answer(boxes, task))
+        found["from_the_pool"].append(milliseconds)
         await sandbox.close()
-        closes.append((time.perf_counter() - start) * 1000)
-    figures["open_to_first_answer_ms"] = round(statistics.median(opens), 2)
-    figures["close_ms"] = round(statistics.median(closes), 2)
-    await sandboxes.close()
-    return figures
+    async with await boxes.open(task) as sandbox:
+        await commands(count, sandbox, found)
+    await boxes.close()
+
+
+async def first_answer(boxes: BwrapSandboxes, task: Task) -> Sandbox:
+    """A sandbox that has answered once."""
+    sandbox = await boxes.open(task)
+    await sandbox.run("true")
+    return sandbox
+
+
+async def commands(count: int, sandbox: Sandbox, found: Samples) -> None:
+    """Commands, states, and tests in one sandbox."""
+    await sandbox.run("pytest -q")
+    for _ in range(count):
+        for name, command in (("true", "/bin/true"), ("builtin", "true"), ("megabyte", BIG)):
+            found[name].append((await timed(lambda command=command: sandbox.run(command)))[0])  # type: ignore[misc]
+    for _ in range(max(3, count // 4)):
+        found["pytest_warm"].append((await timed(lambda: sandbox.run("pytest -q")))[0])
+        found["pytest_cold"].append((await timed(lambda: sandbox.run(COLD)))[0])
+    await sandbox.run("for i in $(seq 31); do echo $i > file$i; done")
+    for _ in range(max(3, count // 4)):
+        milliseconds, state = await timed(sandbox.snapshot)
+        found["snapshot"].append(milliseconds)
+        milliseconds, fork = await timed(sandbox.fork)
+        found["fork"].append(milliseconds)
+        found["reset"].append((await timed(fork.reset))[0])
+        await fork.close()
+        with tempfile.TemporaryDirectory() as folder:
+            start = time.perf_counter()
+            states = States(Path(folder))
+            states.put(state)
+            states.sync()
+            found["durable_layer"].append(since(start))
+
+
+async def crowd(live: int, task: Task) -> dict[str, float]:
+    """What the last of many sandboxes costs beside the first, how 16 sleepers run, and the memory of one that idles."""
+    boxes = BwrapSandboxes(cells=live + 16)
+    held, opened = [await boxes.open(task)], []
+    for _ in range(live - 1):
+        milliseconds, sandbox = await timed(lambda: first_answer(boxes, task))
+        opened.append(milliseconds)
+        held.append(sandbox)
+    memory = sum(_pss(process) for process in Path("/proc").glob("[0-9]*"))
+    start = time.perf_counter()
+    await asyncio.gather(*(sandbox.run("sleep 1") for sandbox in held[:16]))
+    sleeping = since(start)
+    await asyncio.gather(*(sandbox.close() for sandbox in held))
+    await boxes.close()
+    early, late = statistics.median(opened[:8]), statistics.median(opened[-8:])
+    return {
+        "sixteen_sleep": sleeping,
+        "create_at_1_live": early,
+        f"create_at_{live}_live": late,
+        "megabytes_a_sandbox": (memory - sum(_pss(process) for process in Path("/proc").glob("[0-9]*"))) / live / 2**20,
+    }
+
+
+def _pss(process: Path) -> int:
+    """Bytes of a process of a sandbox or nest, what it shares with others shared out; 0 for the others."""
+    try:
+        if "patchgrad" not in (process / "cmdline").read_text() and "/run/cell" not in (process / "cmdline").read_text():
+            return 0
+        return next(int(line.split()[1]) * 1024 for line in (process / "smaps_rollup").read_text().splitlines() if line.startswith("Pss:"))
+    except (OSError, StopIteration):
+        return 0
+
+
+def hundred_tasks() -> float:
+    """Bytes of a hundred states of one repository, ours, that differ in a line each, over those of a hundred copies."""
+    root = HERE.parent / "src"
+    files = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.py")}
+    names, copies = sorted(files), 100 * sum(map(len, files.values()))
+    with tempfile.TemporaryDirectory() as folder:
+        states = States(Path(folder))
+        for number in range(100):
+            changed = files | {names[number]: files[names[number]] + b"# changed\n"}
+            states.put(Snapshot.of({path: (0o100644, content) for path, content in changed.items()}))
+        return states.size() / copies
+
+
+def spread(samples: list[float]) -> dict[str, float]:
+    """Milliseconds: median, 99th percentile and number of samples."""
+    ordered = sorted(samples)
+    return {
+        "p50": round(statistics.median(ordered), 3),
+        "p99": round(ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))], 3),
+        "n": len(ordered),
+    }
 
 
 def main() -> None:
-    """Measures and prints."""
-    with tempfile.TemporaryDirectory() as folder:
-        figures = asyncio.run(measure(make_task(Path(folder))))
-    for name, value in figures.items():
-        print(f"{name:28}{value}")
+    """Measures, prints, and puts everything on the last line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=int, default=40)
+    parser.add_argument("--live", type=int, default=256)
+    parser.add_argument("--no-peers", action="store_true")
+    wanted = parser.parse_args()
+    sides: dict[str, Samples] = defaultdict(lambda: defaultdict(list))
+    rounds = 4
+    share = max(2, wanted.samples // rounds)
+    engine = not wanted.no_peers and os.geteuid() == 0 and all(shutil.which(name) for name in ("podman", "runc"))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        task = Task("benchmark", "", store(folder, pack({path: text.encode() for path, text in FILES.items()})), Checks((), ()))
+        for number in range(rounds):
+            print(f"round {number + 1} of {rounds}", file=sys.stderr)
+            sides["fork and exec"]["true"] += fork_and_exec(5 * share)
+            asyncio.run(ours(share, task, sides["patchgrad"]))
+            for side in () if wanted.no_peers else PEERS:
+                for figure, samples in peer(side, share).items():
+                    sides[side][figure] += samples
+        if engine:
+            sides["podman"] = podman(max(5, share), folder)
+        crowded = asyncio.run(crowd(wanted.live, task))
+    figures: dict[str, Any] = {side: {name: spread(samples) for name, samples in found.items()} for side, found in sides.items()}
+    figures["crowd"] = {name: round(value, 2) for name, value in crowded.items()}
+    figures["hundred_tasks_share"] = round(hundred_tasks(), 4)
+    figures["machine"] = {
+        "cores": os.cpu_count(),
+        "load": os.getloadavg(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }
+    for side, found in figures.items():
+        print(f"\n{side}" + (f" ({ISOLATION[side]})" if side in ISOLATION else ""))
+        for figure, value in found.items() if isinstance(found, dict) else [("", found)]:
+            print(f"  {figure:22}{value}")
     print(json.dumps(figures))
 
 
