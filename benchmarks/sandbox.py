@@ -79,8 +79,11 @@ def peer(name: str, count: int) -> Samples:
     python = home / "bin" / "python"
     if not python.exists():
         venv.create(home, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", *PEERS[name]], check=True)
-    done = subprocess.run([python, HERE / "sandbox_peers.py", name, str(count)], check=True, capture_output=True, text=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *PEERS[name]], check=True, stderr=subprocess.DEVNULL)
+    done = subprocess.run([python, HERE / "sandbox_peers.py", name, str(count)], check=False, capture_output=True, text=True)
+    if done.returncode:
+        print(f"{name} failed in this round: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        return {}
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
