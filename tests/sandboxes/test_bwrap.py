@@ -483,3 +483,52 @@ def test_loading_pytest_at_the_first_call_leaves_nothing_in_the_agent_s_folders(
         ]
 
     within(make_task(tmp_path, {"test_a.py": "def test_a(): pass\n"}), steps)
+
+
+TRAINER = """
+import asyncio, sys
+from pathlib import Path
+from patchgrad.sandboxes.bwrap import BwrapSandboxes
+from patchgrad.values import Checks, Repository, Task
+async def main():
+    boxes = BwrapSandboxes(cells=3)
+    task = Task("t", "", Repository("archive", sys.argv[1], sys.argv[2]), Checks((), ()))
+    held = [await boxes.open(task) for _ in range(3)]
+    for box in held:
+        await box.run("(setsid sleep 4321 &); sleep 4321 & echo x > /tmp/x")
+    print(boxes._links[0]._process.pid, flush=True)
+    if sys.argv[3] == "0":
+        await boxes.close()
+        return
+    await held[0].run("sleep 4321", 60)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("end", [0, signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=["by itself", "Ctrl-C", "TERM", "KILL"])
+def test_nothing_is_left_of_a_trainer_however_it_ends(tmp_path: Path, end: int) -> None:
+    repository = make_task(tmp_path, {"a": "a"}).repository
+    mounts, files = Path("/proc/self/mountinfo").read_text().count("/testbed"), set(os.listdir("/tmp"))
+    arguments = [sys.executable, "-c", TRAINER, repository.location, repository.digest, str(int(end))]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    family = _family(int(process.stdout.readline()))
+    if end:
+        assert len(family) > 9, "three cells, each with a warden, a shell and sleepers"
+        time.sleep(0.3)
+        process.send_signal(end)
+    process.wait(60)
+    process.stdout.close()
+    deadline = time.monotonic() + 20
+    while (left := [pid for pid in family if _runs(pid)]) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert left == []
+    assert Path("/proc/self/mountinfo").read_text().count("/testbed") == mounts
+    assert not {name for name in set(os.listdir("/tmp")) - files if name.startswith(("patchgrad", "nest", "cell"))}
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -160,6 +160,28 @@ def test_nothing_is_left_in_the_engine(engine: dict[str, Any], tmp_path: Path) -
     client.close()
 
 
+def test_what_a_killed_process_left_is_gone_at_the_next_start(engine: dict[str, Any], tmp_path: Path) -> None:
+    code = (
+        "import asyncio, sys\nfrom pathlib import Path\nfrom patchgrad.sandboxes.oci import OciSandboxes\n"
+        "from patchgrad.tasks.archive import pack, store\nfrom patchgrad.values import Checks, Task\n"
+        "async def main():\n"
+        f"    boxes = OciSandboxes(**{engine!r})\n"
+        f"    task = Task('t', '', store(Path({str(tmp_path)!r}), pack({{'a': b'a'}})), Checks((), ()))\n"
+        "    await boxes.open(task)\n    print('open', flush=True)\n    await asyncio.sleep(60)\nasyncio.run(main())\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "open\n"
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    client = docker.DockerClient(engine["socket"])
+    assert len(client.containers.list(all=True)) == 1
+    OciSandboxes(**engine).probe()
+    assert client.containers.list(all=True) == []
+    client.close()
+
+
 def test_limits_hold_and_the_container_goes_on(engine: dict[str, Any], tmp_path: Path) -> None:
     async def steps() -> None:
         boxes = OciSandboxes(**engine)

@@ -77,6 +77,7 @@ class OciSandboxes:
             try:
                 self._client = docker.DockerClient(self._address(), timeout=180, max_pool_size=2 * self._cells)
                 self._client.ping()
+                _sweep(self._client, lambda owner: not _lives(owner))  # what a killed process left
             except docker.errors.DockerException as error:
                 self._client = None
                 raise MissingDependency(f"the container engine at {self._address()} does not answer: {error}") from error
@@ -134,7 +135,7 @@ class OciSandboxes:
             pids_limit=limits.processes + 8,
             cap_drop=["ALL"],
             security_opt=["no-new-privileges"],
-            labels={LABEL: str(os.getpid())},
+            labels={LABEL: _owner()},
             working_dir="/testbed",
             **{"tmpfs": {"/tmp": f"size={limits.disk},mode=1777"}, **self._options},
         )
@@ -165,7 +166,7 @@ class OciSandboxes:
                 done = await self.call(once, container, ["bash", "-c", command], {}, b"", 600.0, 1 << 14)
                 if done.exit_code != 0:
                     raise TaskError(f"task {task.id!r}: set-up command failed: {command.strip()[:200]!r}: {done.output[-500:]}")
-            made = await self.call(lambda: container.commit(pause=False, changes=[f"LABEL {LABEL}={os.getpid()}"]))
+            made = await self.call(lambda: container.commit(pause=False, changes=[f"LABEL {LABEL}={_owner()}"]))
             return str(made.id), await self.call(states.base, container)
         finally:
             await self.call(_remove, container)
@@ -183,7 +184,7 @@ class OciSandboxes:
         """Removes every container and image of this process."""
         if self._client is not None:
             client, self._client = self._client, None
-            await asyncio.to_thread(_sweep, client)
+            await asyncio.to_thread(_sweep, client, lambda owner: owner == _owner())
             client.close()
         self._threads.shutdown(wait=False)
 
@@ -314,15 +315,34 @@ def _remove(container: Container) -> None:
     container.remove(force=True, v=True)
 
 
-def _sweep(client: DockerClient) -> None:
-    """Removes what carries this process's label."""
-    mine: dict[str, str | list[str] | bool] = {"label": f"{LABEL}={os.getpid()}"}
-    for container in client.containers.list(all=True, filters=mine):
-        with suppress(Exception):
-            container.remove(force=True, v=True)
-    for image in client.images.list(filters=mine):
-        with suppress(Exception):
-            client.images.remove(str(image.id), force=True)
+def _owner(pid: int | None = None) -> str:
+    """A process by a name that no other process ever has: the machine's start, its number, and when it began."""
+    number = os.getpid() if pid is None else pid
+    began = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[19]
+    return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}.{number}.{began}"
+
+
+def _lives(owner: str) -> bool:
+    """Is the process of this name there? One of another machine, whose engine this may be too, counts as alive."""
+    boot, _, rest = owner.partition(".")
+    if not _owner().startswith(boot):
+        return True
+    try:
+        return _owner(int(rest.partition(".")[0])) == owner
+    except (OSError, ValueError):
+        return False
+
+
+def _sweep(client: DockerClient, whose: Callable[[str], bool]) -> None:
+    """Removes the containers and images of those owners."""
+    for container in client.containers.list(all=True, filters={"label": LABEL}):
+        if whose(container.labels.get(LABEL, "")):
+            with suppress(Exception):
+                container.remove(force=True, v=True)
+    for image in client.images.list(filters={"label": LABEL}):
+        if whose(image.labels.get(LABEL, "")):
+            with suppress(Exception):
+                client.images.remove(str(image.id), force=True)
 
 
 def _unpack(container: Container, archive: bytes) -> None:
