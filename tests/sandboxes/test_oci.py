@@ -21,9 +21,11 @@ import pytest
 
 from patchgrad.errors import MissingDependency, SandboxFault, TaskError
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
+from patchgrad.sandboxes.bwrap.packages import ensure_site
 from patchgrad.sandboxes.oci import OciSandboxes
 from patchgrad.tasks.archive import pack, store
 from patchgrad.testing import check_sandbox
+from patchgrad.testing.attacks import FILES, GRADER, attack_grader
 from patchgrad.values import Checks, Repository, Task
 
 docker = pytest.importorskip("docker", reason="docker-py is not installed")
@@ -75,8 +77,9 @@ def engine() -> Iterator[dict[str, Any]]:
     (folder / "image.tar").write_bytes(bare_image())
     environment = {**os.environ, "CONTAINERS_CONF": str(folder / "containers.conf")}
     podman = ["podman", "--root", str(folder / "root"), "--runroot", str(folder / "run")]
-    path = f"ENV PATH={sys.base_prefix}/bin:/usr/bin:/bin"
-    made = [*podman, "import", "-q", "--change", path, str(folder / "image.tar"), "bare"]
+    site = str(ensure_site())  # pytest
+    changes = ["--change", f"ENV PATH={sys.base_prefix}/bin:/usr/bin:/bin", "--change", f"ENV PYTHONPATH={site}"]
+    made = [*podman, "import", "-q", *changes, str(folder / "image.tar"), "bare"]
     subprocess.run(made, env=environment, check=True, capture_output=True)
     socket = folder / "engine.sock"
     service = subprocess.Popen([*podman, "system", "service", "--time=0", f"unix://{socket}"], env=environment)
@@ -84,7 +87,7 @@ def engine() -> Iterator[dict[str, Any]]:
         if socket.exists():
             break
         time.sleep(0.05)
-    mounts = {place: {"bind": place, "mode": "ro"} for place in {"/usr", sys.base_prefix}}
+    mounts = {place: {"bind": place, "mode": "ro"} for place in {"/usr", sys.base_prefix, site}}
     yield {"image": "bare", "cells": 4, "socket": f"unix://{socket}", "options": {"volumes": mounts}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
@@ -141,6 +144,14 @@ def test_a_state_has_the_same_address_in_a_container_and_in_bubblewrap_and_opens
             await two.close()
 
     asyncio.run(steps())
+
+
+def test_the_grader_judges_in_a_container_as_in_bubblewrap(engine: dict[str, Any], tmp_path: Path) -> None:
+    chosen = [forgery for forgery in GRADER if forgery.name in ("edits the test", "exits hard", "patches the runner", "prints a result")]
+    shop = store(tmp_path, pack({path: text.encode() for path, text in FILES.items()}))
+    findings = asyncio.run(attack_grader(lambda: OciSandboxes(**engine), shop, chosen))
+    assert [finding for finding in findings if not finding.held] == []
+    assert len(findings) == 4, "the honest repair was resolved"
 
 
 def test_nothing_is_left_in_the_engine(engine: dict[str, Any], tmp_path: Path) -> None:

@@ -85,11 +85,14 @@ class AgentChoice:
 class SandboxChoice:
     """`live` episodes at once; each holds one sandbox while it runs and one while it is graded.
 
-    A backend that does not enforce what the recipe `requires` on this host is refused by name (`contracts.Capabilities`).
+    A backend that does not enforce what the recipe `requires` on this host is refused by name (`contracts.Capabilities`). `oci` opens
+    archives in containers of `image`, through the engine at `socket`; where that is empty, at DOCKER_HOST or a usual place.
     """
 
-    backend: Literal["bwrap"] = "bwrap"
+    backend: Literal["bwrap", "oci"] = "bwrap"
     live: int = 24
+    image: str = ""
+    socket: str = ""
     requires: tuple[str, ...] = ENFORCED
 
     def __post_init__(self) -> None:

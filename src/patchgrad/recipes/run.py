@@ -15,6 +15,7 @@ from patchgrad.recipes.apprenticeship import open_model
 from patchgrad.recipes.course import Course, an_agent, held_out
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
+from patchgrad.sandboxes.oci import OciSandboxes
 from patchgrad.store import Run
 from patchgrad.tasks.sets import load_set
 from patchgrad.tasks.workshop import workshop_tasks
@@ -65,9 +66,11 @@ async def _evaluate(recipe: Recipe, folder: Path, progress: Progress) -> Report:
 
 def sandboxes(recipe: Recipe) -> Sandboxes:
     """One cell for each live episode, half as many for grading; `ConfigError` where the host does not enforce what the recipe requires."""
-    boxes = BwrapSandboxes(cells=recipe.sandbox.live + recipe.sandbox.live // 2)
+    choice = recipe.sandbox
+    cells = choice.live + choice.live // 2
+    boxes: Sandboxes = OciSandboxes(choice.image, cells, choice.socket) if choice.backend == "oci" else BwrapSandboxes(cells)
     told = boxes.probe()
-    if lacking := told.missing(recipe.sandbox.requires):
+    if lacking := told.missing(choice.requires):
         raise ConfigError(
             f"the recipe requires {', '.join(lacking)} of its sandboxes, which {told.name} does not enforce on this host; "
             "see patchgrad check, or name what you can do without in sandbox.requires"

@@ -30,8 +30,10 @@ builtin printf '%s' "$__mark"
 builtin printf '%s %s %s' "$__mark" "$__code" "$PWD" >&3
 done
 """
-_START = 'exec 3>&2 2>&1; exec "$@"'
-_FED = 'exec 3>&2 2>&1; size=$1; shift; head -c "$size" | "$@"'
+PLUGIN = "/opt/patchgrad"  # where an image gets the grader's plugin
+_PATH = f'export PYTHONPATH="{PLUGIN}${{PYTHONPATH:+:$PYTHONPATH}}"'
+_START = f'{_PATH}; exec 3>&2 2>&1; exec "$@"'
+_FED = f'{_PATH}; exec 3>&2 2>&1; size=$1; shift; head -c "$size" | "$@"'
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "PAGER": "cat", "GIT_PAGER": "cat"}
 
 
@@ -112,7 +114,16 @@ class Shell:
 
     def __init__(self, container: Container, directory: str, limits: str) -> None:
         self._mark = secrets.token_hex(16)
-        argv = ["bash", "--norc", "--noprofile", "-c", f'exec 3>&2 2>&1\n{limits}\n__mark="$2"\n{_LOOP}', "bash", directory, self._mark]
+        argv = [
+            "bash",
+            "--norc",
+            "--noprofile",
+            "-c",
+            f'{_PATH}\nexec 3>&2 2>&1\n{limits}\n__mark="$2"\n{_LOOP}',
+            "bash",
+            directory,
+            self._mark,
+        ]
         self._stream = Stream(container, argv, {}, feed=True)
         self.directory = directory
 
