@@ -31,7 +31,7 @@ smoke: install ## the same path in two minutes, with no claim about skill
 	$(BIN)/patchgrad train smoke $(if $(RUN),--run $(RUN))
 
 .PHONY: test
-test: install $(VENV)/.dev ## the tests
+test: install $(VENV)/.dev podman ## the tests
 	$(BIN)/python -m pytest -q -m "not slow"
 
 .PHONY: test-slow
@@ -71,6 +71,15 @@ endif
 $(VENV)/.dev: pyproject.toml | $(VENV)/.train
 	$(PIP) install -q -e '.[dev]'
 	@touch $@
+
+# The tests of containers start an engine of their own; where none can be installed they are skipped and say so.
+.PHONY: podman
+podman:
+	@command -v podman >/dev/null && command -v runc >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Installing podman and runc, for the tests of containers."; \
+	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends podman runc; } >/dev/null 2>&1 </dev/null; \
+	fi; exit 0
 
 .PHONY: always
 always:

@@ -149,7 +149,7 @@ def test_a_state_has_the_same_address_in_a_container_and_in_bubblewrap_and_opens
 def test_the_grader_judges_in_a_container_as_in_bubblewrap(engine: dict[str, Any], tmp_path: Path) -> None:
     chosen = [forgery for forgery in GRADER if forgery.name in ("edits the test", "exits hard", "patches the runner", "prints a result")]
     shop = store(tmp_path, pack({path: text.encode() for path, text in FILES.items()}))
-    findings = asyncio.run(attack_grader(lambda: OciSandboxes(**engine), shop, chosen))
+    findings = asyncio.run(attack_grader(lambda: OciSandboxes(**engine), shop, chosen, seconds=60.0))  # a wall clock, and machines are busy
     assert [finding for finding in findings if not finding.held] == []
     assert len(findings) == 4, "the honest repair was resolved"
 

@@ -169,11 +169,12 @@ async def attack_grader(
     repository: Repository,
     forgeries: Sequence[Forgery] = GRADER,
     on_finding: Callable[[Finding], None] = lambda _: None,
+    seconds: float = 4.0,
 ) -> list[Finding]:
-    """Every forged patch to a `repository` that holds `FILES`, graded; and first the honest repair, which must be resolved, or nothing here means anything."""
+    """Every forged patch to a `repository` that holds `FILES`, graded, its tests ended after `seconds`; and first the honest repair, which must be resolved, or nothing here means anything."""
     findings = []
     async with _backend(backend, repository) as (boxes, task, folder):
-        task = replace(task, checks=CHECKS, limits=replace(LIMITS, memory=1 << 30, test_seconds=4.0))
+        task = replace(task, checks=CHECKS, limits=replace(LIMITS, memory=1 << 30, test_seconds=seconds))
         honest = await grade(task, patch(REPAIR, folder / "repository"), boxes)
         if not honest.resolved:
             return [Finding("the honest repair", False, f"is not resolved: {_words(honest)}")]
