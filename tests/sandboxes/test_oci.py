@@ -81,6 +81,12 @@ def engine() -> Iterator[dict[str, Any]]:
     changes = ["--change", f"ENV PATH={sys.base_prefix}/bin:/usr/bin:/bin", "--change", f"ENV PYTHONPATH={site}"]
     made = [*podman, "import", "-q", *changes, str(folder / "image.tar"), "bare"]
     subprocess.run(made, env=environment, check=True, capture_output=True)
+    try_out = [*podman, "run", "--rm", "--network=none", "-v", "/usr:/usr:ro", "bare", "/bin/true"]
+    tried = subprocess.run(try_out, env=environment, check=False, capture_output=True, text=True)
+    if tried.returncode:
+        subprocess.run(["umount", "-l", folder / "root" / "overlay"], check=False, capture_output=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        pytest.skip(f"podman cannot run a container here: {(tried.stderr.strip().splitlines() or ['no reason given'])[-1]}")
     socket = folder / "engine.sock"
     service = subprocess.Popen([*podman, "system", "service", "--time=0", f"unix://{socket}"], env=environment)
     for _ in range(200):
