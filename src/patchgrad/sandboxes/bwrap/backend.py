@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import itertools
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from patchgrad.contracts import Capabilities, Result, patience
 from patchgrad.errors import SandboxFault, TaskError
 from patchgrad.sandboxes.admission import Admission
+from patchgrad.sandboxes.archives import archive
 from patchgrad.sandboxes.bwrap.frames import Frame, Header
 from patchgrad.sandboxes.bwrap.link import Link, program
 from patchgrad.values import Snapshot, Task, digest
@@ -118,12 +117,12 @@ class BwrapSandboxes:
             raise SandboxFault("the repository was dropped before it was used; raise `roots`")
 
     async def _unpack(self, link: Link, task: Task, key: str, limits: Header) -> None:
-        archive = await asyncio.to_thread(_archive, task)
+        content = await asyncio.to_thread(archive, task)
         seconds = max(task.limits.command_seconds, 60.0)
         wall = patience(seconds)
         request = {"op": "root", "key": key, "limits": limits, "setup": list(task.setup), "seconds": seconds, "wall": wall}
         try:
-            await link.ask(request, archive, wall * (len(task.setup) + 1) + 2 * _SLACK)
+            await link.ask(request, content, wall * (len(task.setup) + 1) + 2 * _SLACK)
         except TaskError as error:
             raise TaskError(f"task {task.id!r}: the archive {task.repository.location} {error}") from error
 
@@ -237,15 +236,3 @@ def _limits(task: Task) -> Header:
 
 def _inside(path: str) -> str:
     return path.lstrip("/") if path.startswith("/") else f"testbed/{path}"
-
-
-def _archive(task: Task) -> bytes:
-    repository = task.repository
-    try:
-        content = Path(repository.location).read_bytes()
-    except OSError as error:
-        raise TaskError(f"task {task.id!r}: the archive {repository.location} cannot be read: {error.strerror}") from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != repository.digest:
-        raise TaskError(f"task {task.id!r}: the archive {repository.location} has SHA-256 {found}, not {repository.digest}")
-    return content

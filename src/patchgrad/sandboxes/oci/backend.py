@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from patchgrad.contracts import Capabilities, Result
 from patchgrad.errors import MissingDependency, SandboxFault, TaskError
 from patchgrad.grading_plugin import FOLDER
 from patchgrad.sandboxes.admission import Admission
+from patchgrad.sandboxes.archives import archive
 from patchgrad.sandboxes.bwrap.shell import FIRST_COMMIT
 from patchgrad.sandboxes.bwrap.shell import limits as ulimits
 from patchgrad.sandboxes.oci import states
@@ -163,7 +163,7 @@ class OciSandboxes:
         try:
             await self.call(_bring_plugin, container)
             if repository.kind == "archive":
-                await self.call(_unpack, container, await asyncio.to_thread(_archive, task))
+                await self.call(_unpack, container, await asyncio.to_thread(archive, task))
             for command in (*task.setup, *((FIRST_COMMIT,) if repository.kind == "archive" else ())):
                 done = await self.call(once, container, ["bash", "-c", command], {}, b"", 600.0, 1 << 14)
                 if done.exit_code != 0:
@@ -355,13 +355,3 @@ def _bring_plugin(container: Container) -> None:
 def _unpack(container: Container, archive: bytes) -> None:
     once(container, ["bash", "-c", "mkdir -p /testbed"], {}, b"", 60.0, 1 << 10)
     container.put_archive("/testbed", archive)
-
-
-def _archive(task: Task) -> bytes:
-    try:
-        content = Path(task.repository.location).read_bytes()
-    except OSError as error:
-        raise TaskError(f"task {task.id!r}: the archive {task.repository.location} cannot be read: {error.strerror}") from error
-    if (found := hashlib.sha256(content).hexdigest()) != task.repository.digest:
-        raise TaskError(f"task {task.id!r}: the archive {task.repository.location} has SHA-256 {found}, not {task.repository.digest}")
-    return content
