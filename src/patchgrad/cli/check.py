@@ -52,7 +52,7 @@ class Finding:
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's words."""
-    parser.add_argument("--attacks", action="store_true", help="attack the sandbox and the grader; takes about two minutes")
+    parser.add_argument("--attacks", action="store_true", help="attack the sandbox and the grader; takes about a minute")
     parser.add_argument("--json", action="store_true", help="the findings as one JSON object, on the last line")
 
 

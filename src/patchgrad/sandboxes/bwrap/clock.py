@@ -45,7 +45,8 @@ class Clock:
         now = time.monotonic()
         passed, self._last = now - self._last, now
         before, self._spent = self._spent, processes.spent
-        worked = _FIRST if before is None else max(0.0, processes.spent - before)
+        first = _FIRST if processes.runnable else 0.0
+        worked = first if before is None else max(0.0, processes.spent - before)
         self.cpu += worked
         self.used += min(passed, worked) if processes.runnable else passed
         return self.used
