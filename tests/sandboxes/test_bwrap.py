@@ -24,7 +24,7 @@ import pytest
 
 from patchgrad.contracts import Sandbox, patience
 from patchgrad.errors import MissingDependency, SandboxFault, TaskError
-from patchgrad.sandboxes.bwrap import BwrapSandboxes
+from patchgrad.sandboxes.bwrap import BwrapSandboxes, cgroups
 from patchgrad.sandboxes.bwrap.children import Output
 from patchgrad.sandboxes.bwrap.frames import Reader, pack
 from patchgrad.values import Checks, Limits, Repository, Snapshot, Task, digest
@@ -336,7 +336,7 @@ def test_nothing_survives_a_trainer_that_is_killed(tmp_path: Path) -> None:
     task = make_task(tmp_path, {"a": "a"})
     code = f"""
 import asyncio
-from patchgrad.sandboxes.bwrap import BwrapSandboxes
+from patchgrad.sandboxes.bwrap import BwrapSandboxes, cgroups
 from patchgrad.values import *
 async def main():
     backend = BwrapSandboxes(2)
@@ -488,7 +488,7 @@ def test_loading_pytest_at_the_first_call_leaves_nothing_in_the_agent_s_folders(
 TRAINER = """
 import asyncio, sys
 from pathlib import Path
-from patchgrad.sandboxes.bwrap import BwrapSandboxes
+from patchgrad.sandboxes.bwrap import BwrapSandboxes, cgroups
 from patchgrad.values import Checks, Repository, Task
 async def main():
     boxes = BwrapSandboxes(cells=3)
@@ -507,7 +507,8 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("end", [0, signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=["by itself", "Ctrl-C", "TERM", "KILL"])
 def test_nothing_is_left_of_a_trainer_however_it_ends(tmp_path: Path, end: int) -> None:
-    repository = make_task(tmp_path, {"a": "a"}).repository
+    task = make_task(tmp_path, {"a": "a"})
+    repository = task.repository
     mounts, files = Path("/proc/self/mountinfo").read_text().count("/testbed"), set(os.listdir("/tmp"))
     arguments = [sys.executable, "-c", TRAINER, repository.location, repository.digest, str(int(end))]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -525,6 +526,12 @@ def test_nothing_is_left_of_a_trainer_however_it_ends(tmp_path: Path, end: int) 
     assert left == []
     assert Path("/proc/self/mountinfo").read_text().count("/testbed") == mounts
     assert not {name for name in set(os.listdir("/tmp")) - files if name.startswith(("patchgrad", "nest", "cell"))}
+    if (place := cgroups.place()) is not None:  # whoever starts next sweeps what a killed one could not
+
+        async def steps(_: Sandbox) -> None:
+            assert [group for group in place.glob(f"{cgroups.PREFIX}*") if f".{process.pid}." in group.name] == []
+
+        within(task, steps)
 
 
 def _runs(pid: int) -> bool:

@@ -1,6 +1,6 @@
 """can this machine isolate an agent, and is everything installed that training needs?
 
-Opens one sandbox, runs a command in it, and says in plain words what holds here:
+Opens one sandbox, runs a command in it, and says in plain words what holds here, and what to do about what does not:
 
   patchgrad check
   patchgrad check --attacks
@@ -19,7 +19,7 @@ import os
 import platform
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -43,11 +43,12 @@ WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: does it hold, and what to say about it."""
+    """One thing that was looked at: does it hold, what to say about it, and can a run do without it?"""
 
     name: str
     holds: bool
     note: str
+    needed: bool = True
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -60,15 +61,18 @@ def run(arguments: argparse.Namespace) -> int:
     """Look, tell, and exit with 1 where training could not start."""
     if arguments.attacks:
         return attacked(arguments.json)
-    found = [*packages(), *sandbox()]
-    ready = all(finding.holds for finding in found)
+    parts = {"Packages": packages(), "The sandbox of a run": sandbox(), "What this host offers": host()}
+    found = [finding for part in parts.values() for finding in part]
+    ready = all(finding.holds or not finding.needed for finding in found)
     if arguments.json:
-        findings = [{"name": finding.name, "holds": finding.holds, "note": finding.note} for finding in found]
-        print(json.dumps({"ready": ready, "findings": findings}))
+        print(json.dumps({"ready": ready, "findings": [asdict(finding) for finding in found]}))
         return 0 if ready else 1
-    print(f"Python {platform.python_version()} on {platform.system()}, {os.cpu_count()} cores\n")
-    for finding in found:
-        print(f"  {'yes' if finding.holds else 'NO '}  {finding.name:<44} {finding.note}".rstrip())
+    print(f"Python {platform.python_version()} on {platform.system()}, {os.cpu_count()} cores")
+    for title, part in parts.items():
+        print(f"\n{title}")
+        for finding in part:
+            word = "yes" if finding.holds else "NO " if finding.needed else "no "
+            print(f"  {word}  {finding.name:<44} {finding.note}".rstrip())
     print(
         "\nThis machine can train: patchgrad train smoke" if ready else "\nTraining cannot start here until the lines with NO are mended."
     )
@@ -97,6 +101,16 @@ def sandbox() -> list[Finding]:
     except (PatchgradError, OSError) as error:
         return [Finding("a sandbox opens", False, str(error))]
     return [Finding("a sandbox opens", True, f"{told.name}; {'; '.join(told.notes)}"), *_enforced(told)]
+
+
+def host() -> list[Finding]:
+    """What this host offers; what is missing is told with what is done without it and how to get it, and stops nothing by itself."""
+    from patchgrad.sandboxes.host import offers
+
+    return [
+        Finding(offer.name, offer.there, offer.found if offer.there else f"{offer.without}; to have it: {offer.advice}", needed=False)
+        for offer in offers()
+    ]
 
 
 def _enforced(told: Capabilities) -> list[Finding]:

@@ -11,6 +11,7 @@ from patchgrad.contracts import Capabilities, Result, patience
 from patchgrad.errors import SandboxFault, TaskError
 from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.archives import archive
+from patchgrad.sandboxes.bwrap import cgroups
 from patchgrad.sandboxes.bwrap.frames import Frame, Header
 from patchgrad.sandboxes.bwrap.link import Link, program
 from patchgrad.values import Snapshot, Task, digest
@@ -42,7 +43,8 @@ class BwrapSandboxes:
     def probe(self) -> Capabilities:
         """What is enforced; raises `MissingDependency` when bubblewrap is not installed."""
         program()
-        notes = ("memory is watched, not reserved by a cgroup", "CPU time is not limited, wall time is")
+        memory = "memory is limited by a cgroup" if cgroups.place() else "memory is watched, not reserved by a cgroup"
+        notes = (memory, "CPU time is not limited, wall time is")
         return Capabilities("bwrap", True, True, True, True, True, True, notes)
 
     async def open(self, task: Task, state: Snapshot | None = None) -> BwrapSandbox:

@@ -13,6 +13,7 @@ import socket
 import subprocess
 
 from patchgrad.sandboxes.bwrap import shell, system
+from patchgrad.sandboxes.bwrap.cgroups import Group
 from patchgrad.sandboxes.bwrap.frames import Frame, Header, Reader, pack
 
 BOOT = """import sys, types
@@ -48,6 +49,7 @@ class Cell:
         self._frames: list[Frame] = []
         self._order = asyncio.Lock()  # answers come in the order of the questions, also when a question overtakes a command
         self._mounted: list[str] = []
+        self._group: Group | None = None
         for name in ("files/testbed", "files/tmp", "shm", "box/reply", "layer"):
             os.makedirs(f"{folder}/{name}", exist_ok=True)
         for name in ("go", "status", "request", *(f"reply/{slot}" for slot in range(shell.SLOTS))):
@@ -84,6 +86,10 @@ class Cell:
             with open(log, "rb") as errors:
                 words = errors.read()[-500:].decode(errors="replace").strip()
             raise CellDied(words or f"no answer, exit status {status}") from error
+        if self._settings["group"]:
+            self._group = Group(self._settings["group"], os.path.basename(self._folder))
+            with open(f"/proc/{self._process.pid}/task/{self._process.pid}/children") as children:
+                self._group.add(int(children.read().split()[0]))  # the warden, and so all that it will start
 
     def _arguments(self, rules: int, control: int) -> list[str]:
         shared = self._shared
@@ -124,6 +130,8 @@ class Cell:
 
     async def open(self, root: str, limits: Header, directory: str, writable: bool = False) -> None:
         """Mounts fresh files over `root`, or `root` itself when it is to be changed, and hands them to the warden."""
+        if self._group is not None:
+            self._group.limit(limits["memory"], limits["disk"])
         layer = f"{self._folder}/layer"
         inodes = max(4096, limits["disk"] >> 12)
         self._mount("layer", layer, "tmpfs", system.NOSUID | system.NODEV, f"size={limits['disk']},nr_inodes={inodes},mode=755")
@@ -189,3 +197,5 @@ class Cell:
             self._process.kill()
             self._process.wait()
         self.unmount()
+        if self._group is not None:
+            self._group.remove()

@@ -14,9 +14,11 @@ import sysconfig
 from pathlib import Path
 
 from patchgrad.errors import MissingDependency, SandboxFault, TaskError
+from patchgrad.sandboxes.bwrap import cgroups
 from patchgrad.sandboxes.bwrap.cell import BOOT
 from patchgrad.sandboxes.bwrap.frames import Frame, Header, Reader, pack
 from patchgrad.sandboxes.bwrap.packages import ensure_site
+from patchgrad.sandboxes.owners import lives, owner
 
 START_SECONDS = 30.0
 _FIRST_USER = 700_000  # one user id a nest, far from any that exists: the kernel counts some resources by user
@@ -41,6 +43,8 @@ class Link:
 
     def __init__(self, roots: int) -> None:
         self._roots = roots
+        self._user = _FIRST_USER + os.getpid() % 65_536 + 65_536 * (next(_nests) % 16)
+        self._group: Path | None = None
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Frame]] = {}
         self._reader: asyncio.StreamReader
@@ -53,6 +57,7 @@ class Link:
         """Starts the process and waits until it has its namespaces; raises `MissingDependency` when the host refuses them."""
         program()
         site = await asyncio.to_thread(ensure_site)
+        self._group = await asyncio.to_thread(cgroups.make, owner(), self._user, lives)
         ours, theirs = socket.socketpair()
         try:
             self._process = subprocess.Popen(
@@ -64,6 +69,8 @@ class Link:
             )
         finally:
             theirs.close()
+        if self._group is not None:  # before it may boot a cell: version 2 lets it move what it starts only within its own
+            (self._group / "nest" / "cgroup.procs").write_text(str(self._process.pid))
         self._reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=1 << 24)
         first = asyncio.get_running_loop().create_future()
         self._waiting[0] = first
@@ -89,7 +96,8 @@ class Link:
             "site": str(site.resolve()),
             "library": _library(),
             "packages": os.path.relpath(purelib, sys.base_prefix),
-            "user": _FIRST_USER + os.getpid() % 65_536 + 65_536 * (next(_nests) % 16),
+            "user": self._user,
+            "group": str(self._group or ""),
             "roots": self._roots,
         }
         return BOOT.format(folder=str(source), module="nest", arguments=repr(settings))
@@ -151,10 +159,13 @@ class Link:
             await self._listener
         for _ in range(100):
             if self._process.poll() is not None:
-                return
+                break
             await asyncio.sleep(0.02)
-        self._process.kill()
-        self._process.wait()
+        else:
+            self._process.kill()
+            self._process.wait()
+        if self._group is not None:
+            await asyncio.to_thread(cgroups.remove, self._group)
 
 
 def _library() -> str:

@@ -17,8 +17,10 @@ from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.archives import archive
 from patchgrad.sandboxes.bwrap.shell import FIRST_COMMIT
 from patchgrad.sandboxes.bwrap.shell import limits as ulimits
+from patchgrad.sandboxes.host import ENGINES
 from patchgrad.sandboxes.oci import states
 from patchgrad.sandboxes.oci.shell import PLUGIN, Shell, once
+from patchgrad.sandboxes.owners import lives, owner
 from patchgrad.values import Limits, Snapshot, Task, digest
 
 if TYPE_CHECKING:
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LABEL = "patchgrad"
-SOCKETS = ("/var/run/docker.sock", "/run/podman/podman.sock", f"/run/user/{os.getuid()}/podman/podman.sock")
 _READ = """
 [ -e "$1" ] || exit 2; [ -d "$1" ] && exit 21; [ -f "$1" ] || exit 13
 head -c 67108865 < "$1" >&3
@@ -61,10 +62,10 @@ class OciSandboxes:
     def _address(self) -> str:
         if self._socket or os.environ.get("DOCKER_HOST"):
             return self._socket or os.environ["DOCKER_HOST"]
-        found = [path for path in SOCKETS if Path(path).exists()]
+        found = [path for path in ENGINES if Path(path).exists()]
         if not found:
             raise MissingDependency(
-                f"no container engine answers: none of {', '.join(SOCKETS)} is there; "
+                f"no container engine answers: none of {', '.join(ENGINES)} is there; "
                 "start Docker or `podman system service`, or set DOCKER_HOST"
             )
         return f"unix://{found[0]}"
@@ -78,7 +79,7 @@ class OciSandboxes:
             try:
                 self._client = docker.DockerClient(self._address(), timeout=180, max_pool_size=2 * self._cells)
                 self._client.ping()
-                _sweep(self._client, lambda owner: not _lives(owner))  # what a killed process left
+                _sweep(self._client, lambda name: not lives(name))  # what a killed process left
             except docker.errors.DockerException as error:
                 self._client = None
                 raise MissingDependency(f"the container engine at {self._address()} does not answer: {error}") from error
@@ -136,7 +137,7 @@ class OciSandboxes:
             pids_limit=limits.processes + 8,
             cap_drop=["ALL"],
             security_opt=["no-new-privileges"],
-            labels={LABEL: _owner()},
+            labels={LABEL: owner()},
             working_dir="/testbed",
             **{"tmpfs": {"/tmp": f"size={limits.disk},mode=1777"}, **self._options},
         )
@@ -168,7 +169,7 @@ class OciSandboxes:
                 done = await self.call(once, container, ["bash", "-c", command], {}, b"", 600.0, 1 << 14)
                 if done.exit_code != 0:
                     raise TaskError(f"task {task.id!r}: set-up command failed: {command.strip()[:200]!r}: {done.output[-500:]}")
-            made = await self.call(lambda: container.commit(pause=False, changes=[f"LABEL {LABEL}={_owner()}"]))
+            made = await self.call(lambda: container.commit(pause=False, changes=[f"LABEL {LABEL}={owner()}"]))
             return str(made.id), await self.call(states.base, container)
         finally:
             await self.call(_remove, container)
@@ -186,7 +187,7 @@ class OciSandboxes:
         """Removes every container and image of this process."""
         if self._client is not None:
             client, self._client = self._client, None
-            await asyncio.to_thread(_sweep, client, lambda owner: owner == _owner())
+            await asyncio.to_thread(_sweep, client, lambda name: name == owner())
             client.close()
         self._threads.shutdown(wait=False)
 
@@ -314,24 +315,6 @@ class OciSandbox:
 
 def _remove(container: Container) -> None:
     container.remove(force=True, v=True)
-
-
-def _owner(pid: int | None = None) -> str:
-    """A process by a name that no other process ever has: the machine's start, its number, and when it began."""
-    number = os.getpid() if pid is None else pid
-    began = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[19]
-    return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}.{number}.{began}"
-
-
-def _lives(owner: str) -> bool:
-    """Is the process of this name there? One of another machine, whose engine this may be too, counts as alive."""
-    boot, _, rest = owner.partition(".")
-    if not _owner().startswith(boot):
-        return True
-    try:
-        return _owner(int(rest.partition(".")[0])) == owner
-    except (OSError, ValueError):
-        return False
 
 
 def _sweep(client: DockerClient, whose: Callable[[str], bool]) -> None:

@@ -1,0 +1,115 @@
+"""The hard limit on a cell's memory: it holds against what is faster than a look, and its groups go with those they belong to."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from patchgrad.sandboxes.bwrap import BwrapSandboxes, cgroups
+from patchgrad.sandboxes.bwrap.cgroups import Group, make, place, remove
+from patchgrad.tasks.archive import pack, store
+from patchgrad.values import Checks, Limits, Task
+
+HERE = pytest.mark.skipif(place() is None or shutil.which("bwrap") is None, reason="this user may make no memory cgroup here")
+HOGS = "for i in 1 2 3 4 5 6; do python3 -c 'x = bytearray(90 << 20); import time; time.sleep(9)' & done; wait; echo over"
+
+
+def groups() -> list[Path]:
+    """Ours, of this process."""
+    found = place()
+    assert found is not None
+    return [group for group in found.glob(f"{cgroups.PREFIX}*") if f".{os.getpid()}." in group.name]
+
+
+@HERE
+def test_an_episode_never_holds_more_than_its_limit_and_leaves_no_group(tmp_path: Path) -> None:
+    limits = Limits(command_seconds=20.0, memory=128 << 20, disk=32 << 20)
+    task = Task("t", "", store(tmp_path, pack({"a": b"a"})), Checks((), ()), limits=limits)
+
+    async def steps() -> None:
+        backend = BwrapSandboxes(cells=2)
+        try:
+            async with await backend.open(task) as sandbox:
+                (group,) = groups()
+                (cell,) = [path for path in group.iterdir() if path.is_dir() and path.name != "nest"]
+                (limit,) = [path for name in ("memory.limit_in_bytes", "memory.max") if (path := cell / name).exists()]
+                (peak,) = [path for name in ("memory.max_usage_in_bytes", "memory.peak") if (path := cell / name).exists()]
+                bound = int(limit.read_text())
+                assert limits.memory + limits.disk <= bound < 2 * (limits.memory + limits.disk)
+                await sandbox.run(HOGS)
+                assert limits.memory < int(peak.read_text()) <= bound
+                assert (await sandbox.run("echo next")).output.endswith("next\n")
+        finally:
+            await backend.close()
+        assert groups() == []
+
+    asyncio.run(steps())
+
+
+@HERE
+def test_groups_of_the_dead_are_swept_and_those_of_the_living_stay() -> None:
+    above = place()
+    assert above is not None
+    made = [make(name, 700_123, {"lives": True, "dead": False}.__getitem__) for name in ("lives", "dead")]
+    try:
+        assert [group is not None and (group / "nest").stat().st_uid for group in made] == [700_123, 700_123]
+        third = make("third", 700_124, {"lives": True, "dead": False}.__getitem__)
+        made.append(third)
+        assert [group is not None and group.exists() for group in made] == [True, False, True]
+    finally:
+        for group in made:
+            if group is not None:
+                remove(group)
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Iterator[Path]:
+    """A real folder of the second version, whatever it controls here; the test's own group in it is taken away."""
+    lines = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line]
+    if not lines or os.geteuid() != 0 or not os.access(lines[0][4], os.W_OK):
+        pytest.skip("no version 2 here that this user may write")
+    top = Path(lines[0][4]) / f"test-{os.getpid()}"
+    try:
+        top.mkdir()
+    except OSError:
+        pytest.skip("no version 2 here that this user may write")
+    yield top
+    remove(top)
+
+
+def test_in_version_2_a_process_moves_into_its_cell_s_group_and_the_group_goes_when_it_ends(second: Path) -> None:
+    group = Group(str(second), "1")
+    sleeper = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "30")
+    group.add(sleeper)
+    assert (second / "1" / "cgroup.procs").read_text().split() == [str(sleeper)]
+    os.kill(sleeper, 9)
+    os.waitpid(sleeper, 0)
+    group.remove()
+    assert list(second.glob("*/")) == []
+
+
+def test_version_2_divides_beside_our_own_group_and_version_1_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    (tmp_path / "user.slice" / "mine.scope").mkdir(parents=True)
+    (tmp_path / "cgroup.controllers").write_text("cpu memory pids\n")
+    proc = tmp_path / "proc"
+    proc.mkdir()
+    (proc / "cgroup").write_text("0::/user.slice/mine.scope\n")
+    (proc / "mountinfo").write_text(f"31 23 0:28 / {tmp_path} rw,relatime shared:9 - cgroup2 cgroup2 rw\n")
+    assert place(proc) == tmp_path / "user.slice"
+    (proc / "cgroup").write_text("4:cpu,memory:/user.slice/mine.scope\n0::/\n")
+    (proc / "mountinfo").write_text(f"31 23 0:28 / {tmp_path} rw,relatime - cgroup cgroup rw,cpu,memory\n")
+    assert place(proc) == tmp_path / "user.slice" / "mine.scope"
+    (proc / "mountinfo").write_text(f"31 23 0:28 / {tmp_path} rw,relatime - cgroup cgroup rw,cpu\n")
+    assert place(proc) is None
+
+
+def test_where_no_group_can_be_made_there_is_none_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroups, "place", lambda _: tmp_path)
+    assert make("me", os.getuid(), lambda _: True) is None, "a plain folder has no file of processes that could be given away"
+    assert list(tmp_path.iterdir()) == []
