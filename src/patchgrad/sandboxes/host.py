@@ -1,4 +1,4 @@
-"""What this host offers to sandboxes, and what to do about what it does not. Looked at, not assumed: each line comes from a try or a reading."""
+"""What this host offers to sandboxes, and what to do about what it does not. Each answer comes from a try or a reading."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if ctypes.CDLL(None, use_errno=True).unshare(0x10000000):  # CLONE_NEWUSER
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One thing a host may offer. `without` says what is done in its place, `advice` how to get it; both are of no interest when it is there."""
+    """One thing that a host may offer. Where it is not there, `without` says what that means and `advice` how to get it."""
 
     name: str
     there: bool
@@ -46,7 +46,9 @@ def _bubblewrap() -> Offer:
     path = shutil.which("bwrap")
     said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout.strip() if path else ""
     without = "no sandbox of the kind `bwrap` opens"
-    return Offer("bubblewrap is installed", path is not None, said, without, "apt-get install bubblewrap, or your distribution's equivalent")
+    return Offer(
+        "bubblewrap is installed", path is not None, said, without, "apt-get install bubblewrap, or your distribution's equivalent"
+    )
 
 
 def _namespaces(proc: Path) -> Offer:
@@ -78,7 +80,9 @@ def _overlays() -> Offer:
 def _memory_cgroup() -> Offer:
     found = cgroups.place()
     without = "the memory of a sandbox is looked at ten times a second instead"
-    return Offer("memory can be limited by a cgroup", found is not None, str(found or ""), without, "run as root, with a writable /sys/fs/cgroup")
+    return Offer(
+        "memory can be limited by a cgroup", found is not None, str(found or ""), without, "run as root, with a writable /sys/fs/cgroup"
+    )
 
 
 def _pressure(proc: Path) -> Offer:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def owner(pid: int | None = None) -> str:
-    """The machine's start, the process's number (by default our own), and when it began: `f3a1....812.170439`. `OSError` when it is gone."""
+    """The machine's start, the process's number (ours by default), and when it began: `f3a1....812.170439`. `OSError` if it is gone."""
     number = os.getpid() if pid is None else pid
     began = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[19]
     return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}.{number}.{began}"

@@ -43,7 +43,7 @@ def make(owner: str, user: int, lives: Callable[[str], bool], proc: Path = Path(
 
 
 def place(proc: Path = Path("/proc/self")) -> Path | None:
-    """Where this process may make groups: below its own in version 1; in version 2, where a group with processes has no others, beside it."""
+    """Where this process may make groups: in version 1 below its own; in version 2, whose groups hold processes or groups, beside it."""
     if os.geteuid() != 0:
         return None
     own = {}
