@@ -14,14 +14,18 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sandboxes.archives import REPOSITORY, layer, programs
 
+from patchgrad.contracts import Sandboxes
 from patchgrad.errors import MissingDependency, SandboxFault, TaskError
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.bwrap.packages import ensure_site
+from patchgrad.sandboxes.images import Images
 from patchgrad.sandboxes.oci import OciSandboxes
 from patchgrad.tasks.archive import pack, store
 from patchgrad.testing import check_sandbox
@@ -150,6 +154,40 @@ def test_a_state_has_the_same_address_in_a_container_and_in_bubblewrap_and_opens
             await two.close()
 
     asyncio.run(steps())
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_an_image_of_the_engine_s_is_the_same_without_it(engine: dict[str, Any], tmp_path: Path) -> None:
+    client = docker.DockerClient(engine["socket"], timeout=180)
+    client.api.import_image_from_data(layer({**programs(), **REPOSITORY}), repository="whole", changes=["ENV PATH=/usr/bin"])
+    made = client.images.get("whole")
+    with open(tmp_path / "whole.tar", "wb") as file:
+        file.writelines(made.save())
+    client.close()
+    repository = Repository("image", str(tmp_path / "whole.tar"), str(made.id))
+    work = "echo x > new; rm a.txt; git add -A; git log --oneline | wc -l; cat .git/HEAD"
+
+    async def steps() -> None:
+        images = Images(tmp_path / "images")
+        backends: list[Sandboxes] = [OciSandboxes(**{**engine, "options": {}}), BwrapSandboxes(cells=2, images=images)]
+        tasks = a_task(tmp_path, repository=replace(repository, location="whole")), a_task(tmp_path, repository=repository)
+        try:
+            found = []
+            for boxes, task in zip(backends, tasks, strict=True):
+                async with await boxes.open(task) as box:
+                    assert (await box.run(work)).output == "1\nref: refs/heads/main\n", "what the image's history held is gone"
+                    entries = (await box.snapshot()).entries
+                    found.append({path: entry for path, entry in entries.items() if not path.startswith(".git")})
+            assert found[0] == found[1]
+            assert set(found[0]) == {"new", "a.txt"}
+        finally:
+            for boxes in backends:
+                await boxes.close()
+
+    asyncio.run(steps())
+    client = docker.DockerClient(engine["socket"])
+    client.images.remove("whole", force=True)
+    client.close()
 
 
 def test_the_grader_judges_in_a_container_as_in_bubblewrap(engine: dict[str, Any], tmp_path: Path) -> None:

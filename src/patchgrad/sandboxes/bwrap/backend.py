@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from patchgrad.contracts import Capabilities, Result, patience
 from patchgrad.errors import SandboxFault, TaskError
@@ -14,6 +16,7 @@ from patchgrad.sandboxes.archives import archive
 from patchgrad.sandboxes.bwrap import cgroups
 from patchgrad.sandboxes.bwrap.frames import Frame, Header
 from patchgrad.sandboxes.bwrap.link import Link, program
+from patchgrad.sandboxes.images import Images
 from patchgrad.values import Snapshot, Task, digest
 
 _SLACK = 30.0  # the nest has its own, shorter deadlines; this one is for a nest that hangs
@@ -31,8 +34,8 @@ class BwrapSandboxes:
         result = await sandbox.run("pytest -q")
     """
 
-    def __init__(self, cells: int = 32, roots: int = 4 << 30) -> None:
-        self._cells, self._roots = cells, roots
+    def __init__(self, cells: int = 32, roots: int = 4 << 30, images: Images | None = None) -> None:
+        self._cells, self._roots, self._images = cells, roots, images or Images()
         self._links: list[Link] = []
         self._load: list[int] = []
         self._numbers = itertools.count(1)
@@ -49,8 +52,7 @@ class BwrapSandboxes:
 
     async def open(self, task: Task, state: Snapshot | None = None) -> BwrapSandbox:
         """A sandbox in the repository's first state, or in `state`; raises `TaskError` when the archive is not what it claims."""
-        if task.repository.kind != "archive":
-            raise TaskError(f"task {task.id!r} has a repository of kind {task.repository.kind!r}; the bwrap sandbox needs an archive")
+        image = await asyncio.to_thread(self._image, task)
         await self._free.acquire()
         index = -1
         try:
@@ -62,11 +64,30 @@ class BwrapSandboxes:
             index = await self._pick()
             link = self._links[index]
             number = next(self._numbers)
-            await self._enter(index, task, number, state)
+            await self._enter(index, task, number, state, image)
         except BaseException:
             self._release(index)
             raise
         return BwrapSandbox(self, link, index, number, task, state.directory if state else "/testbed")
+
+    def _image(self, task: Task) -> str:
+        """The folder of the image that the task's programs come from, laid out now where its archive is at hand; of an archive, none."""
+        repository = task.repository
+        if repository.kind == "archive":
+            return ""
+        if repository.kind != "image":
+            raise TaskError(
+                f"task {task.id!r} has a repository of kind {repository.kind!r}; the bwrap sandbox needs an archive or an image"
+            )
+        found = self._images.find(repository.digest)
+        if found is None and os.path.exists(repository.location):
+            found = self._images.add(Path(repository.location), repository.digest)
+        if found is None:
+            raise TaskError(
+                f"task {task.id!r}: the image {repository.location}@{repository.digest} is not on this machine; bring it as an archive "
+                "(`skopeo copy docker://NAME@DIGEST oci-archive:FILE`), and say where: `Images().add(FILE)`, or FILE as the task's location"
+            )
+        return found.root.parent.name
 
     async def prepare(self, cells: int) -> None:
         """Boots so many cells ahead of time, with pytest loaded, so that the first `open`s wait for nothing; `close` ends them."""
@@ -88,7 +109,7 @@ class BwrapSandboxes:
         return index
 
     async def _start(self) -> Link:
-        link = Link(self._roots)
+        link = Link(self._roots, self._images.folder)
         await link.start()
         return link
 
@@ -98,14 +119,14 @@ class BwrapSandboxes:
         self._door.leave()
         self._free.release()
 
-    async def _enter(self, index: int, task: Task, number: int, state: Snapshot | None) -> None:
+    async def _enter(self, index: int, task: Task, number: int, state: Snapshot | None, image: str) -> None:
         key = digest(task.repository.digest, *task.setup)
         limits = _limits(task)
         entries = sorted(state.entries.items()) if state else []
         listed = [[path, mode, None if content is None else len(content)] for path, (mode, content) in entries]
         content = b"".join(content or b"" for _, (_, content) in entries)
         directory = state.directory if state else "/testbed"
-        header = {"op": "open", "sandbox": number, "key": key, "limits": limits, "directory": directory, "entries": listed}
+        header = {"op": "open", "sandbox": number, "key": key, "limits": limits, "directory": directory, "entries": listed, "image": image}
         link = self._links[index]
         known = (await link.ask(header, content, 2 * _SLACK))[0]["known"]
         if known:
@@ -113,16 +134,17 @@ class BwrapSandboxes:
         async with self._making.setdefault((index, key), asyncio.Lock()):
             known = (await link.ask(header, content, 2 * _SLACK))[0]["known"]
             if not known:
-                await self._unpack(link, task, key, limits)
+                await self._unpack(link, task, key, limits, image)
                 known = (await link.ask(header, content, 2 * _SLACK))[0]["known"]
         if not known:
             raise SandboxFault("the repository was dropped before it was used; raise `roots`")
 
-    async def _unpack(self, link: Link, task: Task, key: str, limits: Header) -> None:
-        content = await asyncio.to_thread(archive, task)
+    async def _unpack(self, link: Link, task: Task, key: str, limits: Header, image: str) -> None:
+        content = b"" if image else await asyncio.to_thread(archive, task)
         seconds = max(task.limits.command_seconds, 60.0)
         wall = patience(seconds)
-        request = {"op": "root", "key": key, "limits": limits, "setup": list(task.setup), "seconds": seconds, "wall": wall}
+        request: Header = {"op": "root", "key": key, "limits": limits, "setup": list(task.setup), "seconds": seconds, "wall": wall}
+        request["image"] = image
         try:
             await link.ask(request, content, wall * (len(task.setup) + 1) + 2 * _SLACK)
         except TaskError as error:

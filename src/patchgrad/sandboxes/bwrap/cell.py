@@ -12,7 +12,7 @@ import os
 import socket
 import subprocess
 
-from patchgrad.sandboxes.bwrap import shell, system
+from patchgrad.sandboxes.bwrap import interior, shell, system
 from patchgrad.sandboxes.bwrap.cgroups import Group
 from patchgrad.sandboxes.bwrap.frames import Frame, Header, Reader, pack
 
@@ -23,10 +23,6 @@ for name in ("patchgrad", "patchgrad.sandboxes", "patchgrad.sandboxes.bwrap"):
 from patchgrad.sandboxes.bwrap.{module} import main
 main({arguments})
 """
-MASKED = (
-    *("/usr/local", "/usr/lib/python3/dist-packages", "/usr/share/python-wheels", "/usr/share/doc", "/usr/src"),
-    *("/usr/lib/python3.11/dist-packages",),
-)
 _HIDDEN = ("/proc/cmdline", "/proc/keys", "/proc/key-users", "/proc/kallsyms", "/proc/timer_list", "/proc/sched_debug")
 _START_SECONDS = 60.0
 _RESET_SECONDS = 15.0
@@ -39,9 +35,8 @@ class CellDied(Exception):
 class Cell:
     """`start`, then for each episode `open`, any number of `ask`, `reset`; `kill` at any time."""
 
-    def __init__(self, folder: str, shared: str, settings: Header) -> None:
-        self._folder, self._shared, self._settings = folder, shared, settings
-        self._python: str = settings["python"]
+    def __init__(self, folder: str, shared: str, settings: Header, image: str = "") -> None:
+        self._folder, self._shared, self._settings, self.image = folder, shared, settings, image
         self.files = f"{folder}/files"
         self._process: subprocess.Popen[bytes] | None = None
         self._control = socket.socket()
@@ -50,12 +45,12 @@ class Cell:
         self._order = asyncio.Lock()  # answers come in the order of the questions, also when a question overtakes a command
         self._mounted: list[str] = []
         self._group: Group | None = None
-        for name in ("files/testbed", "files/tmp", "shm", "box/reply", "layer"):
+        for name in ("files/testbed", "files/tmp", "shm", "box/reply", "box/lib", "layer"):
             os.makedirs(f"{folder}/{name}", exist_ok=True)
         for name in ("go", "status", "request", *(f"reply/{slot}" for slot in range(shell.SLOTS))):
             with contextlib.suppress(FileExistsError):
                 os.mkfifo(f"{folder}/box/{name}", 0o600)
-        os.makedirs(f"{folder}/box/lib", exist_ok=True)
+        self._interior = interior.image(shared, settings, image, folder) if image else interior.host(shared, settings)
 
     async def start(self, filter_program: bytes) -> None:
         """Boots bubblewrap and waits for the warden."""
@@ -95,32 +90,27 @@ class Cell:
         shared = self._shared
         args = ["bwrap", "--unshare-all", "--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000"]
         args += ["--hostname", "testbed", "--cap-drop", "ALL", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"]
-        args += ["--seccomp", str(rules), "--ro-bind", "/usr", "/usr"]
-        for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
-            if os.path.islink(f"/{name}"):
-                args += ["--symlink", os.readlink(f"/{name}"), f"/{name}"]
-            elif os.path.isdir(f"/{name}"):
-                args += ["--ro-bind", f"/{name}", f"/{name}"]
-        for path in MASKED:
-            if os.path.isdir(path):
-                args += ["--ro-bind", f"{shared}/empty", path]
-        args += ["--ro-bind", f"{shared}/etc", "/etc", "--ro-bind-try", "/etc/alternatives", "/etc/alternatives"]
-        args += ["--ro-bind", f"{shared}/python", "/opt/python", "--ro-bind", f"{shared}/bin", "/opt/python/bin"]
-        args += ["--ro-bind", f"{shared}/python/bin/{self._python}", f"/opt/python/bin/{self._python}"]
-        args += ["--ro-bind", f"{shared}/site", f"/opt/python/{self._settings['packages']}"]
-        if library := self._settings["library"]:  # at its own path, which is written into the program
-            args += ["--ro-bind", f"{shared}/python{library.removeprefix(self._settings['prefix'])}", library]
-        args += ["--proc", "/proc", "--dev", "/dev"]
+        args += ["--seccomp", str(rules), *self._interior.files, "--proc", "/proc", "--dev", "/dev"]
         for path in _HIDDEN:
             if os.path.exists(path):
                 args += ["--ro-bind", "/dev/null", path]
         args += ["--ro-bind", f"{self._folder}/box", shell.BOX, "--ro-bind", f"{shared}/lib", f"{shell.BOX}/lib"]
         args += ["--bind", f"{self.files}/testbed", "/testbed", "--bind", f"{self.files}/tmp", "/tmp"]
-        args += ["--bind", f"{self._folder}/shm", "/dev/shm", "--symlink", "/tmp", "/var/tmp"]
-        args += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
+        args += [
+            "--bind",
+            f"{self._folder}/shm",
+            "/dev/shm",
+            *self._interior.boxed,
+            "--remount-ro",
+            "/dev",
+            "--remount-ro",
+            "/",
+            "--chdir",
+            "/",
+        ]
         for key, value in shell.ENVIRONMENT.items():
             args += ["--setenv", key, value]
-        return [*args, f"/opt/python/bin/{self._python}", f"{shell.BOX}/lib/start.py", str(control)]
+        return [*args, *self._interior.program, f"{shell.BOX}/lib/start.py", str(control)]
 
     async def warm(self) -> None:
         """Loads pytest while the cell still holds nobody's files, and not at the first call of it."""

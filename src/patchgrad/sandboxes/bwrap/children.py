@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 from collections.abc import Callable, Mapping, Sequence
 
@@ -106,10 +107,16 @@ def holding(content: bytes) -> int:
 
 
 def spawn(argv: Sequence[str], environment: Mapping[str, str], descriptors: Mapping[int, int]) -> int:
-    """Starts a program with these descriptors and no others. Not a fork: copying our page table costs more than the program."""
+    """Starts a program, found on the PATH it is given, with these descriptors and no others; `FileNotFoundError` where there is none.
+
+    Not a fork: copying our page table costs more than the program.
+    """
+    path = shutil.which(argv[0], path=environment.get("PATH"))
+    if path is None:
+        raise FileNotFoundError(f"there is no {argv[0]} on the PATH {environment.get('PATH')}")
     actions = [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in descriptors.items()]
     defaults = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT]
-    return os.posix_spawnp(argv[0], list(argv), dict(environment), file_actions=actions, setpgroup=0, setsigmask=(), setsigdef=defaults)
+    return os.posix_spawn(path, list(argv), dict(environment), file_actions=actions, setpgroup=0, setsigmask=(), setsigdef=defaults)
 
 
 def drain(descriptor: int, take: Callable[[bytes], None]) -> bool:

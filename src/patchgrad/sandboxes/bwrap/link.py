@@ -41,8 +41,8 @@ def program() -> str:
 class Link:
     """One nest. `ask` may be called from any number of tasks of one event loop."""
 
-    def __init__(self, roots: int) -> None:
-        self._roots = roots
+    def __init__(self, roots: int, images: Path) -> None:
+        self._roots, self._images = roots, images
         self._user = _FIRST_USER + os.getpid() % 65_536 + 65_536 * (next(_nests) % 16)
         self._group: Path | None = None
         self._numbers = itertools.count(1)
@@ -98,6 +98,7 @@ class Link:
             "packages": os.path.relpath(purelib, sys.base_prefix),
             "user": self._user,
             "group": str(self._group or ""),
+            "images": str(self._images.resolve()),
             "roots": self._roots,
         }
         return BOOT.format(folder=str(source), module="nest", arguments=repr(settings))

@@ -29,6 +29,8 @@ from patchgrad.sandboxes.bwrap.roots import Roots
 # Imported before the drop: the interpreter's own folder may be out of reach after it.
 PRELOADED = (asyncio.events, concurrent.futures.thread, encodings.idna, gzip, tarfile)
 _INSIDE = ("__init__", "frames", "shell", "system", "children", "clock", "warm", "warden")
+_PLUGIN = "patchgrad_report.py"
+_KEPT = 16  # idle cells of images: there may be as many images as tasks
 _PLACES = ("/mnt", "/media", "/srv", "/run")
 _WARM_TEST = """import pytest
 
@@ -54,7 +56,7 @@ class Place:
     """Where the nest's own files live: a tmpfs over a folder of the host that the nest does not need, in its namespace only."""
 
     def __init__(self, settings: Header) -> None:
-        needed = [settings["prefix"], settings["site"]]
+        needed = [settings["prefix"], settings["site"], settings["images"]]
         self.top = next(place for place in _PLACES if os.path.isdir(place) and not any(p.startswith(place) for p in needed))
         self.shared = f"{self.top}/shared"
         self._texts = {name: _read(f"{settings['source']}/{name}.py") for name in _INSIDE[1:]}
@@ -62,31 +64,32 @@ class Place:
 
     def enter(self) -> None:
         """Becomes an ordinary user in namespaces of its own and lays out what all cells share."""
-        prefix, site = self._settings["prefix"], self._settings["site"]
+        given = {"python": self._settings["prefix"], "site": self._settings["site"], "images": self._settings["images"]}
         if os.geteuid() == 0:
-            prefix, site = self._bind_as_root(prefix, site)
+            given = self._bind_as_root(given)
         user, group = os.getuid(), os.getgid()
         system.unshare(system.NEW_USER | system.NEW_NS)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
         system.mount("none", "/", "", system.REC | system.PRIVATE)
-        held = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (prefix, site)]
+        held = {name: os.open(path, os.O_PATH | os.O_DIRECTORY) for name, path in given.items()}
         system.mount("nest", self.top, "tmpfs", system.NOSUID | system.NODEV, "mode=755")
         system.mount("none", self.top, "", system.SHARED)
-        for name in ("shared/python", "shared/site", "shared/empty", "shared/etc/alternatives", "shared/lib/warm", "cells", "roots"):
-            os.makedirs(f"{self.top}/{name}")
-        os.mkdir(f"{self.shared}/bin")
-        for folder, name in zip(held, ("python", "site"), strict=True):
+        for name in ("bin", "empty", "etc/alternatives", "lib/warm", "plugin", *held):
+            os.makedirs(f"{self.shared}/{name}")
+        for name in ("cells", "roots"):
+            os.mkdir(f"{self.top}/{name}")
+        for name, folder in held.items():
             system.mount(f"/proc/self/fd/{folder}", f"{self.shared}/{name}", "", system.BIND | system.REC)
             os.close(folder)
         self._fill()
 
-    def _bind_as_root(self, prefix: str, site: str) -> tuple[str, str]:
+    def _bind_as_root(self, given: dict[str, str]) -> dict[str, str]:
         system.unshare(system.NEW_NS)
         system.mount("none", "/", "", system.REC | system.PRIVATE)
         system.mount("host", self.top, "tmpfs", 0, "mode=755")
-        for path, name in ((prefix, "python"), (site, "site")):
+        for name, path in given.items():
             os.mkdir(f"{self.top}/{name}")
             system.mount(path, f"{self.top}/{name}", "", system.BIND | system.REC)
         user = self._settings["user"]
@@ -94,7 +97,7 @@ class Place:
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
         system.dumpable(True)
-        return f"{self.top}/python", f"{self.top}/site"
+        return {name: f"{self.top}/{name}" for name in given}
 
     def _fill(self) -> None:
         python = self._settings["python"]
@@ -106,6 +109,8 @@ class Place:
         for name, text in shell.programs(python).items():
             _write(f"{self.shared}/bin/{name}", text, 0o755)
         _write(f"{self.shared}/bin/{python}", "")
+        with contextlib.suppress(FileNotFoundError):
+            _write(f"{self.shared}/plugin/{_PLUGIN}", _read(f"{self.shared}/site/{_PLUGIN}"))
         for name, text in shell.ETC.items():
             _write(f"{self.shared}/etc/{name}", text)
         for name in ("ld.so.cache", "ld.so.conf", "localtime", "mime.types", "services", "protocols"):
@@ -120,7 +125,7 @@ class Nest:
         self._control, self._settings, self._place = control, settings, place
         self._filter = filter.program()
         self._roots = Roots(f"{place.top}/roots", settings["roots"])
-        self._idle: list[Cell] = []
+        self._idle: dict[str, list[Cell]] = {}
         self._episodes: dict[int, tuple[Cell, str]] = {}
         self._asking: dict[int, asyncio.Task[Frame]] = {}
         self._made = 0
@@ -169,20 +174,22 @@ class Nest:
             with contextlib.suppress(ConnectionError):  # the trainer is gone, and `serve` ends for that reason
                 await asyncio.get_running_loop().sock_sendall(self._control, pack({"id": header["id"], **answer}, content))
 
-    async def _cell(self) -> Cell:
-        return self._idle.pop() if self._idle else await self._boot()
+    async def _cell(self, image: str) -> Cell:
+        idle = self._idle.get(image)
+        return idle.pop() if idle else await self._boot(image)
 
-    async def _boot(self) -> Cell:
+    async def _boot(self, image: str) -> Cell:
         self._made += 1
-        cell = Cell(f"{self._place.top}/cells/{self._made}", self._place.shared, self._settings)
+        cell = Cell(f"{self._place.top}/cells/{self._made}", self._place.shared, self._settings, image)
         await cell.start(self._filter)
         return cell
 
     async def _prepare(self, header: Header, body: bytes) -> Frame:
         """Boots cells ahead of time, warm."""
-        for _ in range(max(0, header["cells"] - len(self._idle))):
-            self._idle.insert(0, await self._boot())
-            await self._idle[0].warm()
+        idle = self._idle.setdefault("", [])
+        for _ in range(max(0, header["cells"] - len(idle))):
+            idle.insert(0, await self._boot(""))
+            await idle[0].warm()
         return {}, b""
 
     async def _give_back(self, cell: Cell) -> None:
@@ -191,13 +198,20 @@ class Nest:
         except (CellDied, OSError):
             cell.kill()
         else:
-            self._idle.append(cell)
+            self._idle[cell.image] = [*self._idle.pop(cell.image, []), cell]  # the image of last use stands last
+        images = [cells for image, cells in self._idle.items() if image]
+        if sum(map(len, images)) > _KEPT:
+            next(cells for cells in images if cells).pop(0).kill()
 
     async def _root(self, header: Header, body: bytes) -> Frame:
         """Unpacks an archive, runs the task's set-up and makes the first commit, all that the task decides inside a cell."""
         key, limits = header["key"], header["limits"]
-        path = self._roots.unpack(key, body, limits["disk"] + 16 * len(body))
-        cell = await self._cell()
+        image = header["image"]
+        if image:
+            with open(f"{self._place.shared}/images/{image}/testbed.tar", "rb") as file:
+                body = file.read()
+        path = self._roots.unpack(key, body, limits["disk"] + 16 * len(body), outward=bool(image))
+        cell = await self._cell(image)
         try:
             await cell.open(path, limits, "/testbed", writable=True)
             for command in [*header["setup"], shell.FIRST_COMMIT]:
@@ -219,7 +233,7 @@ class Nest:
             return {"known": False}, b""
         cell = None
         try:
-            cell = await self._cell()
+            cell = await self._cell(header["image"])
             await cell.open(root, header["limits"], header["directory"])
             tree.apply(f"{cell.files}/testbed", _entries(header["entries"], body))
         except BaseException:

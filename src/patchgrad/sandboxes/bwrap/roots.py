@@ -41,13 +41,16 @@ class Roots:
     def path(self, key: str) -> str:
         return os.path.join(self._folder, key)
 
-    def unpack(self, key: str, archive: bytes, size: int) -> str:
-        """A new root in a tmpfs of its own, writable until `ready`; raises `ValueError` in words when the archive is not sound."""
+    def unpack(self, key: str, archive: bytes, size: int, outward: bool = False) -> str:
+        """A new root in a tmpfs of its own, writable until `ready`; raises `ValueError` in words when the archive is not sound.
+
+        Links may lead out of it only where that is said (`outward`), which is into the image that a repository came with.
+        """
         path = self.path(key)
         os.makedirs(path, exist_ok=True)
         system.mount("root", path, "tmpfs", system.NOSUID | system.NODEV, f"size={size},mode=755")
         try:
-            extract(archive, path, size)
+            extract(archive, path, size, outward)
         except BaseException:
             self.drop(key)
             raise
@@ -73,24 +76,25 @@ class Roots:
                 self.drop(key)
 
 
-def extract(archive: bytes, folder: str, size: int) -> None:
+def extract(archive: bytes, folder: str, size: int, outward: bool = False) -> None:
     """Unpacks a plain or gzip tar below `folder`. A path or link that leads outside, or a device, is refused, not skipped."""
     try:
         with tarfile.open(fileobj=io.BytesIO(archive), mode="r:*") as tar:
             members = [member for member in tar.getmembers() if not _history(member.name)]
             if sum(member.size for member in members) > size:
                 raise ValueError(f"unpacks to more than {size} bytes")
-            tree.apply(folder, dict(_entry(tar, member) for member in members if _inside(member.name)))
+            tree.apply(folder, dict(_entry(tar, member, outward) for member in members if _inside(member.name)))
     except (tarfile.TarError, EOFError, OSError, KeyError) as error:
         raise ValueError(f"cannot be unpacked: {error}") from error
 
 
-def _entry(tar: tarfile.TarFile, member: tarfile.TarInfo) -> tuple[str, tuple[int, bytes]]:
+def _entry(tar: tarfile.TarFile, member: tarfile.TarInfo, outward: bool) -> tuple[str, tuple[int, bytes]]:
     path = _inside(member.name)
     if member.isdir():
         return path, (stat.S_IFDIR | member.mode & 0o755 | 0o700, b"")
     if member.issym():
-        _inside(os.path.join(os.path.dirname(path), member.linkname))
+        if not outward:
+            _inside(os.path.join(os.path.dirname(path), member.linkname))
         return path, (stat.S_IFLNK | 0o777, os.fsencode(member.linkname))
     file = tar.extractfile(member) if member.isreg() or member.islnk() else None
     if file is None:

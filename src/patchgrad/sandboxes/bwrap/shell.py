@@ -7,8 +7,10 @@ no descriptor that is not its own.
 from __future__ import annotations
 
 import resource
+from collections.abc import Mapping
 
 BOX = "/run/cell"
+_NEUTRAL = ("HOME", "TERM", "GIT_PAGER", "PAGER", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE", "PYTEST_ADDOPTS")
 SLOTS = 64
 
 _LIMITS = "ulimit -c 0 -u {processes} -v {memory} -f {disk} -n 1024"
@@ -78,6 +80,13 @@ def programs(python: str) -> dict[str, str]:
     return {"pytest": pytest, "py.test": pytest, "python": interpreter, "python3": interpreter}
 
 
+def image_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """What the programs of an image start with: its own variables, and those of ours that make no choice of an interpreter."""
+    ours = {name: ENVIRONMENT[name] for name in _NEUTRAL}
+    paths = [PLUGIN, *(path for path in (variables.get("PYTHONPATH"),) if path)]
+    return {"LANG": ENVIRONMENT["LANG"], **variables, **ours, "PYTHONPATH": ":".join(paths)}
+
+
 COLD = """import sys
 
 sys.argv[0] = "/opt/python/bin/pytest"
@@ -100,6 +109,8 @@ ENVIRONMENT = {
     "PYTEST_ADDOPTS": "-o cache_dir=/tmp/.pytest_cache",
 }
 
+PLUGIN = f"{BOX}/plugin"  # where an image finds what the grader asks pytest to load
+
 ETC = {
     "passwd": "agent:x:1000:1000:agent:/tmp/home:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n",
     "group": "agent:x:1000:\nnogroup:x:65534:\n",
@@ -113,7 +124,9 @@ ETC = {
 
 FIRST_COMMIT = """set -e
 export GIT_AUTHOR_DATE=2000-01-01T00:00:00Z GIT_COMMITTER_DATE=2000-01-01T00:00:00Z
+export GIT_AUTHOR_NAME=agent GIT_AUTHOR_EMAIL=agent@localhost GIT_COMMITTER_NAME=agent GIT_COMMITTER_EMAIL=agent@localhost
 git init -q --template= .
+git symbolic-ref HEAD refs/heads/main
 git add -A
 git commit -q --allow-empty --no-verify -m "Start"
 """

@@ -19,7 +19,7 @@ Entries = dict[str, tuple[int, bytes | None]]
 
 READ_CAP = 64 << 20
 LONGEST = 3072  # bytes of a path that is part of a state: a kernel's 4096, less where the folders of the nest lie
-_INSIDE = system.IN_ROOT | system.NO_MAGICLINKS
+INSIDE = system.IN_ROOT | system.NO_MAGICLINKS
 _STRICT = system.BENEATH | system.NO_SYMLINKS | system.NO_MAGICLINKS
 _INDEX = ".git/index"
 
@@ -28,7 +28,7 @@ def read(root: str, path: str) -> bytes:
     """A regular file's content; `OSError` otherwise, as `open` would say it."""
     folder = os.open(root, os.O_PATH | os.O_DIRECTORY)
     try:
-        file = system.openat2(folder, path, os.O_RDONLY | os.O_NONBLOCK, resolve=_INSIDE)
+        file = system.openat2(folder, path, os.O_RDONLY | os.O_NONBLOCK, resolve=INSIDE)
     finally:
         os.close(folder)
     with os.fdopen(file, "rb") as stream:
@@ -43,9 +43,9 @@ def write(root: str, path: str, content: bytes) -> None:
     """Writes a regular file, following links inside the sandbox as a shell would, and makes the folders above it."""
     folder = os.open(root, os.O_PATH | os.O_DIRECTORY)
     try:
-        _make_folders(folder, os.path.dirname(path), _INSIDE)
+        make_folders(folder, os.path.dirname(path), INSIDE)
         flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK
-        file = system.openat2(folder, path, flags, 0o644, _INSIDE)
+        file = system.openat2(folder, path, flags, 0o644, INSIDE)
     finally:
         os.close(folder)
     with os.fdopen(file, "wb") as stream:
@@ -61,7 +61,7 @@ def _regular(about: os.stat_result, path: str) -> None:
         raise PermissionError(errno.EACCES, "not a regular file", path)
 
 
-def _make_folders(root: int, path: str, resolve: int) -> None:
+def make_folders(root: int, path: str, resolve: int) -> None:
     """`mkdir -p` one step at a time: each step is opened by the kernel's rules before the next is made in it."""
     done = ""
     for name in [part for part in path.split("/") if part]:
@@ -213,19 +213,20 @@ def _above(root: int, path: str) -> tuple[int, str]:
     head, name = os.path.split(path)
     if not name or name in (".", ".."):
         raise PermissionError(errno.EACCES, "not a path below the repository", path)
-    _make_folders(root, head, _STRICT)
+    make_folders(root, head, _STRICT)
     return system.openat2(root, head or ".", os.O_RDONLY | os.O_DIRECTORY, resolve=_STRICT), name
 
 
 def _remove(root: int, path: str) -> None:
     above, name = _above(root, path)
     try:
-        _delete(above, name)
+        delete(above, name)
     finally:
         os.close(above)
 
 
-def _delete(above: int, name: str) -> None:
+def delete(above: int, name: str) -> None:
+    """Takes a file, or a folder with all in it, out of an open folder; a name that is not there is no error."""
     try:
         about = os.stat(name, dir_fd=above, follow_symlinks=False)
     except FileNotFoundError:
@@ -236,7 +237,7 @@ def _delete(above: int, name: str) -> None:
     inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
     try:
         for below in os.listdir(inner):
-            _delete(inner, below)
+            delete(inner, below)
     finally:
         os.close(inner)
     os.rmdir(name, dir_fd=above)
@@ -250,7 +251,7 @@ def _put(root: int, path: str, mode: int, content: bytes) -> None:
         except FileNotFoundError:
             old = 0
         if old and (stat.S_IFMT(old) != stat.S_IFMT(mode) or stat.S_ISLNK(old)):
-            _delete(above, name)
+            delete(above, name)
             old = 0
         if stat.S_ISDIR(mode):
             if not old:

@@ -40,14 +40,14 @@ class Operation:
 class Warden:
     """One cell's event loop. At most one operation is under way at a time."""
 
-    def __init__(self, control: socket.socket, warm: Pytest) -> None:
+    def __init__(self, control: socket.socket, warm: Pytest, environment: dict[str, str]) -> None:
         self._control = control
         self._frames = Reader()
         self._selector = selectors.DefaultSelector()
         self._pytest = warm
         self._limits: Header = {}
         self._directory = "/testbed"
-        self._environment = dict(os.environ)
+        self._environment = environment
         self._shell: Child | None = None
         self._turn = 0
         self._operation: Operation | None = None
@@ -111,7 +111,13 @@ class Warden:
         for header, body in self._frames.feed(data):
             if self._operation is not None:
                 self._end("died")  # whoever asked has gone, and the nest resets next
-            {"open": self._open, "run": self._run, "exec": self._exec, "reset": self._reset, "warm": self._warm}[header["op"]](header, body)
+            answer = {"open": self._open, "run": self._run, "exec": self._exec, "reset": self._reset, "warm": self._warm}[header["op"]]
+            try:
+                answer(header, body)
+            except FileNotFoundError as error:  # an image without a shell
+                told = str(error).encode()
+                facts: Header = {"state": "died", "code": None, "cut": False, "directory": self._directory, "text": len(told)}
+                self._reply({**facts, "seconds": 0.0, "cpu": 0.0}, told)
 
     def _open(self, header: Header, body: bytes) -> None:
         self._limits, self._directory = header["limits"], header["directory"]
@@ -313,7 +319,7 @@ class Caller:
 
 
 def main(control: int) -> None:
-    """Makes the process what it has to be, then serves."""
+    """Makes the process what it has to be, then serves. In an image the programs have an environment, and a pytest, of the image."""
     # A shell's background job ignores SIGINT and SIGQUIT, nohup SIGHUP: inherited, they would make every pytest a cold one.
     inherited = {n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN} - {signal.SIGPIPE, signal.SIGXFSZ}
     for number in inherited | {signal.SIGINT}:
@@ -322,4 +328,7 @@ def main(control: int) -> None:
     os.set_inheritable(control, False)
     system.dumpable(False)
     os.umask(0o022)
-    Warden(socket.socket(fileno=control), Pytest()).serve()
+    environment = dict(os.environ)
+    with contextlib.suppress(FileNotFoundError), open(f"{shell.BOX}/environment") as file:
+        environment = dict(variable.partition("=")[::2] for variable in file.read().split("\0"))
+    Warden(socket.socket(fileno=control), Pytest(environment == os.environ), environment).serve()

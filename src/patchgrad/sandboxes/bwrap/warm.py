@@ -72,12 +72,12 @@ class FixtureNames:
 
 class Pytest:
     """The warm interpreter. It is cold at first, so that a cell answers at once, and warm from the first call on, which takes as long as a
-    cold one does. Where pytest is not what this module knows, every call is cold.
+    cold one does. Where pytest is not what this module knows, or is another one (`usable`), every call is cold.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, usable: bool = True) -> None:
         self._own = dict(os.environ)
-        self._ready: bool | None = None
+        self._ready: bool | None = None if usable else False
         self._loaded: set[str] = set()
         self._only_ours: set[str] = set()
 

@@ -21,7 +21,7 @@ from patchgrad.sandboxes.host import ENGINES
 from patchgrad.sandboxes.oci import states
 from patchgrad.sandboxes.oci.shell import PLUGIN, Shell, once
 from patchgrad.sandboxes.owners import lives, owner
-from patchgrad.values import Limits, Snapshot, Task, digest
+from patchgrad.values import Limits, Repository, Snapshot, Task, digest
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -155,7 +155,7 @@ class OciSandboxes:
         if repository.kind == "git":
             raise TaskError(f"task {task.id!r} has a repository of kind 'git'; the oci sandbox needs an archive or an image")
         if repository.kind == "image":
-            image = await self.call(self._pulled, f"{repository.location}@{repository.digest}")
+            image = await self.call(self._pulled, repository)
         elif not self._image:
             raise TaskError(f"task {task.id!r} is an archive, and no image was named to unpack it in: OciSandboxes(image=...)")
         else:
@@ -165,7 +165,7 @@ class OciSandboxes:
             await self.call(_bring_plugin, container)
             if repository.kind == "archive":
                 await self.call(_unpack, container, await asyncio.to_thread(archive, task))
-            for command in (*task.setup, *((FIRST_COMMIT,) if repository.kind == "archive" else ())):
+            for command in (*task.setup, f"rm -rf .git\n{FIRST_COMMIT}"):  # a history may hold the fix
                 done = await self.call(once, container, ["bash", "-c", command], {}, b"", 600.0, 1 << 14)
                 if done.exit_code != 0:
                     raise TaskError(f"task {task.id!r}: set-up command failed: {command.strip()[:200]!r}: {done.output[-500:]}")
@@ -174,14 +174,15 @@ class OciSandboxes:
         finally:
             await self.call(_remove, container)
 
-    def _pulled(self, name: str) -> str:
+    def _pulled(self, repository: Repository) -> str:
+        """The id of an image that the engine has, under its id or under the digest of its manifest, or can fetch."""
         import docker
 
-        client = self._connect()
-        try:
-            return str(client.images.get(name).id)
-        except docker.errors.ImageNotFound:
-            return str(client.images.pull(name).id)
+        client, named = self._connect(), f"{repository.location}@{repository.digest}"
+        for name in (repository.digest, named):
+            with suppress(docker.errors.ImageNotFound):
+                return str(client.images.get(name).id)
+        return str(client.images.pull(named).id)
 
     async def close(self) -> None:
         """Removes every container and image of this process."""

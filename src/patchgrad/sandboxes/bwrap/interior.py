@@ -1,0 +1,84 @@
+"""What a cell is made of: the host's programs with a Python of ours, or the file system of an image.
+
+An image may have no Python, or another C library than the host. So its warden is the host's Python, run by the host's own loader from the
+box, where it is out of the image's way: `ld.so --library-path A:B python3.11 ...`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+
+from patchgrad.sandboxes.bwrap import shell
+from patchgrad.sandboxes.bwrap.frames import Header
+
+MASKED = (
+    *("/usr/local", "/usr/lib/python3/dist-packages", "/usr/share/python-wheels", "/usr/share/doc", "/usr/src"),
+    *("/usr/lib/python3.11/dist-packages",),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Interior:
+    """Arguments of bubblewrap: `files` make the file system, `boxed` go over the box, and `program` is what becomes PID 1."""
+
+    files: list[str]
+    boxed: list[str]
+    program: list[str]
+
+
+def host(shared: str, settings: Header) -> Interior:
+    """The host's `/usr` without what is installed on it, and a Python with pytest and nothing else."""
+    args = ["--ro-bind", "/usr", "/usr", "--symlink", "/tmp", "/var/tmp"]
+    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+        if os.path.islink(f"/{name}"):
+            args += ["--symlink", os.readlink(f"/{name}"), f"/{name}"]
+        elif os.path.isdir(f"/{name}"):
+            args += ["--ro-bind", f"/{name}", f"/{name}"]
+    for path in MASKED:
+        if os.path.isdir(path):
+            args += ["--ro-bind", f"{shared}/empty", path]
+    python = f"/opt/python/bin/{settings['python']}"
+    args += ["--ro-bind", f"{shared}/etc", "/etc", "--ro-bind-try", "/etc/alternatives", "/etc/alternatives"]
+    args += ["--ro-bind", f"{shared}/python", "/opt/python", "--ro-bind", f"{shared}/bin", "/opt/python/bin"]
+    args += ["--ro-bind", f"{shared}/python/bin/{settings['python']}", python]
+    args += ["--ro-bind", f"{shared}/site", f"/opt/python/{settings['packages']}"]
+    if library := settings["library"]:  # at its own path, which is written into the program
+        args += ["--ro-bind", f"{shared}/python{library.removeprefix(settings['prefix'])}", library]
+    return Interior(args, [], [python])
+
+
+def image(shared: str, settings: Header, name: str, folder: str) -> Interior:
+    """An image laid out by `sandboxes.images`; makes what it needs in the cell's `folder`. `ValueError` where no loader is known."""
+    loader, libraries = _loader(settings["prefix"])
+    box = shell.BOX
+    files = ["--ro-bind", f"{shared}/images/{name}/root", "/", "--bind", f"{folder}/files/tmp", "/var/tmp"]
+    files += ["--ro-bind", f"{shared}/etc/gitconfig", "/etc/gitconfig"]
+    boxed = ["--ro-bind", f"{shared}/python", f"{box}/python", "--ro-bind", f"{shared}/plugin", shell.PLUGIN]
+    for place in ("python", "plugin", *(f"host/{number}" for number in range(len(libraries)))):
+        os.makedirs(f"{folder}/box/{place}", exist_ok=True)
+    for number, library in enumerate(libraries):
+        boxed += ["--ro-bind", library, f"{box}/host/{number}"]
+    for path in (settings["packages"], *(path.removeprefix("/usr/") for path in MASKED if settings["prefix"] == "/usr")):
+        if os.path.isdir(f"{shared}/python/{path}"):  # the host's own packages are not for reading
+            boxed += ["--ro-bind", f"{shared}/empty", f"{box}/python/{path}"]
+    with open(f"{shared}/images/{name}/image.json") as told, open(f"{folder}/box/environment", "w") as file:
+        variables = shell.image_environment(json.load(told)["environment"])
+        file.write("\0".join(f"{key}={value}" for key, value in variables.items()))
+    places = [f"{box}/host/{number}" for number in range(len(libraries))]
+    started = f"{places[libraries.index(os.path.dirname(loader))]}/{os.path.basename(loader)}"
+    paths = ":".join((*places, f"{box}/python/lib"))
+    return Interior(files, boxed, [started, "--library-path", paths, f"{box}/python/bin/{settings['python']}", "-I", "-S"])
+
+
+def _loader(prefix: str) -> tuple[str, list[str]]:
+    """The loader that this very process was started by, and the folders that its libraries came from, the interpreter's own apart."""
+    with open("/proc/self/maps") as maps:
+        mapped = {line.split(maxsplit=5)[5].strip() for line in maps if ".so" in line}
+    own = f"{prefix}/lib/python" if prefix == "/usr" else f"{prefix}/"
+    outside = sorted(path for path in mapped if not path.startswith(own))
+    loaders = [path for path in outside if os.path.basename(path).startswith(("ld-", "ld."))]
+    if not loaders:
+        raise ValueError("needs a Python that a dynamic loader starts, and the one of this host is static")
+    return loaders[0], sorted({os.path.dirname(path) for path in outside})
