@@ -39,7 +39,7 @@ PROGRAMS = (
         "env",
         "printf",
     ),
-    *("touch", "xargs", "patch", "grep", "echo", "true", "pwd", "tail"),
+    *("touch", "xargs", "patch", "grep", "echo", "true", "pwd", "tail", "tar"),
 )
 
 

@@ -13,7 +13,7 @@ from tests.sandboxes.archives import FIFO, FOLDER, PROGRAMS, REPOSITORY, Layer, 
 
 from patchgrad.errors import TaskError
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
-from patchgrad.sandboxes.images import Images
+from patchgrad.sandboxes.bwrap.images import Images
 from patchgrad.testing import check_sandbox
 from patchgrad.testing.attacks import FILES, GRADER, attack_grader
 from patchgrad.values import Checks, Repository, Task

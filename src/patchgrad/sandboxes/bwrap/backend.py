@@ -15,8 +15,8 @@ from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.archives import archive
 from patchgrad.sandboxes.bwrap import cgroups
 from patchgrad.sandboxes.bwrap.frames import Frame, Header
+from patchgrad.sandboxes.bwrap.images import Images
 from patchgrad.sandboxes.bwrap.link import Link, program
-from patchgrad.sandboxes.images import Images
 from patchgrad.values import Snapshot, Task, digest
 
 _SLACK = 30.0  # the nest has its own, shorter deadlines; this one is for a nest that hangs

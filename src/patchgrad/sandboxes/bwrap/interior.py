@@ -50,7 +50,7 @@ def host(shared: str, settings: Header) -> Interior:
 
 
 def image(shared: str, settings: Header, name: str, folder: str) -> Interior:
-    """An image laid out by `sandboxes.images`; makes what it needs in the cell's `folder`. `ValueError` where no loader is known."""
+    """An image laid out by `images`; makes what it needs in the cell's `folder`. `ValueError` where no loader is known."""
     loader, libraries = _loader(settings["prefix"])
     box = shell.BOX
     files = ["--ro-bind", f"{shared}/images/{name}/root", "/", "--bind", f"{folder}/files/tmp", "/var/tmp"]

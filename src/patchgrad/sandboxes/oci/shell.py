@@ -34,7 +34,7 @@ PLUGIN = "/opt/patchgrad"  # where an image gets the grader's plugin
 _PATH = f'export PYTHONPATH="{PLUGIN}${{PYTHONPATH:+:$PYTHONPATH}}"'
 _START = f'{_PATH}; exec 3>&2 2>&1; exec "$@"'
 _FED = f'{_PATH}; exec 3>&2 2>&1; size=$1; shift; head -c "$size" | "$@"'
-ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "PAGER": "cat", "GIT_PAGER": "cat"}
+ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "PAGER": "cat", "GIT_PAGER": "cat"}
 
 
 class Stream:

@@ -34,10 +34,12 @@ def changes(container: Container, before: Base) -> dict[str, tuple[int, bytes | 
     named = [str(item["Path"]) for item in container.diff() or ()]
     touched = [path.lstrip("/") for path in named if path.startswith("/testbed/")]
     names = b"".join(path.encode(errors="surrogateescape") + b"\0" for path in touched)
-    script = "cd / && tar -cf - --no-recursion --null --ignore-failed-read --warning=none -T - >&3; exit 0"
+    script = "cd /; command -v tar >/dev/null || exit 127; tar -cf - --no-recursion --null --ignore-failed-read --warning=none -T - >&3; :"
     told = once(container, ["bash", "-c", script], {}, names, 120.0, 1 << 16) if names else None
     if told is not None and told.state != "ok":
         raise SandboxFault("the container did not say what differs in it within 120 seconds")
+    if told is not None and told.exit_code == 127:
+        raise SandboxFault("the container cannot say what differs in it: its image has no tar")
     now = unpack(told.report) if told is not None else {}
     entries: dict[str, tuple[int, bytes | None]] = {}
     for path in touched:
