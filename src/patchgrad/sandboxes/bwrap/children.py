@@ -50,13 +50,13 @@ class Child:
             self.pipes[report] = self._add_report
         self._cap = cap
         self._output = Output(cap)
-        self._report = bytearray()
+        self.report = bytearray()
 
     def _add_output(self, data: bytes) -> None:
         self._output.add(data)
 
     def _add_report(self, data: bytes) -> None:
-        self._report += data[: max(0, REPORT_CAP - len(self._report))]
+        self.report += data[: max(0, REPORT_CAP - len(self.report))]
 
     def say(self, text: bytes) -> None:
         """Adds a line of the warden's own to the output."""
@@ -72,7 +72,7 @@ class Child:
             self.read(descriptor)
         text, cut = self._output.take()
         self._output = Output(self._cap)
-        return text, cut, bytes(self._report)
+        return text, cut, bytes(self.report)
 
     def close(self) -> None:
         for descriptor in (self.handle, *self.pipes):

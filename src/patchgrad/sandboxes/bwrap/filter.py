@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import platform
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _LOAD, _JUMP_EQUAL, _JUMP_SET, _JUMP_GREATER_EQUAL, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
@@ -79,8 +80,8 @@ def _block(number: int, body: list[bytes]) -> bytes:
     return _op(_JUMP_EQUAL, number, 0, len(body) + 1) + b"".join(body) + _op(_RETURN, _ALLOW)
 
 
-def program(machine: str = "") -> bytes:
-    """The filter in the form that `bwrap --seccomp` reads; raises `KeyError` for a machine without a table."""
+def program(machine: str = "", families: Sequence[int] = _FAMILIES) -> bytes:
+    """The filter in the form that `bwrap --seccomp` reads, with sockets of these families; `KeyError` for a machine without a table."""
     table = _TABLES[machine or platform.machine()]
     parts = [
         _op(_LOAD, _ARCHITECTURE),
@@ -94,7 +95,7 @@ def program(machine: str = "") -> bytes:
     parts += [_op(_JUMP_EQUAL, number, 0, 1) + _refuse(errno.ENOSYS) for number in table.absent]
     namespaces = [_op(_LOAD, _ARGUMENTS), _op(_JUMP_SET, _NEW_NAMESPACES, 0, 1), _refuse(errno.EPERM)]
     parts.append(_block(table.clone, namespaces))
-    known = [_op(_JUMP_EQUAL, family, len(_FAMILIES) - i, 0) for i, family in enumerate(_FAMILIES)]
+    known = [_op(_JUMP_EQUAL, family, len(families) - i, 0) for i, family in enumerate(families)]
     for number in table.sockets:
         parts.append(_block(number, [_op(_LOAD, _ARGUMENTS), *known, _refuse(errno.EAFNOSUPPORT)]))
     for number, arguments in table.on_self.items():

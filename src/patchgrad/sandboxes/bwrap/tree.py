@@ -108,6 +108,17 @@ def changes(upper: str, lower: str) -> Entries:
     return entries
 
 
+def difference(now: str, before: str) -> Entries:
+    """The same between two whole trees, by content: what is only in `before` is deleted, the topmost folder standing for all in it."""
+    gone: Entries = {}
+    for path, _ in _walk(before):
+        if os.path.dirname(path) not in gone and _stat(os.path.join(now, path)) is None:
+            above = _stat(os.path.join(now, os.path.dirname(path)))
+            if above is not None and stat.S_ISDIR(above.st_mode):
+                gone[path] = (0, None)
+    return changes(now, before) | gone
+
+
 def _folder(upper: str, lower: str, path: str, about: os.stat_result, old: os.stat_result | None) -> Entries:
     entries: Entries = {}
     was_folder = old is not None and stat.S_ISDIR(old.st_mode)
