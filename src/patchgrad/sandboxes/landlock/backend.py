@@ -23,6 +23,7 @@ from patchgrad.sandboxes.bwrap.interior import MASKED
 from patchgrad.sandboxes.bwrap.packages import ensure_site
 from patchgrad.sandboxes.bwrap.roots import extract
 from patchgrad.sandboxes.landlock.confine import NEEDED, covering, version
+from patchgrad.sandboxes.owners import lives, owner
 from patchgrad.values import Snapshot, Task, digest
 
 _START = """import sys, types
@@ -33,6 +34,10 @@ from patchgrad.sandboxes.landlock.keeper import main
 main({settings!r})
 """
 _SLACK = 60.0
+_LEFT_OUT = shutil.ignore_patterns("site-packages", "test", "idlelib")
+_PREFIX = "patchgrad-landlock-"
+_FIRST_USER = 6_000_000
+_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 _PLACES = re.compile(r"(?<![\w./-])/(testbed|tmp)(?![\w.-])")
 _ETC = (
     "passwd",
@@ -58,9 +63,12 @@ _PROGRAMS = {
 class LandlockSandboxes:
     """Copies of a task's repository below `folder`, by default a new one in the host's temporary folder, which `close` removes.
 
-    There are no namespaces: an agent sees the names of this host's processes and shares its disk; memory and processes are looked at ten
-    times a second. `/testbed` and `/tmp` are other folders really: commands, arguments and outputs are put into the right words, but a
-    program that has such a path in itself does not find it. A recipe has to name what it does without (`sandbox.requires`).
+    There are no namespaces: an agent sees the names of this host's processes and shares its disk, and memory is looked at ten times a
+    second. Started by root, each sandbox is another user of the host's. Started by an ordinary user, all are that user, and may change the
+    mode and the times of the user's own files wherever they lie, which Landlock does not control.
+
+    `/testbed` and `/tmp` are other folders really. Commands, arguments and outputs are put into the right words; a program that has such a
+    path in itself does not find it. A recipe has to name what it does without (`sandbox.requires`).
     """
 
     def __init__(self, cells: int = 32, folder: Path | None = None) -> None:
@@ -69,6 +77,7 @@ class LandlockSandboxes:
         self._roots: dict[str, Path] = {}
         self._making: dict[str, asyncio.Lock] = {}
         self._made = 0
+        self._python = self._site = ""
         self._readable: list[str] = []
 
     def probe(self) -> Capabilities:
@@ -77,8 +86,11 @@ class LandlockSandboxes:
             raise MissingDependency(
                 f"the landlock sandbox needs Linux 6.12 or newer with Landlock: interface {NEEDED}, and here it is {version()}"
             )
-        notes = ("weaker: without namespaces it sees this host's processes", "memory and processes are watched", "the disk is the host's")
-        return Capabilities("landlock", True, False, False, False, False, True, notes)
+        root = os.geteuid() == 0
+        notes = ["weaker: it sees this host's processes", "memory is watched", "the disk is the host's"]
+        if not root:
+            notes += ["processes are watched", "modes and times of this user's own files can be changed"]
+        return Capabilities("landlock", True, root, False, False, False, True, tuple(notes))
 
     async def open(self, task: Task, state: Snapshot | None = None) -> LandlockSandbox:
         """A copy of the repository in its first state, or in `state`."""
@@ -94,7 +106,7 @@ class LandlockSandboxes:
         sandbox = None
         try:
             root = await self._root(task)
-            sandbox = LandlockSandbox(self, self._next(), root, task)
+            sandbox = LandlockSandbox(self, *self._next(), root, task)
             await sandbox.start(state)
         except BaseException:
             if sandbox is not None:
@@ -109,41 +121,49 @@ class LandlockSandboxes:
         self._door.leave()
         self._free.release()
 
-    def top(self) -> Path:
+    def _next(self) -> tuple[Path, int | None]:
+        """A place for a sandbox, and who it belongs to."""
+        self._made += 1
+        user = _FIRST_USER + os.getpid() % 4096 * 1024 + self._made % 1024
+        return self._top() / str(self._made), user if os.geteuid() == 0 else None
+
+    def _top(self) -> Path:
         """Where everything lies, with the programs that a sandbox finds first on its PATH."""
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="patchgrad-landlock-"))
+            for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+                if not lives(left.name.removeprefix(_PREFIX).partition("+")[0]):
+                    shutil.rmtree(left, ignore_errors=True)
+            self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{owner()}+"))
+        if os.geteuid() == 0 and not _open_to_all(self._folder.parent):
+            raise SandboxFault(f"{self._folder} lies in a closed folder, where the users that sandboxes of root belong to cannot go")
         if not (self._folder / "bin").is_dir():
-            (self._folder / "bin").mkdir(parents=True)
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.chmod(0o755)
+            self._python, self._site = _at_hand(Path(sys.base_prefix), self._folder), _at_hand(ensure_site(), self._folder)
+            (self._folder / "bin").mkdir()
             for name, text in _PROGRAMS.items():
                 path = self._folder / "bin" / name
-                path.write_text(text.format(real=_interpreter()))
+                path.write_text(text.format(real=f"{self._python}/bin/python{_VERSION}"))
                 path.chmod(0o755)
             (self._folder / "gitconfig").write_text(shell.ETC["gitconfig"])
         return self._folder
 
-    def _next(self) -> Path:
-        self._made += 1
-        return self.top() / str(self._made)
-
-    async def readable(self) -> list[str]:
+    def readable(self) -> list[str]:
         """Programs, libraries and a Python with pytest, and nothing that is installed beside it."""
         if not self._readable:
-            site = await asyncio.to_thread(ensure_site)
-            packages = [str(path) for path in Path(sys.base_prefix, "lib").glob("python3*/*-packages")]
+            packages = [str(path) for path in Path(self._python, "lib").glob("python3*/*-packages")]
             hidden = [path for path in (*MASKED, *packages) if os.path.isdir(path)]
-            found = covering("/usr", hidden) + covering(str(Path(sys.base_prefix).resolve()), packages)
+            found = covering("/usr", hidden) + covering(self._python, packages)
             found += [path for path in ("/bin", "/sbin", "/lib", "/lib32", "/lib64") if os.path.isdir(path) and not os.path.islink(path)]
             found += [f"/etc/{name}" for name in _ETC]
-            self._readable = [*found, "/proc", str(site), str(self.top() / "bin"), str(self.top() / "gitconfig")]
+            self._readable = [*found, "/proc", self._site, str(self._top() / "bin"), str(self._top() / "gitconfig")]
         return self._readable
 
-    async def environment(self, home: Path) -> dict[str, str]:
+    def environment(self, home: Path) -> dict[str, str]:
         """The variables of a sandbox at `home`."""
         ours = {name: value for name, value in shell.ENVIRONMENT.items() if name != "PATH"}
-        site = await asyncio.to_thread(ensure_site)
-        paths = {"PATH": f"{self.top()}/bin:/usr/bin:/bin", "PYTHONPATH": str(site), "HOME": f"{home}/tmp/home", "TMPDIR": f"{home}/tmp"}
-        git = {"GIT_CONFIG_GLOBAL": f"{self.top()}/gitconfig", "GIT_CONFIG_NOSYSTEM": "1"}
+        paths = {"PATH": f"{self._top()}/bin:/usr/bin:/bin", "PYTHONPATH": self._site, "HOME": f"{home}/tmp/home", "TMPDIR": f"{home}/tmp"}
+        git = {"GIT_CONFIG_GLOBAL": f"{self._top()}/gitconfig", "GIT_CONFIG_NOSYSTEM": "1"}
         return ours | paths | git | {"PYTEST_ADDOPTS": f"-o cache_dir={home}/tmp/.pytest_cache"}
 
     async def _root(self, task: Task) -> Path:
@@ -156,13 +176,15 @@ class LandlockSandboxes:
     async def _make(self, task: Task, key: str) -> Path:
         """Unpacks, sets up and commits in a sandbox of its own, whose files are then the first state of all others."""
         content = await asyncio.to_thread(archive, task)
-        root, empty = self.top() / f"root-{key[:16]}", self.top() / "empty"
+        top = await asyncio.to_thread(self._top)
+        root, empty = top / f"root-{key[:16]}", top / "empty"
         await asyncio.to_thread(shutil.rmtree, root, True)
         empty.mkdir(exist_ok=True)
-        sandbox = LandlockSandbox(self, self._next(), empty, task, counted=False)
+        sandbox = LandlockSandbox(self, *self._next(), empty, task, counted=False)
         try:
             await sandbox.start(None)
             await asyncio.to_thread(extract, content, str(sandbox.home / "testbed"), task.limits.disk + 16 * len(content))
+            await asyncio.to_thread(sandbox.give)
             for command in (*task.setup, shell.FIRST_COMMIT):
                 done = await sandbox.exec(["bash", "-c", command], max(task.limits.command_seconds, 60.0))
                 if done.exit_code != 0:
@@ -185,8 +207,8 @@ class LandlockSandboxes:
 class LandlockSandbox:
     """One copy at `home`, whose `testbed` and `tmp` are what the agent calls `/testbed` and `/tmp`."""
 
-    def __init__(self, pool: LandlockSandboxes, home: Path, root: Path, task: Task, counted: bool = True) -> None:
-        self._pool, self.home, self._root, self._task, self._counted = pool, home, root, task, counted
+    def __init__(self, pool: LandlockSandboxes, home: Path, user: int | None, root: Path, task: Task, counted: bool = True) -> None:
+        self._pool, self.home, self._user, self._root, self._task, self._counted = pool, home, user, root, task, counted
         self._directory = "/testbed"
         self._turn = asyncio.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -205,9 +227,10 @@ class LandlockSandbox:
         settings = {
             "control": theirs.fileno(),
             "limits": {name: getattr(limits, name) for name in ("memory", "disk", "processes", "output")},
-            "home": f"{self.home}/testbed",
-            "environment": await self._pool.environment(self.home),
-            "readable": await self._pool.readable(),
+            "user": self._user,
+            "home": str(self.home),
+            "environment": self._pool.environment(self.home),
+            "readable": self._pool.readable(),
             "writable": [f"{self.home}/testbed", f"{self.home}/tmp", *(f"/dev/{name}" for name in _DEVICES)],
         }
         code = _START.format(packages={name: str(path) for name, path in places.items()}, settings=settings)
@@ -230,6 +253,14 @@ class LandlockSandbox:
         self._directory = state.directory if state else "/testbed"
         if state is not None:
             tree.apply(f"{self.home}/testbed", dict(state.entries))
+        self.give()
+
+    def give(self) -> None:
+        """Makes all files those of the sandbox's user, where it has one of its own."""
+        if self._user is not None:
+            for folder, folders, files in os.walk(self.home):
+                for name in (".", *folders, *files):
+                    os.chown(os.path.join(folder, name), self._user, self._user, follow_symlinks=False)
 
     async def run(self, command: str, timeout: float | None = None) -> Result:
         """A command in the agent's shell."""
@@ -274,8 +305,9 @@ class LandlockSandbox:
 
     async def write(self, path: str, content: bytes) -> None:
         """Writes a regular file and makes the folders above it."""
-        self._open()
-        await asyncio.to_thread(tree.write, str(self.home), _inside(path), content)
+        told, _ = await self._ask({"op": "write", "path": _inside(path)}, content)
+        if "errno" in told:
+            raise OSError(told["errno"], told["error"], told["path"])
 
     async def snapshot(self) -> Snapshot:
         """The state of `/testbed`, found by reading all of it, under the address that any other backend gives it."""
@@ -344,8 +376,26 @@ class LandlockSandbox:
         return self._frames.pop(0)
 
 
-def _interpreter() -> str:
-    return os.path.realpath(os.path.join(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}"))
+def _open_to_all(folder: Path) -> bool:
+    return all(above.stat().st_mode & 0o001 for above in (folder.resolve(), *folder.resolve().parents))
+
+
+def _at_hand(folder: Path, top: Path) -> str:
+    """A folder of programs as other users can read it: itself, or, where it lies in a closed home, a copy without installed packages."""
+    folder = folder.resolve()
+    if os.geteuid() != 0 or _open_to_all(folder):
+        return str(folder)
+    wanted = [folder / "bin" / f"python{_VERSION}", *folder.glob("lib/libpython*"), folder / "lib" / f"python{_VERSION}"]
+    for path in [path for path in wanted if path.exists()] or [folder]:
+        target = top / folder.name / path.relative_to(folder)
+        if path.is_dir():
+            shutil.copytree(
+                path, target, symlinks=True, ignore=shutil.ignore_patterns("site-packages", "test", "idlelib"), dirs_exist_ok=True
+            )
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+    return str(top / folder.name)
 
 
 def _inside(path: str) -> str:

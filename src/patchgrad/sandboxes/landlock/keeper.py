@@ -17,7 +17,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from patchgrad.sandboxes.bwrap import shell
+from patchgrad.sandboxes.bwrap import shell, system, tree
 from patchgrad.sandboxes.bwrap.children import Child, holding, pipe
 from patchgrad.sandboxes.bwrap.clock import Clock, look, spent
 from patchgrad.sandboxes.bwrap.frames import Frame, Header, Reader, pack
@@ -57,7 +57,8 @@ class Keeper:
 
     def __init__(self, control: socket.socket, settings: Header) -> None:
         self._control, self._limits = control, settings["limits"]
-        self._home = self._directory = settings["home"]
+        self._home = self._directory = f"{settings['home']}/testbed"
+        self._files, self._alone = settings["home"], settings["user"] is not None
         self._environment: dict[str, str] = settings["environment"]
         self._rules = ruleset(settings["readable"], settings["writable"])
         self._shell: Child | None = None
@@ -66,7 +67,7 @@ class Keeper:
         self._exits: dict[int, tuple[int, float]] = {}
 
     def serve(self) -> None:
-        operations = {"run": self._run, "exec": self._exec, "end": self._end}
+        operations = {"run": self._run, "exec": self._exec, "end": self._end, "write": self._write}
         frames = Reader()
         try:
             while data := self._control.recv(1 << 16):
@@ -137,6 +138,13 @@ class Keeper:
         self._directory = header["directory"]
         return {}, b""
 
+    def _write(self, header: Header, body: bytes) -> Frame:
+        try:
+            tree.write(self._files, header["path"], body)
+        except OSError as error:
+            return {"errno": error.errno, "error": error.strerror, "path": header["path"]}, b""
+        return {}, b""
+
     # --- processes ---
 
     def _start(self, argv: Sequence[str], environment: Mapping[str, str], given: Mapping[int, int]) -> Child:
@@ -162,7 +170,8 @@ class Keeper:
                 signal.signal(number, signal.SIG_DFL)
             os.chdir(self._home)
             limits = shell.bounds(self._limits["processes"], self._limits["memory"], self._limits["disk"])
-            del limits[resource.RLIMIT_NPROC]  # counts all processes of the user, the trainer's threads too: the keeper looks instead
+            if not self._alone:  # it counts all processes of the user, the trainer's threads too: the keeper looks instead
+                del limits[resource.RLIMIT_NPROC]
             confine(rules, limits)
             os.closerange(max(descriptors) + 1, 1 << 20)
             code = 127
@@ -257,7 +266,12 @@ def _feed(descriptor: int, data: bytes) -> bool:
 
 
 def main(settings: Header) -> None:
-    """`settings`: the control socket's number, the limits, the folder to start in, the variables, the paths to read and to write."""
+    """`settings`: the control socket's number, the user to become, limits, the sandbox's folder, variables, paths to read and to write."""
+    if settings["user"] is not None:
+        os.setgroups([])
+        os.setresgid(settings["user"], settings["user"], settings["user"])
+        os.setresuid(settings["user"], settings["user"], settings["user"])
+        system.dumpable(True)
     for number in (signal.SIGINT, signal.SIGHUP):  # for the trainer to hear, not for us
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)

@@ -1,0 +1,206 @@
+"""The fallback without namespaces: what it keeps in, what it judges, and that it takes away what it started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from patchgrad.contracts import Sandboxes
+from patchgrad.sandboxes.bwrap import BwrapSandboxes
+from patchgrad.sandboxes.landlock import LandlockSandboxes
+from patchgrad.sandboxes.landlock.confine import NEEDED, covering, version
+from patchgrad.tasks.archive import pack, store
+from patchgrad.testing.attacks import FILES, GRADER, attack_grader
+from patchgrad.values import Checks, Limits, Task
+
+pytestmark = pytest.mark.skipif(version() < NEEDED, reason="this kernel's Landlock keeps no signals in")
+
+
+def a_task(folder: Path) -> Task:
+    repository = store(folder, pack({"a.txt": b"hello\n", "pkg/b.py": b"x = 1\n"}))
+    return Task("t", "", repository, Checks((), ()), limits=Limits(command_seconds=20.0, processes=64, memory=256 << 20))
+
+
+def test_everything_below_a_folder_but_some_of_it(tmp_path: Path) -> None:
+    for name in ("a/b/c", "a/d", "e"):
+        (tmp_path / name).mkdir(parents=True)
+    top = str(tmp_path)
+    assert covering(top, []) == [top]
+    assert covering(top, [f"{top}/a/b"]) == [f"{top}/a/d", f"{top}/e"]
+    assert covering(top, [f"{top}/a/b/c", f"{top}/e", "/elsewhere"]) == [f"{top}/a/d"]
+    assert covering(top, [top]) == []
+
+
+def test_what_is_outside_can_neither_be_read_nor_changed_nor_ended_nor_called(tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    canary.write_text("canary\n")
+    sleeper = subprocess.Popen(["sleep", "600"], env={"SECRET": "secret"})
+
+    async def steps() -> None:
+        backend = LandlockSandboxes(cells=2)
+        try:
+            async with await backend.open(a_task(tmp_path)) as one, await backend.open(a_task(tmp_path)) as two:
+                await two.write("other", b"another's\n")
+                tries = (
+                    f"cat {canary}",
+                    f"echo changed > {canary}",
+                    f"rm {canary}",
+                    f"ls {tmp_path}",
+                    f"ls {Path.home()}",
+                    f"cat {two.home}/testbed/other",
+                    f"kill -9 {sleeper.pid}",
+                    f"kill -9 {os.getpid()}",
+                    f"cat /proc/{sleeper.pid}/environ",
+                    f"ls /proc/{os.getpid()}/root/",
+                    "echo x > /etc/x",
+                    "echo x > /dev/shm/x",
+                    "ls /sys",
+                    "cat /etc/shadow",
+                    "echo 1 > /proc/sys/kernel/core_pattern",
+                    *(["chmod 777 /usr", f"touch {canary}"] if os.geteuid() == 0 else []),
+                    f"ln {canary} here",
+                    "unshare -r true",
+                )
+                for command in tries:
+                    done = await one.run(command)
+                    assert (done.state, bool(done.exit_code)) == ("ok", True), f"{command}: {done}"
+                for call in ("socket.create_connection(('127.0.0.1', 1), 1)", "socket.socket(socket.AF_INET, socket.SOCK_DGRAM)"):
+                    done = await one.run(f'python -c "import socket; {call}"')
+                    assert "not supported" in done.output, done
+                packages = await one.run("python -c 'import numpy'")
+                assert "No module named" in packages.output, "what is installed beside a Python is not there to be read"
+                assert (await one.run("pytest --version")).exit_code == 0
+        finally:
+            await backend.close()
+
+    try:
+        asyncio.run(steps())
+        assert (canary.read_text(), sleeper.poll()) == ("canary\n", None)
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+
+def test_too_much_of_anything_ends_and_the_next_command_works(tmp_path: Path) -> None:
+    async def steps() -> None:
+        backend = LandlockSandboxes(cells=1)
+        try:
+            async with await backend.open(a_task(tmp_path)) as box:
+                hog = await box.run("for i in 1 2 3 4 5; do python -c 'x = bytearray(80 << 20); import time; time.sleep(20)' & done; wait")
+                assert "held more than its limit" in hog.output
+                many = await box.run("for i in $(seq 120); do sleep 30 & done; wait")
+                assert re.search("held more than its limit|temporarily unavailable", many.output)
+                hidden = await box.run("(setsid sh -c 'setsid sleep 4567 & setsid sleep 4567' &) ; while :; do :; done", 1.0)
+                assert hidden.state == "timeout"
+                assert (await box.run("pgrep -f 'sleep 456[7]'; echo next")).output == "next\n", "who hid from its group has ended too"
+        finally:
+            await backend.close()
+
+    asyncio.run(steps())
+
+
+def test_paths_are_put_into_the_words_of_the_agent_and_back(tmp_path: Path) -> None:
+    async def steps() -> None:
+        backend = LandlockSandboxes(cells=1)
+        try:
+            async with await backend.open(a_task(tmp_path)) as box:
+                assert (
+                    await box.run("cd /testbed/pkg && pwd && cat /testbed/a.txt && echo $TMPDIR")
+                ).output == "/testbed/pkg\nhello\n/tmp\n"
+                assert (await box.run("echo /testbeds a/testbed /tmpx")).output == "/testbeds a/testbed /tmpx\n"
+                shown = await box.run("python -c 'import b; print(b.__file__)'")
+                assert shown.output == "/testbed/pkg/b.py\n"
+        finally:
+            await backend.close()
+
+    asyncio.run(steps())
+
+
+def test_a_state_has_the_same_address_as_in_bubblewrap(tmp_path: Path) -> None:
+    work = "echo x > new; chmod 755 new; rm -r pkg; mkdir -p d/e; ln -s ../new d/link; echo y >> a.txt; git add -A; git commit -qm 1"
+
+    async def steps() -> None:
+        backends: list[Sandboxes] = [BwrapSandboxes(cells=2), LandlockSandboxes(cells=2)]
+        found = []
+        try:
+            for backend in backends:
+                async with await backend.open(a_task(tmp_path)) as box:
+                    assert (
+                        await box.run(f"export GIT_COMMITTER_DATE=2001-01-01T00:00:00Z GIT_AUTHOR_DATE=2001-01-01T00:00:00Z; {work}")
+                    ).exit_code == 0
+                    state = await box.snapshot()
+                    found.append(state)
+                async with await backend.open(a_task(tmp_path), state) as box:
+                    assert (await box.snapshot()).address == state.address
+        finally:
+            for backend in backends:
+                await backend.close()
+        one, two = found
+        assert one.entries.keys() == two.entries.keys()
+        assert {path for path in one.entries if one.entries[path] != two.entries[path]} <= {".git/COMMIT_EDITMSG", ".git/logs/HEAD"}
+        assert one.entries["pkg"] == (0, None)
+
+    asyncio.run(steps())
+
+
+def test_the_grader_judges_as_in_bubblewrap(tmp_path: Path) -> None:
+    chosen = [forgery for forgery in GRADER if forgery.name in ("edits the test", "exits hard", "patches the runner", "prints a result")]
+    shop = store(tmp_path, pack({path: text.encode() for path, text in FILES.items()}))
+    findings = asyncio.run(attack_grader(lambda: LandlockSandboxes(cells=4), shop, chosen))
+    assert [finding for finding in findings if not finding.held] == []
+    assert len(findings) == 4, "the honest repair was resolved"
+
+
+TRAINER = """
+import asyncio, sys
+from pathlib import Path
+from patchgrad.sandboxes.landlock import LandlockSandboxes
+from patchgrad.values import Checks, Repository, Task
+async def main():
+    boxes = LandlockSandboxes(cells=3)
+    task = Task("t", "", Repository("archive", sys.argv[1], sys.argv[2]), Checks((), ()))
+    held = [await boxes.open(task) for _ in range(2)]
+    for box in held:
+        await box.run("(setsid sleep 7654 &); sleep 7654 & echo x")
+    print("open", flush=True)
+    await held[0].run("sleep 7654", 60)
+asyncio.run(main())
+"""
+
+
+def test_nothing_runs_on_after_a_trainer_that_is_killed(tmp_path: Path) -> None:
+    repository = a_task(tmp_path).repository
+    arguments = [sys.executable, "-c", TRAINER, repository.location, repository.digest]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "open\n"
+    assert _sleepers()
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    deadline = time.monotonic() + 20
+    while _sleepers() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert _sleepers() == ""
+    left = [path for path in Path(tempfile.gettempdir()).glob("patchgrad-landlock-*") if f".{process.pid}." in path.name]
+    assert len(left) == 1
+
+    async def steps() -> None:
+        backend = LandlockSandboxes(cells=1)
+        async with await backend.open(a_task(tmp_path)):
+            assert not left[0].exists(), "who starts next takes away what a killed one left"
+        await backend.close()
+
+    asyncio.run(steps())
+
+
+def _sleepers() -> str:
+    return subprocess.run(["pgrep", "-f", "sleep 765[4]"], capture_output=True, text=True, check=False).stdout
