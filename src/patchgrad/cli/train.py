@@ -106,5 +106,8 @@ def _train(store: Run, arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"run": str(store.folder), "page": str(page), "reports": [plain(one) for one in store.reports()]}))
     else:
+        told = store.about.get("sandbox", {})
+        if lacks := told.get("lacks"):
+            print(f"\nIts sandboxes were of the weaker kind {told['backend']}, which does not enforce {', '.join(lacks)} here.")
         print(f"\nThe run is in {store.folder}; its page is {page}")
     return 0

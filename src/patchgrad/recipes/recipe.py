@@ -86,10 +86,11 @@ class SandboxChoice:
     """`live` episodes at once; each holds one sandbox while it runs and one while it is graded.
 
     A backend that does not enforce what the recipe `requires` on this host is refused by name (`contracts.Capabilities`). `oci` opens
-    archives in containers of `image`, through the engine at `socket`; where that is empty, at DOCKER_HOST or a usual place.
+    archives in containers of `image`, through the engine at `socket`; where that is empty, at DOCKER_HOST or a usual place. `landlock` is
+    for hosts without user namespaces, and weaker; reports say what it does not enforce.
     """
 
-    backend: Literal["bwrap", "oci"] = "bwrap"
+    backend: Literal["bwrap", "oci", "landlock"] = "bwrap"
     live: int = 24
     image: str = ""
     socket: str = ""

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from patchgrad.contracts import Progress, Sandboxes
+from patchgrad.contracts import ENFORCED, Progress, Sandboxes
 from patchgrad.errors import ConfigError, StoreError
 from patchgrad.executors import LocalExecutor
 from patchgrad.grading import Grader
@@ -15,6 +15,7 @@ from patchgrad.recipes.apprenticeship import open_model
 from patchgrad.recipes.course import Course, an_agent, held_out
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
+from patchgrad.sandboxes.landlock import LandlockSandboxes
 from patchgrad.sandboxes.oci import OciSandboxes
 from patchgrad.store import Run
 from patchgrad.tasks.sets import load_set
@@ -68,7 +69,14 @@ def sandboxes(recipe: Recipe) -> Sandboxes:
     """One cell for each live episode, half as many for grading; `ConfigError` where the host does not enforce what the recipe requires."""
     choice = recipe.sandbox
     cells = choice.live + choice.live // 2
-    boxes: Sandboxes = OciSandboxes(choice.image, cells, choice.socket) if choice.backend == "oci" else BwrapSandboxes(cells)
+    boxes: Sandboxes
+    match choice.backend:
+        case "oci":
+            boxes = OciSandboxes(choice.image, cells, choice.socket)
+        case "landlock":
+            boxes = LandlockSandboxes(cells)
+        case "bwrap":
+            boxes = BwrapSandboxes(cells)
     told = boxes.probe()
     if lacking := told.missing(choice.requires):
         raise ConfigError(
@@ -80,6 +88,8 @@ def sandboxes(recipe: Recipe) -> Sandboxes:
 
 async def _train(recipe: Recipe, train_tasks: list[Task], held_out: list[Task], run: Run, progress: Progress) -> None:
     boxes = sandboxes(recipe)
+    told = boxes.probe()
+    run.write_sandbox(told.name, told.missing(ENFORCED))
     try:
         await Course(recipe, train_tasks, held_out, run, progress, boxes).travel()
     finally:

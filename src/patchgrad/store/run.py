@@ -111,8 +111,14 @@ class Run:
 
     @property
     def about(self) -> dict[str, Any]:
-        """Which version of patchgrad made the folder, and when."""
+        """Which version of patchgrad made the folder, when, and in which sandboxes."""
         return dict(_loads(self.folder / "run.json"))
+
+    def write_sandbox(self, backend: str, lacks: Sequence[str]) -> None:
+        """In what the attempts ran, and what that does not enforce on this host: it stands in every report of the run."""
+        self._writable()
+        about = {**self.about, "sandbox": {"backend": backend, "lacks": list(lacks)}}
+        files.put(self.folder / "run.json", (json.dumps(about, indent=2) + "\n").encode())
 
     def state(self) -> dict[str, Any]:
         """What `save_state` said last; empty before the first time."""
@@ -209,7 +215,7 @@ class Run:
     def write_reports(self, reports: Sequence[Report]) -> None:
         """The table, one entry a policy, in the order of training."""
         self._writable()
-        data = {"format": FORMAT, "reports": [plain(report) for report in reports]}
+        data = {"format": FORMAT, "sandbox": self.about.get("sandbox"), "reports": [plain(report) for report in reports]}
         files.put(self.folder / "report.json", (json.dumps(_finite(data), indent=2) + "\n").encode())
 
     def reports(self) -> list[Report]:

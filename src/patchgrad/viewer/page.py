@@ -88,7 +88,7 @@ def _head(run: Run, reports: Sequence[Report]) -> str:
 
 
 def _facts(run: Run) -> dict[str, Any]:
-    """The recipe's plain top-level fields, and when it began."""
+    """The recipe's plain top-level fields, when it began, and in which sandboxes."""
     try:
         recipe = tomllib.loads(run.recipe)
     except tomllib.TOMLDecodeError:
@@ -99,7 +99,12 @@ def _facts(run: Run) -> dict[str, Any]:
         **dict(list(plain.items())[:6]),
         "began": str(about.get("created", ""))[:16].replace("T", " "),
         "patchgrad": about.get("version"),
+        **({"sandbox": _sandbox(about["sandbox"])} if "sandbox" in about else {}),
     }
+
+
+def _sandbox(told: Mapping[str, Any]) -> str:
+    return f"{told['backend']}, which does not enforce {', '.join(told['lacks'])}" if told["lacks"] else str(told["backend"])
 
 
 def _percent(share: float) -> str:

@@ -9,7 +9,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,11 +18,9 @@ from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.archives import archive
 from patchgrad.sandboxes.bwrap import shell, tree
 from patchgrad.sandboxes.bwrap.frames import Frame, Header, Reader, pack
-from patchgrad.sandboxes.bwrap.interior import MASKED
-from patchgrad.sandboxes.bwrap.packages import ensure_site
 from patchgrad.sandboxes.bwrap.roots import extract
-from patchgrad.sandboxes.landlock.confine import NEEDED, covering, version
-from patchgrad.sandboxes.owners import lives, owner
+from patchgrad.sandboxes.landlock.confine import NEEDED, version
+from patchgrad.sandboxes.landlock.places import Places
 from patchgrad.values import Snapshot, Task, digest
 
 _START = """import sys, types
@@ -34,30 +31,9 @@ from patchgrad.sandboxes.landlock.keeper import main
 main({settings!r})
 """
 _SLACK = 60.0
-_LEFT_OUT = shutil.ignore_patterns("site-packages", "test", "idlelib")
-_PREFIX = "patchgrad-landlock-"
 _FIRST_USER = 6_000_000
-_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 _PLACES = re.compile(r"(?<![\w./-])/(testbed|tmp)(?![\w.-])")
-_ETC = (
-    "passwd",
-    "group",
-    "ld.so.cache",
-    "ld.so.conf",
-    "ld.so.conf.d",
-    "alternatives",
-    "localtime",
-    "mime.types",
-    "nsswitch.conf",
-    "services",
-)
 _DEVICES = ("null", "zero", "full", "random", "urandom")
-_PROGRAMS = {
-    "python": '#!/bin/sh\nexec {real} -s "$@"\n',
-    "python3": '#!/bin/sh\nexec {real} -s "$@"\n',
-    "pytest": '#!/bin/sh\nexec {real} -s -m pytest "$@"\n',
-    "py.test": '#!/bin/sh\nexec {real} -s -m pytest "$@"\n',
-}
 
 
 class LandlockSandboxes:
@@ -73,12 +49,10 @@ class LandlockSandboxes:
 
     def __init__(self, cells: int = 32, folder: Path | None = None) -> None:
         self._cells, self._free, self._door = cells, asyncio.Semaphore(cells), Admission()
-        self._given, self._folder = folder, folder
+        self.places = Places(folder)
         self._roots: dict[str, Path] = {}
         self._making: dict[str, asyncio.Lock] = {}
         self._made = 0
-        self._python = self._site = ""
-        self._readable: list[str] = []
 
     def probe(self) -> Capabilities:
         """What is enforced, which is less than elsewhere; `MissingDependency` where the kernel cannot keep signals in."""
@@ -125,46 +99,7 @@ class LandlockSandboxes:
         """A place for a sandbox, and who it belongs to."""
         self._made += 1
         user = _FIRST_USER + os.getpid() % 4096 * 1024 + self._made % 1024
-        return self._top() / str(self._made), user if os.geteuid() == 0 else None
-
-    def _top(self) -> Path:
-        """Where everything lies, with the programs that a sandbox finds first on its PATH."""
-        if self._folder is None:
-            for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-                if not lives(left.name.removeprefix(_PREFIX).partition("+")[0]):
-                    shutil.rmtree(left, ignore_errors=True)
-            self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{owner()}+"))
-        if os.geteuid() == 0 and not _open_to_all(self._folder.parent):
-            raise SandboxFault(f"{self._folder} lies in a closed folder, where the users that sandboxes of root belong to cannot go")
-        if not (self._folder / "bin").is_dir():
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._folder.chmod(0o755)
-            self._python, self._site = _at_hand(Path(sys.base_prefix), self._folder), _at_hand(ensure_site(), self._folder)
-            (self._folder / "bin").mkdir()
-            for name, text in _PROGRAMS.items():
-                path = self._folder / "bin" / name
-                path.write_text(text.format(real=f"{self._python}/bin/python{_VERSION}"))
-                path.chmod(0o755)
-            (self._folder / "gitconfig").write_text(shell.ETC["gitconfig"])
-        return self._folder
-
-    def readable(self) -> list[str]:
-        """Programs, libraries and a Python with pytest, and nothing that is installed beside it."""
-        if not self._readable:
-            packages = [str(path) for path in Path(self._python, "lib").glob("python3*/*-packages")]
-            hidden = [path for path in (*MASKED, *packages) if os.path.isdir(path)]
-            found = covering("/usr", hidden) + covering(self._python, packages)
-            found += [path for path in ("/bin", "/sbin", "/lib", "/lib32", "/lib64") if os.path.isdir(path) and not os.path.islink(path)]
-            found += [f"/etc/{name}" for name in _ETC]
-            self._readable = [*found, "/proc", self._site, str(self._top() / "bin"), str(self._top() / "gitconfig")]
-        return self._readable
-
-    def environment(self, home: Path) -> dict[str, str]:
-        """The variables of a sandbox at `home`."""
-        ours = {name: value for name, value in shell.ENVIRONMENT.items() if name != "PATH"}
-        paths = {"PATH": f"{self._top()}/bin:/usr/bin:/bin", "PYTHONPATH": self._site, "HOME": f"{home}/tmp/home", "TMPDIR": f"{home}/tmp"}
-        git = {"GIT_CONFIG_GLOBAL": f"{self._top()}/gitconfig", "GIT_CONFIG_NOSYSTEM": "1"}
-        return ours | paths | git | {"PYTEST_ADDOPTS": f"-o cache_dir={home}/tmp/.pytest_cache"}
+        return self.places.top() / str(self._made), user if os.geteuid() == 0 else None
 
     async def _root(self, task: Task) -> Path:
         key = digest(task.repository.digest, *task.setup)
@@ -176,7 +111,7 @@ class LandlockSandboxes:
     async def _make(self, task: Task, key: str) -> Path:
         """Unpacks, sets up and commits in a sandbox of its own, whose files are then the first state of all others."""
         content = await asyncio.to_thread(archive, task)
-        top = await asyncio.to_thread(self._top)
+        top = await asyncio.to_thread(self.places.top)
         root, empty = top / f"root-{key[:16]}", top / "empty"
         await asyncio.to_thread(shutil.rmtree, root, True)
         empty.mkdir(exist_ok=True)
@@ -199,9 +134,8 @@ class LandlockSandboxes:
 
     async def close(self) -> None:
         """Removes the copies."""
-        folder, self._folder, self._roots = self._folder, self._given, {}
-        if folder is not None:
-            await asyncio.to_thread(shutil.rmtree, folder, True)
+        self._roots = {}
+        await asyncio.to_thread(self.places.remove)
 
 
 class LandlockSandbox:
@@ -229,8 +163,8 @@ class LandlockSandbox:
             "limits": {name: getattr(limits, name) for name in ("memory", "disk", "processes", "output")},
             "user": self._user,
             "home": str(self.home),
-            "environment": self._pool.environment(self.home),
-            "readable": self._pool.readable(),
+            "environment": self._pool.places.environment(self.home),
+            "readable": self._pool.places.readable(),
             "writable": [f"{self.home}/testbed", f"{self.home}/tmp", *(f"/dev/{name}" for name in _DEVICES)],
         }
         code = _START.format(packages={name: str(path) for name, path in places.items()}, settings=settings)
@@ -374,28 +308,6 @@ class LandlockSandbox:
         except (TimeoutError, OSError) as error:
             raise SandboxFault(f"the keeper of a sandbox did not answer: {error!r}") from error
         return self._frames.pop(0)
-
-
-def _open_to_all(folder: Path) -> bool:
-    return all(above.stat().st_mode & 0o001 for above in (folder.resolve(), *folder.resolve().parents))
-
-
-def _at_hand(folder: Path, top: Path) -> str:
-    """A folder of programs as other users can read it: itself, or, where it lies in a closed home, a copy without installed packages."""
-    folder = folder.resolve()
-    if os.geteuid() != 0 or _open_to_all(folder):
-        return str(folder)
-    wanted = [folder / "bin" / f"python{_VERSION}", *folder.glob("lib/libpython*"), folder / "lib" / f"python{_VERSION}"]
-    for path in [path for path in wanted if path.exists()] or [folder]:
-        target = top / folder.name / path.relative_to(folder)
-        if path.is_dir():
-            shutil.copytree(
-                path, target, symlinks=True, ignore=shutil.ignore_patterns("site-packages", "test", "idlelib"), dirs_exist_ok=True
-            )
-        else:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, target)
-    return str(top / folder.name)
 
 
 def _inside(path: str) -> str:

@@ -1,0 +1,114 @@
+"""Where the sandboxes of a backend lie, and what they may read: programs, libraries, a Python with pytest, nothing beside it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from patchgrad.errors import SandboxFault
+from patchgrad.sandboxes.bwrap import shell
+from patchgrad.sandboxes.bwrap.interior import MASKED
+from patchgrad.sandboxes.bwrap.packages import ensure_site
+from patchgrad.sandboxes.landlock.confine import covering
+from patchgrad.sandboxes.owners import lives, owner
+
+_PREFIX = "patchgrad-landlock-"
+_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+_LEFT_OUT = shutil.ignore_patterns("site-packages", "test", "idlelib")
+_ETC = (
+    "passwd",
+    "group",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "alternatives",
+    "localtime",
+    "mime.types",
+    "nsswitch.conf",
+    "services",
+)
+_PROGRAMS = {
+    "python": '#!/bin/sh\nexec {real} -s "$@"\n',
+    "python3": '#!/bin/sh\nexec {real} -s "$@"\n',
+    "pytest": '#!/bin/sh\nexec {real} -s -m pytest "$@"\n',
+    "py.test": '#!/bin/sh\nexec {real} -s -m pytest "$@"\n',
+}
+
+
+class Places:
+    """A folder of the backend's own, made at first use: `folder`, or a new one in the host's temporary folder."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._given, self._folder = folder, folder
+        self._python = self._site = ""
+        self._readable: list[str] = []
+
+    def top(self) -> Path:
+        """Where everything lies, with the programs that a sandbox finds first on its PATH."""
+        if self._folder is None:
+            for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+                if not lives(left.name.removeprefix(_PREFIX).partition("+")[0]):
+                    shutil.rmtree(left, ignore_errors=True)
+            self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{owner()}+"))
+        if os.geteuid() == 0 and not _open_to_all(self._folder.parent):
+            raise SandboxFault(f"{self._folder} lies in a closed folder, where the users that sandboxes of root belong to cannot go")
+        if not (self._folder / "bin").is_dir():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.chmod(0o755)
+            self._python, self._site = _at_hand(Path(sys.base_prefix), self._folder), _at_hand(ensure_site(), self._folder)
+            (self._folder / "bin").mkdir()
+            for name, text in _PROGRAMS.items():
+                path = self._folder / "bin" / name
+                path.write_text(text.format(real=f"{self._python}/bin/python{_VERSION}"))
+                path.chmod(0o755)
+            (self._folder / "gitconfig").write_text(shell.ETC["gitconfig"])
+        return self._folder
+
+    def readable(self) -> list[str]:
+        """Programs, libraries and a Python with pytest, and nothing that is installed beside it."""
+        if not self._readable:
+            packages = [str(path) for path in Path(self._python, "lib").glob("python3*/*-packages")]
+            hidden = [path for path in (*MASKED, *packages) if os.path.isdir(path)]
+            found = covering("/usr", hidden) + covering(self._python, packages)
+            found += [path for path in ("/bin", "/sbin", "/lib", "/lib32", "/lib64") if os.path.isdir(path) and not os.path.islink(path)]
+            found += [f"/etc/{name}" for name in _ETC]
+            self._readable = [*found, "/proc", self._site, str(self.top() / "bin"), str(self.top() / "gitconfig")]
+        return self._readable
+
+    def environment(self, home: Path) -> dict[str, str]:
+        """The variables of a sandbox at `home`."""
+        ours = {name: value for name, value in shell.ENVIRONMENT.items() if name != "PATH"}
+        paths = {"PATH": f"{self.top()}/bin:/usr/bin:/bin", "PYTHONPATH": self._site, "HOME": f"{home}/tmp/home", "TMPDIR": f"{home}/tmp"}
+        git = {"GIT_CONFIG_GLOBAL": f"{self.top()}/gitconfig", "GIT_CONFIG_NOSYSTEM": "1"}
+        return ours | paths | git | {"PYTEST_ADDOPTS": f"-o cache_dir={home}/tmp/.pytest_cache"}
+
+    def remove(self) -> None:
+        """Takes the folder away."""
+        folder, self._folder, self._readable = self._folder, self._given, []
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _open_to_all(folder: Path) -> bool:
+    return all(above.stat().st_mode & 0o001 for above in (folder.resolve(), *folder.resolve().parents))
+
+
+def _at_hand(folder: Path, top: Path) -> str:
+    """A folder of programs as other users can read it: itself, or, where it lies in a closed home, a copy without installed packages."""
+    folder = folder.resolve()
+    if os.geteuid() != 0 or _open_to_all(folder):
+        return str(folder)
+    wanted = [folder / "bin" / f"python{_VERSION}", *folder.glob("lib/libpython*"), folder / "lib" / f"python{_VERSION}"]
+    for path in [path for path in wanted if path.exists()] or [folder]:
+        target = top / folder.name / path.relative_to(folder)
+        if path.is_dir():
+            shutil.copytree(
+                path, target, symlinks=True, ignore=shutil.ignore_patterns("site-packages", "test", "idlelib"), dirs_exist_ok=True
+            )
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+    return str(top / folder.name)
