@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import re
 import subprocess
@@ -87,6 +88,22 @@ def test_what_is_outside_can_neither_be_read_nor_changed_nor_ended_nor_called(tm
     finally:
         sleeper.kill()
         sleeper.wait()
+
+
+def test_many_may_be_the_first_to_open(tmp_path: Path) -> None:
+    tasks = [dataclasses.replace(a_task(tmp_path), setup=(f"echo {number} > made",)) for number in range(4)]
+
+    async def steps() -> None:
+        backend = LandlockSandboxes(cells=4)
+        try:
+            opened = await asyncio.gather(*(backend.open(task) for task in tasks))
+            assert [(await box.run("cat made")).output for box in opened] == ["0\n", "1\n", "2\n", "3\n"]
+            for box in opened:
+                await box.close()
+        finally:
+            await backend.close()
+
+    asyncio.run(steps())
 
 
 def test_too_much_of_anything_ends_and_the_next_command_works(tmp_path: Path) -> None:

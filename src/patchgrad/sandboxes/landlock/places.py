@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 from patchgrad.errors import SandboxFault
@@ -43,29 +44,31 @@ class Places:
 
     def __init__(self, folder: Path | None) -> None:
         self._given, self._folder = folder, folder
+        self._making = threading.Lock()
         self._python = self._site = ""
         self._readable: list[str] = []
 
     def top(self) -> Path:
         """Where everything lies, with the programs that a sandbox finds first on its PATH."""
-        if self._folder is None:
-            for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-                if not lives(left.name.removeprefix(_PREFIX).partition("+")[0]):
-                    shutil.rmtree(left, ignore_errors=True)
-            self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{owner()}+"))
-        if os.geteuid() == 0 and not _open_to_all(self._folder.parent):
-            raise SandboxFault(f"{self._folder} lies in a closed folder, where the users that sandboxes of root belong to cannot go")
-        if not (self._folder / "bin").is_dir():
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._folder.chmod(0o755)
-            self._python, self._site = _at_hand(Path(sys.base_prefix), self._folder), _at_hand(ensure_site(), self._folder)
-            (self._folder / "bin").mkdir()
-            for name, text in _PROGRAMS.items():
-                path = self._folder / "bin" / name
-                path.write_text(text.format(real=f"{self._python}/bin/python{_VERSION}"))
-                path.chmod(0o755)
-            (self._folder / "gitconfig").write_text(shell.ETC["gitconfig"])
-        return self._folder
+        with self._making:  # many may ask at once for what is not there yet
+            if self._folder is None:
+                for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+                    if not lives(left.name.removeprefix(_PREFIX).partition("+")[0]):
+                        shutil.rmtree(left, ignore_errors=True)
+                self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{owner()}+"))
+            if os.geteuid() == 0 and not _open_to_all(self._folder.parent):
+                raise SandboxFault(f"{self._folder} lies in a closed folder, where the users that sandboxes of root belong to cannot go")
+            if not (self._folder / "bin").is_dir():
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._folder.chmod(0o755)
+                self._python, self._site = _at_hand(Path(sys.base_prefix), self._folder), _at_hand(ensure_site(), self._folder)
+                (self._folder / "bin").mkdir()
+                for name, text in _PROGRAMS.items():
+                    path = self._folder / "bin" / name
+                    path.write_text(text.format(real=f"{self._python}/bin/python{_VERSION}"))
+                    path.chmod(0o755)
+                (self._folder / "gitconfig").write_text(shell.ETC["gitconfig"])
+            return self._folder
 
     def readable(self) -> list[str]:
         """Programs, libraries and a Python with pytest, and nothing that is installed beside it."""
