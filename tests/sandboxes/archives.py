@@ -58,6 +58,7 @@ def _member(kind: bytes, target: str = "") -> tarfile.TarInfo:
 
 
 FOLDER, FIFO = _member(tarfile.DIRTYPE), _member(tarfile.FIFOTYPE)
+_NOT_TAKEN = ("test", "site-packages", "dist-packages", "idlelib", "ensurepip", "__pycache__")
 Layer = Mapping[str, "str | bytes | Path | tarfile.TarInfo"]
 
 
@@ -113,46 +114,35 @@ def archive(target: Path, layers: Sequence[Layer], variables: Sequence[str] = ()
 def programs() -> Layer:
     """A file system of this host's own programs, with what they load."""
     found = [path for name in PROGRAMS if (path := shutil.which(name, path="/usr/bin:/bin"))]
-    told = subprocess.run(["ldd", *found], capture_output=True, text=True, check=False).stdout
-    libraries = {word for line in told.splitlines() for word in line.split() if word.startswith("/") and not word.endswith(":")}
     files: dict[str, str | bytes | Path | tarfile.TarInfo] = {"./": FOLDER, "usr": FOLDER}
     for name in ("bin", "lib", "lib64"):
         files[f"usr/{name}"], files[name] = FOLDER, link(f"usr/{name}")
-    for path in (*found, *sorted(libraries)):
+    for path in found:
         name = path.lstrip("/")
         files[name if name.startswith("usr/") else f"usr/{name}"] = Path(os.path.realpath(path))
-    return files
+    return {**files, **_libraries(found)}
 
 
 def interpreter() -> Layer:
-    """This Python with pytest, for an image that tests."""
+    """This Python, and pytest in a folder of its own, for an image that tests: `PATH=/opt/py/bin:...`, `PYTHONPATH=/opt/pytest`."""
     version, library = f"python{sys.version_info.major}.{sys.version_info.minor}", Path(sysconfig.get_path("stdlib"))
     files: dict[str, str | bytes | Path | tarfile.TarInfo] = {"opt/py/bin/python": Path(os.path.realpath(sys.executable))}
     for path in sorted(library.iterdir()):
-        if path.name not in (
-            "test",
-            "site-packages",
-            "idlelib",
-            "ensurepip",
-            "__pycache__",
-            "dist-packages",
-            "config-3.11-x86_64-linux-gnu",
-        ):
+        if path.name not in _NOT_TAKEN and not path.name.startswith("config-"):
             files[f"opt/py/lib/{version}/{path.name}"] = path
     for path in sorted(ensure_site().iterdir()):
-        if path.name != "patchgrad_report.py":
-            files[f"opt/py/lib/{version}/site-packages/{path.name}"] = path
-    if shared := sysconfig.get_config_var("Py_ENABLE_SHARED") and sysconfig.get_config_var("INSTSONAME"):
-        files[f"usr/lib/{shared}"] = Path(os.path.realpath(Path(sysconfig.get_config_var("LIBDIR")) / shared))
-    for name in sorted(_loaded()):
-        files[name.lstrip("/") if name.startswith("/usr") else f"usr{name}"] = Path(name)
-    return files
+        if path.name != "patchgrad_report.py" and "hypothesis" not in path.name:
+            files[f"opt/pytest/{path.name}"] = path
+    modules = map(str, (library / "lib-dynload").glob("*.so"))
+    return {**files, **_libraries([os.path.realpath(sys.executable), *modules])}
 
 
-def _loaded() -> set[str]:
-    with open("/proc/self/maps") as maps:
-        mapped = {line.split(maxsplit=5)[5].strip() for line in maps if ".so" in line}
-    return {path for path in mapped if path.startswith(("/usr/lib/", "/lib/")) and "python" not in path}
+def _libraries(programs: Sequence[str]) -> Layer:
+    """What these programs load, under the names that they ask for."""
+    told = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False).stdout
+    asked = {word for line in told.splitlines() for word in line.split() if word.startswith("/") and not word.endswith(":")}
+    places = {name: name.lstrip("/") if name.startswith("/usr/") else f"usr{name}" for name in asked if name.startswith(("/usr/", "/lib"))}
+    return {places.get(name, f"usr/lib/{os.path.basename(name)}"): Path(os.path.realpath(name)) for name in sorted(asked)}
 
 
 REPOSITORY: Layer = {

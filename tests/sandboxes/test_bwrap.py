@@ -313,6 +313,7 @@ def test_a_nest_ends_in_silence_when_its_trainer_leaves_with_answers_unread(tmp_
         await asyncio.sleep(1.0)  # the answers lie in the socket, unread
         link._writer.transport.abort()
         assert await asyncio.to_thread(link._process.wait, 20) == 0
+        await backend.close()
 
     asyncio.run(run())
     assert "Traceback" not in capfd.readouterr().err

@@ -50,6 +50,7 @@ default_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]
 ETC = {
     "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n",
     "etc/group": "root:x:0:\n",
+    "opt/bin/python": f'#!/bin/sh\nexec {sys.base_prefix}/bin/python{sys.version_info.major}.{sys.version_info.minor} "$@"\n',
     "etc/gitconfig": "[user]\n\tname = agent\n\temail = agent@localhost\n[safe]\n\tdirectory = *\n",
 }
 
@@ -68,7 +69,7 @@ def bare_image() -> bytes:
             tar.addfile(link)
         for name, text in ETC.items():
             member = tarfile.TarInfo(name)
-            member.size = len(text)
+            member.size, member.mode = len(text), 0o755
             tar.addfile(member, io.BytesIO(text.encode()))
     return stream.getvalue()
 
@@ -82,7 +83,7 @@ def engine() -> Iterator[dict[str, Any]]:
     environment = {**os.environ, "CONTAINERS_CONF": str(folder / "containers.conf")}
     podman = ["podman", "--root", str(folder / "root"), "--runroot", str(folder / "run")]
     site = str(ensure_site())  # pytest
-    changes = ["--change", f"ENV PATH={sys.base_prefix}/bin:/usr/bin:/bin", "--change", f"ENV PYTHONPATH={site}"]
+    changes = ["--change", "ENV PATH=/opt/bin:/usr/bin:/bin", "--change", f"ENV PYTHONPATH={site}"]
     made = [*podman, "import", "-q", *changes, str(folder / "image.tar"), "bare"]
     subprocess.run(made, env=environment, check=True, capture_output=True)
     try_out = [*podman, "run", "--rm", "--network=none", "-v", "/usr:/usr:ro", "bare", "/bin/true"]

@@ -55,7 +55,8 @@ class LocalSandboxes:
         root.mkdir()
         if self._files is None:
             with tarfile.open(task.repository.location) as archive:
-                archive.extractall(root, filter="data")
+                archive.extraction_filter = getattr(tarfile, "data_filter", None)  # 3.11.4 and newer have it
+                archive.extractall(root)
         for path, text in (self._files or {}).items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text)
