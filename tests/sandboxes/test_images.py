@@ -81,6 +81,16 @@ def test_no_link_of_an_image_leads_a_file_out_of_it(tmp_path: Path, path: str) -
     assert (outside / "mine").read_text() == "mine"
 
 
+def test_a_testbed_that_is_a_link_takes_nothing_of_the_host(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "secret").write_text("secret")
+    archive(tmp_path / "i.tar", [{"testbed": link(str(tmp_path / "mine"))}])
+    images = Images(tmp_path / "images")
+    with pytest.raises(TaskError, match="has no folder /testbed"):
+        images.add(tmp_path / "i.tar")
+    assert (list(images.folder.iterdir()), (tmp_path / "mine" / "secret").read_text()) == ([], "secret")
+
+
 @pytest.mark.parametrize("docker", [False, True])
 def test_an_image_is_found_again_by_each_of_its_names(tmp_path: Path, docker: bool) -> None:
     digest = archive(tmp_path / "i.tar", [REPOSITORY], ["PATH=/opt/bin", "A=b=c"], docker)
@@ -102,7 +112,7 @@ def test_a_repository_s_own_python_comes_first_where_images_keep_it(tmp_path: Pa
 def test_what_is_no_image_or_another_one_is_one_sentence(tmp_path: Path) -> None:
     images = Images(tmp_path / "images")
     digest = archive(tmp_path / "i.tar", [{"etc/x": "x"}])
-    with pytest.raises(TaskError, match="has no /testbed"):
+    with pytest.raises(TaskError, match="has no folder /testbed"):
         images.add(tmp_path / "i.tar")
     with pytest.raises(TaskError, match=f"is {digest}, not sha256:0000"):
         images.add(tmp_path / "i.tar", "sha256:" + "0" * 64)

@@ -96,18 +96,8 @@ class Cell:
                 args += ["--ro-bind", "/dev/null", path]
         args += ["--ro-bind", f"{self._folder}/box", shell.BOX, "--ro-bind", f"{shared}/lib", f"{shell.BOX}/lib"]
         args += ["--bind", f"{self.files}/testbed", "/testbed", "--bind", f"{self.files}/tmp", "/tmp"]
-        args += [
-            "--bind",
-            f"{self._folder}/shm",
-            "/dev/shm",
-            *self._interior.boxed,
-            "--remount-ro",
-            "/dev",
-            "--remount-ro",
-            "/",
-            "--chdir",
-            "/",
-        ]
+        args += ["--bind", f"{self._folder}/shm", "/dev/shm", *self._interior.boxed]
+        args += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
         for key, value in shell.ENVIRONMENT.items():
             args += ["--setenv", key, value]
         return [*args, *self._interior.program, f"{shell.BOX}/lib/start.py", str(control)]

@@ -27,6 +27,7 @@ from typing import IO, Any, cast
 
 from patchgrad.errors import MissingDependency, TaskError
 from patchgrad.sandboxes.bwrap import system, tree
+from patchgrad.sandboxes.bwrap.packages import cache
 
 LARGEST = 64 << 30
 _OPAQUE, _GONE = ".wh..wh..opq", ".wh."
@@ -51,8 +52,7 @@ class Images:
     """The images laid out on this machine, in `folder`, by default `$XDG_CACHE_HOME/patchgrad/images`."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        top = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "patchgrad"
-        self.folder = folder or top / "images"
+        self.folder = folder or cache() / "images"
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def find(self, digest: str) -> Image | None:
@@ -82,9 +82,10 @@ class Images:
             work.chmod(0o755)
             (work / "root").mkdir()
             _lay_layers(content, manifest.layers, work / "root", archive)
-            if not (work / "root" / "testbed").is_dir():
-                raise TaskError(f"the image in {archive} has no /testbed, where a task's repository is expected")
-            _take_testbed(work / "root" / "testbed", work / "testbed.tar")
+            testbed = work / "root" / "testbed"
+            if testbed.is_symlink() or not testbed.is_dir():  # a link would lead to the host's files
+                raise TaskError(f"the image in {archive} has no folder /testbed, where a task's repository is expected")
+            _take_testbed(testbed, work / "testbed.tar")
             _furnish(work / "root")
             environment = _environment(manifest.environment, work / "root")
             (work / "image.json").write_text(json.dumps({"digest": manifest.digests[0], "environment": environment}))

@@ -34,7 +34,7 @@ def ensure_site() -> Path:
     reporter = _REPORTER.read_bytes() if _REPORTER.exists() else b""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     key = hashlib.sha256("\n".join((*PINS, version, reporter.decode())).encode()).hexdigest()[:16]
-    top = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "patchgrad"
+    top = cache()
     site = top / f"site-{version}-{key}"
     if site.is_dir():
         return site
@@ -44,6 +44,11 @@ def ensure_site() -> Path:
         if not site.is_dir():
             _build(site, reporter)
     return site
+
+
+def cache() -> Path:
+    """Where what is made once a machine lies: `$XDG_CACHE_HOME/patchgrad`, by default in the home folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "patchgrad"
 
 
 def _build(site: Path, reporter: bytes) -> None:

@@ -48,7 +48,7 @@ class LandlockSandboxes:
     """
 
     def __init__(self, cells: int = 32, folder: Path | None = None) -> None:
-        self._cells, self._free, self._door = cells, asyncio.Semaphore(cells), Admission()
+        self._free, self._door = asyncio.Semaphore(cells), Admission()
         self.places = Places(folder)
         self._roots: dict[str, Path] = {}
         self._making: dict[str, asyncio.Lock] = {}
