@@ -465,12 +465,11 @@ def test_prepared_cells_are_what_the_first_sandboxes_open_in(tmp_path: Path) -> 
         await boxes.prepare(4)
         task = make_task(tmp_path, {"test_a.py": "def test_a(): pass\n"})
         async with await boxes.open(task) as first:
-            await first.run("true")
-            before = (await first.run("cat /proc/1/stat")).output.split()
-            assert int(before[13]) + int(before[14]) > 10, "pytest was loaded in the cell before anybody asked for it"
             assert (await first.run("pytest -q; ls -A /tmp /tmp/home /testbed")).output.endswith(
                 "/testbed:\n.git\ntest_a.py\n\n/tmp:\n.pytest_cache\nhome\n\n/tmp/home:\n"
             )
+            warden = (await first.run("cat /proc/1/stat")).output.split()
+            assert int(warden[13]) + int(warden[14]) < 10, "pytest was loaded before the cell was born: it takes 50 hundredths and more"
         await boxes.close()
 
     asyncio.run(steps())
@@ -487,10 +486,11 @@ def test_loading_pytest_at_the_first_call_leaves_nothing_in_the_agent_s_folders(
 
 
 TRAINER = """
-import asyncio, sys
+import asyncio, signal, sys
 from pathlib import Path
 from patchgrad.sandboxes.bwrap import BwrapSandboxes, cgroups
 from patchgrad.values import Checks, Repository, Task
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored by whoever runs in the background of a shell
 async def main():
     boxes = BwrapSandboxes(cells=3)
     task = Task("t", "", Repository("archive", sys.argv[1], sys.argv[2]), Checks((), ()))

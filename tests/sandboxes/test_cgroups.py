@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,11 +86,15 @@ def second(tmp_path: Path) -> Iterator[Path]:
 
 def test_in_version_2_a_process_moves_into_its_cell_s_group_and_the_group_goes_when_it_ends(second: Path) -> None:
     group = Group(str(second), "1")
-    sleeper = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "30")
-    group.add(sleeper)
-    assert (second / "1" / "cgroup.procs").read_text().split() == [str(sleeper)]
-    os.kill(sleeper, 9)
-    os.waitpid(sleeper, 0)
+    door = group.door()
+    enters = "import os, sys, time; os.write(int(sys.argv[1]), b'0'); print('in', flush=True); time.sleep(30)"
+    sleeper = subprocess.Popen([sys.executable, "-c", enters, str(door)], pass_fds=[door], stdout=subprocess.PIPE)
+    os.close(door)
+    with sleeper:
+        assert sleeper.stdout is not None
+        assert sleeper.stdout.readline() == b"in\n"
+        assert (second / "1" / "cgroup.procs").read_text().split() == [str(sleeper.pid)]
+        sleeper.kill()
     group.remove()
     assert list(second.glob("*/")) == []
 

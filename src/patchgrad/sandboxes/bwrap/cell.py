@@ -1,6 +1,6 @@
-"""One cell as the nest sees it: a long-lived bubblewrap process that serves episode after episode.
+"""One cell as the nest sees it: a fork of a zygote that is PID 1 of its own namespaces and serves episode after episode.
 
-The nest mounts each episode's files in its own namespace, under a folder that the cell shares as a slave, and so they appear in
+The nest mounts each episode's files in its own namespace, under folders that the cell shares as a slave, and so they appear in
 the running cell and vanish from it. One tmpfs of the task's size holds the upper layer, /tmp and /dev/shm together.
 """
 
@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
+import shutil
+import signal
 import socket
-import subprocess
 
-from patchgrad.sandboxes.bwrap import interior, shell, system
+from patchgrad.sandboxes.bwrap import shell, system
 from patchgrad.sandboxes.bwrap.cgroups import Group
 from patchgrad.sandboxes.bwrap.frames import Frame, Header, Reader, pack
+from patchgrad.sandboxes.bwrap.template import Template
 
 BOOT = """import sys, types
 for name in ("patchgrad", "patchgrad.sandboxes", "patchgrad.sandboxes.bwrap"):
@@ -23,7 +26,6 @@ for name in ("patchgrad", "patchgrad.sandboxes", "patchgrad.sandboxes.bwrap"):
 from patchgrad.sandboxes.bwrap.{module} import main
 main({arguments})
 """
-_HIDDEN = ("/proc/cmdline", "/proc/keys", "/proc/key-users", "/proc/kallsyms", "/proc/timer_list", "/proc/sched_debug")
 _START_SECONDS = 60.0
 _RESET_SECONDS = 15.0
 
@@ -33,83 +35,65 @@ class CellDied(Exception):
 
 
 class Cell:
-    """`start`, then for each episode `open`, any number of `ask`, `reset`; `kill` at any time."""
+    """It is being born while it is made; then for each episode `open`, any number of `ask`, `reset`; `kill` at any time."""
 
-    def __init__(self, folder: str, shared: str, settings: Header, image: str = "") -> None:
-        self._folder, self._shared, self._settings, self.image = folder, shared, settings, image
+    def __init__(self, folder: str, image: str, template: Template, groups: str) -> None:
+        self._folder, self.image, self._template = folder, image, template
         self.files = f"{folder}/files"
-        self._process: subprocess.Popen[bytes] | None = None
-        self._control = socket.socket()
+        self.warm = template.warmed
+        self._process = -1
         self._reader = Reader()
         self._frames: list[Frame] = []
         self._order = asyncio.Lock()  # answers come in the order of the questions, also when a question overtakes a command
         self._mounted: list[str] = []
-        self._group: Group | None = None
-        for name in ("files/testbed", "files/tmp", "shm", "box/reply", "box/lib", "layer"):
-            os.makedirs(f"{folder}/{name}", exist_ok=True)
+        for name in ("files/testbed", "files/tmp", "shm", "line/reply", "layer"):
+            os.makedirs(f"{folder}/{name}")
         for name in ("go", "status", "request", *(f"reply/{slot}" for slot in range(shell.SLOTS))):
-            with contextlib.suppress(FileExistsError):
-                os.mkfifo(f"{folder}/box/{name}", 0o600)
-        self._interior = interior.image(shared, settings, image, folder) if image else interior.host(shared, settings)
-
-    async def start(self, filter_program: bytes) -> None:
-        """Boots bubblewrap and waits for the warden."""
+            os.mkfifo(f"{folder}/line/{name}", 0o600)
+        self._group = Group(groups, os.path.basename(folder)) if groups else None
+        places = {"/testbed": f"{self.files}/testbed", "/dev/shm": f"{folder}/shm", shell.LINE: f"{folder}/line"}
+        places |= dict.fromkeys(template.temporary, f"{self.files}/tmp")
         self._control, theirs = socket.socketpair()
         self._control.setblocking(False)
-        rules = os.memfd_create("seccomp")
-        os.write(rules, filter_program)
-        os.lseek(rules, 0, os.SEEK_SET)
-        log = f"{self._folder}/log"
+        template.cells += 1
+        with theirs:
+            try:
+                template.fork(theirs, places, self._group)
+            except OSError as error:
+                self.kill()
+                raise CellDied(template.words() or str(error)) from error
+
+    async def ready(self) -> None:
+        """When the warden has said hello."""
+        if self._process < 0:
+            try:
+                await self._hello()
+            except (OSError, TimeoutError, ValueError) as error:
+                self.kill()
+                raise CellDied(self._template.words() or str(error) or "no answer") from error
+
+    async def _hello(self) -> None:
+        """The warden's first frame, which comes with a handle on its process."""
+        ready = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._control.fileno(), ready.set)
         try:
-            with open(log, "wb") as errors:
-                self._process = subprocess.Popen(
-                    self._arguments(rules, theirs.fileno()),
-                    stdin=subprocess.DEVNULL,
-                    stdout=errors,
-                    stderr=errors,
-                    pass_fds=(rules, theirs.fileno()),
-                )
+            await asyncio.wait_for(ready.wait(), _START_SECONDS)
         finally:
-            os.close(rules)
-            theirs.close()
-        try:
-            await asyncio.wait_for(self._receive(), _START_SECONDS)
-        except (CellDied, TimeoutError) as error:
-            await asyncio.sleep(0.05)
-            status = self._process.poll()
-            self.kill()
-            with open(log, "rb") as errors:
-                words = errors.read()[-500:].decode(errors="replace").strip()
-            raise CellDied(words or f"no answer, exit status {status}") from error
-        if self._settings["group"]:
-            self._group = Group(self._settings["group"], os.path.basename(self._folder))
-            with open(f"/proc/{self._process.pid}/task/{self._process.pid}/children") as children:
-                self._group.add(int(children.read().split()[0]))  # the warden, and so all that it will start
-
-    def _arguments(self, rules: int, control: int) -> list[str]:
-        shared = self._shared
-        args = ["bwrap", "--unshare-all", "--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000"]
-        args += ["--hostname", "testbed", "--cap-drop", "ALL", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"]
-        args += ["--seccomp", str(rules), *self._interior.files, "--proc", "/proc", "--dev", "/dev"]
-        for path in _HIDDEN:
-            if os.path.exists(path):
-                args += ["--ro-bind", "/dev/null", path]
-        args += ["--ro-bind", f"{self._folder}/box", shell.BOX, "--ro-bind", f"{shared}/lib", f"{shell.BOX}/lib"]
-        args += ["--bind", f"{self.files}/testbed", "/testbed", "--bind", f"{self.files}/tmp", "/tmp"]
-        args += ["--bind", f"{self._folder}/shm", "/dev/shm", *self._interior.boxed]
-        args += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
-        for key, value in shell.ENVIRONMENT.items():
-            args += ["--setenv", key, value]
-        return [*args, *self._interior.program, f"{shell.BOX}/lib/start.py", str(control)]
-
-    async def warm(self) -> None:
-        """Loads pytest while the cell still holds nobody's files, and not at the first call of it."""
-        await self.ask({"op": "warm"}, b"", _START_SECONDS)
+            loop.remove_reader(self._control.fileno())
+        text, held, _, _ = socket.recv_fds(self._control, 1 << 12, 1, socket.MSG_CMSG_CLOEXEC)
+        self._process = held[0] if held else -1
+        for header, _ in self._reader.feed(text):
+            if "refused" in header:
+                raise ValueError(header["refused"])
+        if self._process < 0:
+            raise ValueError("the cell ended before it began")
 
     # --- episodes ---
 
     async def open(self, root: str, limits: Header, directory: str, writable: bool = False) -> None:
         """Mounts fresh files over `root`, or `root` itself when it is to be changed, and hands them to the warden."""
+        await self.ready()  # what is mounted before the cell has taken its places does not appear in them
         if self._group is not None:
             self._group.limit(limits["memory"], limits["disk"])
         layer = f"{self._folder}/layer"
@@ -136,7 +120,7 @@ class Cell:
 
     async def run(self, command: bytes, timeout: float, wall: float) -> Frame:
         """One turn of the agent's shell. The command is a file, because bash reads a pipe one byte at a time."""
-        with open(f"{self._folder}/box/command", "wb") as file:
+        with open(f"{self._folder}/line/command", "wb") as file:
             file.write(command.replace(b"\0", b""))
         return await self.ask({"op": "run", "timeout": timeout, "wall": wall}, b"", wall + _RESET_SECONDS)
 
@@ -163,7 +147,7 @@ class Cell:
         await self.ask({"op": "reset"}, b"", _RESET_SECONDS)
         self.unmount()
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(f"{self._folder}/box/command")
+            os.unlink(f"{self._folder}/line/command")
 
     def unmount(self) -> None:
         """Takes the episode's mounts away, here and by propagation in the cell."""
@@ -171,11 +155,20 @@ class Cell:
             system.unmount(self._mounted.pop())
 
     def kill(self) -> None:
-        """Ends the cell and everything in it."""
+        """Ends the cell and everything in it. Twice is no error."""
+        if self._control.fileno() < 0:
+            return
         self._control.close()
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        if self._process >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._process, signal.SIGKILL)
+            ended = select.poll()
+            ended.register(self._process, select.POLLIN)
+            ended.poll(1000 * _RESET_SECONDS)  # all of its namespace has ended with it then
+            os.close(self._process)
+            self._process = -1
+        self._template.cells -= 1
         self.unmount()
         if self._group is not None:
             self._group.remove()
+        shutil.rmtree(self._folder, ignore_errors=True)

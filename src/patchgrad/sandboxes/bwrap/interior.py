@@ -1,6 +1,6 @@
 """What a cell is made of: the host's programs with a Python of ours, or the file system of an image.
 
-An image may have no Python, or another C library than the host. So its warden is the host's Python, run by the host's own loader from the
+An image may have no Python, or another C library than the host. So the zygote is the host's Python, run by the host's own loader from the
 box, where it is out of the image's way: `ld.so --library-path A:B python3.11 ...`.
 """
 
@@ -21,11 +21,15 @@ MASKED = (
 
 @dataclass(frozen=True, slots=True)
 class Interior:
-    """Arguments of bubblewrap: `files` make the file system, `boxed` go over the box, and `program` is what becomes PID 1."""
+    """Arguments of bubblewrap: `files` make the file system, `boxed` go over the box, `program` is the interpreter that becomes PID 1.
+
+    `temporary` are the paths of temporary files, the same ones at each.
+    """
 
     files: list[str]
     boxed: list[str]
     program: list[str]
+    temporary: tuple[str, ...]
 
 
 def host(shared: str, settings: Header) -> Interior:
@@ -46,15 +50,14 @@ def host(shared: str, settings: Header) -> Interior:
     args += ["--ro-bind", f"{shared}/site", f"/opt/python/{settings['packages']}"]
     if library := settings["library"]:  # at its own path, which is written into the program
         args += ["--ro-bind", f"{shared}/python{library.removeprefix(settings['prefix'])}", library]
-    return Interior(args, [], [python])
+    return Interior(args, [], [python], ("/tmp",))
 
 
 def image(shared: str, settings: Header, name: str, folder: str) -> Interior:
-    """An image laid out by `images`; makes what it needs in the cell's `folder`. `ValueError` where no loader is known."""
+    """An image laid out by `images`; makes what it needs in the template's `folder`. `ValueError` where no loader is known."""
     loader, libraries = _loader(settings["prefix"])
     box = shell.BOX
-    files = ["--ro-bind", f"{shared}/images/{name}/root", "/", "--bind", f"{folder}/files/tmp", "/var/tmp"]
-    files += ["--ro-bind", f"{shared}/etc/gitconfig", "/etc/gitconfig"]
+    files = ["--ro-bind", f"{shared}/images/{name}/root", "/", "--ro-bind", f"{shared}/etc/gitconfig", "/etc/gitconfig"]
     boxed = ["--ro-bind", f"{shared}/python", f"{box}/python", "--ro-bind", f"{shared}/plugin", shell.PLUGIN]
     for place in ("python", "plugin", *(f"host/{number}" for number in range(len(libraries)))):
         os.makedirs(f"{folder}/box/{place}", exist_ok=True)
@@ -69,7 +72,8 @@ def image(shared: str, settings: Header, name: str, folder: str) -> Interior:
     places = [f"{box}/host/{number}" for number in range(len(libraries))]
     started = f"{places[libraries.index(os.path.dirname(loader))]}/{os.path.basename(loader)}"
     paths = ":".join((*places, f"{box}/python/lib"))
-    return Interior(files, boxed, [started, "--library-path", paths, f"{box}/python/bin/{settings['python']}", "-I", "-S"])
+    program = [started, "--library-path", paths, f"{box}/python/bin/{settings['python']}", "-I", "-S"]
+    return Interior(files, boxed, program, ("/tmp", "/var/tmp"))
 
 
 def _loader(prefix: str) -> tuple[str, list[str]]:

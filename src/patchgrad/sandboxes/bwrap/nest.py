@@ -25,10 +25,11 @@ from patchgrad.sandboxes.bwrap import filter, shell, system, tree
 from patchgrad.sandboxes.bwrap.cell import BOOT, Cell, CellDied
 from patchgrad.sandboxes.bwrap.frames import Frame, Header, Reader, pack
 from patchgrad.sandboxes.bwrap.roots import Roots
+from patchgrad.sandboxes.bwrap.template import Template
 
 # Imported before the drop: the interpreter's own folder may be out of reach after it.
 PRELOADED = (asyncio.events, concurrent.futures.thread, encodings.idna, gzip, tarfile)
-_INSIDE = ("__init__", "frames", "shell", "system", "children", "clock", "warm", "warden")
+_INSIDE = ("__init__", "frames", "shell", "system", "children", "clock", "warm", "warden", "isolation", "zygote")
 _PLUGIN = "patchgrad_report.py"
 _KEPT = 16  # idle cells of images: there may be as many images as tasks
 _PLACES = ("/mnt", "/media", "/srv", "/run")
@@ -78,7 +79,7 @@ class Place:
         system.mount("none", self.top, "", system.SHARED)
         for name in ("bin", "empty", "etc/alternatives", "lib/warm", "plugin", *held):
             os.makedirs(f"{self.shared}/{name}")
-        for name in ("cells", "roots"):
+        for name in ("cells", "roots", "templates"):
             os.mkdir(f"{self.top}/{name}")
         for name, folder in held.items():
             system.mount(f"/proc/self/fd/{folder}", f"{self.shared}/{name}", "", system.BIND | system.REC)
@@ -103,9 +104,11 @@ class Place:
         python = self._settings["python"]
         for name, text in self._texts.items():
             _write(f"{self.shared}/lib/{name}.py", text)
-        _write(f"{self.shared}/lib/start.py", BOOT.format(folder=f"{shell.BOX}/lib", module="warden", arguments="int(sys.argv[1])"))
+        _write(f"{self.shared}/lib/start.py", BOOT.format(folder=f"{shell.BOX}/lib", module="zygote", arguments="int(sys.argv[1])"))
         _write(f"{self.shared}/lib/pytest_cold.py", shell.COLD)
         _write(f"{self.shared}/lib/warm/test_patchgrad_warm.py", _WARM_TEST)
+        with open(f"{self.shared}/lib/rules", "wb") as rules:
+            rules.write(filter.program())
         for name, text in shell.programs(python).items():
             _write(f"{self.shared}/bin/{name}", text, 0o755)
         _write(f"{self.shared}/bin/{python}", "")
@@ -123,8 +126,8 @@ class Nest:
 
     def __init__(self, control: socket.socket, settings: Header, place: Place) -> None:
         self._control, self._settings, self._place = control, settings, place
-        self._filter = filter.program()
         self._roots = Roots(f"{place.top}/roots", settings["roots"])
+        self._templates: dict[str, Template] = {}
         self._idle: dict[str, list[Cell]] = {}
         self._episodes: dict[int, tuple[Cell, str]] = {}
         self._asking: dict[int, asyncio.Task[Frame]] = {}
@@ -174,22 +177,37 @@ class Nest:
             with contextlib.suppress(ConnectionError):  # the trainer is gone, and `serve` ends for that reason
                 await asyncio.get_running_loop().sock_sendall(self._control, pack({"id": header["id"], **answer}, content))
 
-    async def _cell(self, image: str) -> Cell:
+    def _cell(self, image: str) -> Cell:
         idle = self._idle.get(image)
-        return idle.pop() if idle else await self._boot(image)
+        return idle.pop() if idle else self._boot(image)
 
-    async def _boot(self, image: str) -> Cell:
+    def _boot(self, image: str) -> Cell:
         self._made += 1
-        cell = Cell(f"{self._place.top}/cells/{self._made}", self._place.shared, self._settings, image)
-        await cell.start(self._filter)
-        return cell
+        return Cell(f"{self._place.top}/cells/{self._made}", image, self._template(image), self._settings["group"])
+
+    def _template(self, image: str) -> Template:
+        found = self._templates.pop(image, None)
+        if found is not None and found.gone:
+            found.kill()
+            found = None
+        if found is None:
+            folder = f"{self._place.top}/templates/{self._made}"
+            found = Template(folder, self._place.shared, self._settings, image)
+        self._templates[image] = found  # the last one used stands last
+        unused = [name for name, template in self._templates.items() if name not in ("", image) and not template.cells]
+        for name in unused[: max(0, len(self._templates) - _KEPT)]:
+            self._templates.pop(name).kill()
+        return found
 
     async def _prepare(self, header: Header, body: bytes) -> Frame:
         """Boots cells ahead of time, warm."""
+        await self._template("").warm()
         idle = self._idle.setdefault("", [])
-        for _ in range(max(0, header["cells"] - len(idle))):
-            idle.insert(0, await self._boot(""))
-            await idle[0].warm()
+        while idle and not idle[-1].warm:
+            idle.pop().kill()
+        while len(idle) < header["cells"]:
+            idle.append(self._boot(""))
+        await asyncio.gather(*(cell.ready() for cell in idle))
         return {}, b""
 
     async def _give_back(self, cell: Cell) -> None:
@@ -211,7 +229,7 @@ class Nest:
             with open(f"{self._place.shared}/images/{image}/testbed.tar", "rb") as file:
                 body = file.read()
         path = self._roots.unpack(key, body, limits["disk"] + 16 * len(body), outward=bool(image))
-        cell = await self._cell(image)
+        cell = self._cell(image)
         try:
             await cell.open(path, limits, "/testbed", writable=True)
             for command in [*header["setup"], shell.FIRST_COMMIT]:
@@ -233,7 +251,7 @@ class Nest:
             return {"known": False}, b""
         cell = None
         try:
-            cell = await self._cell(header["image"])
+            cell = self._cell(header["image"])
             await cell.open(root, header["limits"], header["directory"])
             tree.apply(f"{cell.files}/testbed", _entries(header["entries"], body))
         except BaseException:

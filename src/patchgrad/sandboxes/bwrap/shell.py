@@ -9,7 +9,8 @@ from __future__ import annotations
 import resource
 from collections.abc import Mapping
 
-BOX = "/run/cell"
+BOX = "/run/cell"  # ours, alike in all cells
+LINE = f"{BOX}/line"  # one cell's own: how its programs and its warden talk
 _NEUTRAL = ("HOME", "TERM", "GIT_PAGER", "PAGER", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE", "PYTEST_ADDOPTS")
 SLOTS = 64
 
@@ -19,21 +20,21 @@ _LIMITS = "ulimit -c 0 -u {processes} -v {memory} -f {disk} -n 1024"
 _LOOP = """
 cd -- "$1" 2>/dev/null || cd /testbed; shift
 while :; do while __code=$?; :; do
-[ -z "$__turn" ] || builtin printf '%s\\0%s\\0%s\\0' "$__turn" "$__code" "$PWD" > BOX/status
+[ -z "$__turn" ] || builtin printf '%s\\0%s\\0%s\\0' "$__turn" "$__code" "$PWD" > LINE/status
 __turn=
-IFS= builtin read -r __turn < BOX/go || continue
-IFS= builtin read -r -d '' __command < BOX/command
+IFS= builtin read -r __turn < LINE/go || continue
+IFS= builtin read -r -d '' __command < LINE/command
 builtin eval "$__command"
 done; done
 """
 
 # While this script waits, its own 0 and 1 are the pipes it waits on; 7, 8 and 9 are what the caller gave as 0, 1 and 2.
 _ASK = """
-if [ -p BOX/request ]; then
+if [ -p LINE/request ]; then
 command exec 7<&0; command exec 8>&1; command exec 9>&2
 trap '{cold}' USR1
-echo $$ > BOX/request
-read -r code < BOX/reply/$(( $$ % SLOTS ))
+echo $$ > LINE/request
+read -r code < LINE/reply/$(( $$ % SLOTS ))
 case $code in [0-9]*) exit "$code" ;; esac
 trap - USR1
 fi
@@ -42,7 +43,7 @@ fi
 
 
 def _fill(text: str) -> str:
-    return text.replace("BOX", BOX).replace("SLOTS", str(SLOTS))
+    return text.replace("LINE", LINE).replace("SLOTS", str(SLOTS))
 
 
 def limits(processes: int, memory: int, disk: int) -> str:

@@ -6,15 +6,16 @@ import ctypes
 import os
 import struct
 
-NEW_NS, NEW_USER = 0x20000, 0x10000000
-NOSUID, NODEV, NOATIME = 2, 4, 1024
+NEW_NS, NEW_UTS, NEW_IPC, NEW_USER, NEW_PID, NEW_NET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
+RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, NOATIME = 1, 2, 4, 8, 32, 1024
 BIND, REC, PRIVATE, SHARED, SLAVE = 4096, 0x4000, 1 << 18, 1 << 20, 1 << 19
 IN_ROOT, BENEATH, NO_SYMLINKS, NO_MAGICLINKS = 0x10, 0x08, 0x04, 0x02
 
 _DETACH = 2
-_OPENAT2 = 437
-_PIDFD_GETFD = 438
-_SET_DUMPABLE = 4
+_OPEN_TREE, _MOVE_MOUNT, _OPENAT2, _PIDFD_GETFD = 428, 429, 437, 438
+_SET_DUMPABLE, _SET_SECCOMP, _DROP_BOUND, _NO_NEW_PRIVILEGES = 4, 22, 24, 38
+_HERE, _CLONE, _EMPTY_PATH = -100, 1, 4
+_CAPABILITIES_3, _SECCOMP_FILTER = 0x20080522, 2
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
@@ -43,6 +44,37 @@ def unmount(target: str) -> None:
 def unshare(flags: int) -> None:
     """`unshare(2)`; a user namespace needs a single-threaded caller."""
     _check(_libc.unshare(flags), "unshare")
+
+
+def join(namespace: int, kind: int) -> None:
+    """`setns(2)`: with one's own pid namespace, where the next child is born."""
+    _check(_libc.setns(namespace, kind), "setns")
+
+
+def tree_of(path: str) -> int:
+    """A folder as a mount of its own that is nowhere yet, held by a descriptor; `attach` puts it somewhere, in whichever namespace."""
+    return int(_check(_libc.syscall(_OPEN_TREE, _HERE, os.fsencode(path), _CLONE | os.O_CLOEXEC), path))
+
+
+def attach(held: int, target: str) -> None:
+    """Puts what `tree_of` holds at `target`; what is mounted below the folder later appears there too, and nothing goes back."""
+    _check(_libc.syscall(_MOVE_MOUNT, held, b"", _HERE, os.fsencode(target), _EMPTY_PATH), target)
+    mount("none", target, "", SLAVE)
+
+
+def give_up_capabilities() -> None:
+    """All of them, for this process and for whatever it starts."""
+    for capability in range(64):
+        _libc.prctl(_DROP_BOUND, capability, 0, 0, 0)  # refused where there is none to drop
+    _check(_libc.capset(struct.pack("<Ii", _CAPABILITIES_3, 0), bytes(24)), "capset")
+    _check(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no_new_privs")
+
+
+def refuse_calls(program: bytes) -> None:
+    """Puts a seccomp filter on this process and on whatever it starts, for ever."""
+    code = ctypes.create_string_buffer(program, len(program))
+    told = struct.pack("<HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
+    _check(_libc.prctl(_SET_SECCOMP, _SECCOMP_FILTER, told, 0, 0), "seccomp")
 
 
 def dumpable(yes: bool) -> None:

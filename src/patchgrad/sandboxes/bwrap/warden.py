@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from patchgrad.sandboxes.bwrap import shell, system
+from patchgrad.sandboxes.bwrap import shell
 from patchgrad.sandboxes.bwrap.children import Child, drain, holding, pipe, spawn
 from patchgrad.sandboxes.bwrap.clock import Clock, look, spent
 from patchgrad.sandboxes.bwrap.frames import Header, Reader, pack
@@ -54,7 +54,7 @@ class Warden:
         self._callers: dict[int, Caller] = {}
         self._exits: dict[int, tuple[int, float]] = {}
         self._status = b""
-        self._fifos = {name: os.open(f"{shell.BOX}/{name}", os.O_RDWR | os.O_NONBLOCK) for name in ("go", "status", "request")}
+        self._fifos = {name: os.open(f"{shell.LINE}/{name}", os.O_RDWR | os.O_NONBLOCK) for name in ("go", "status", "request")}
         self.watch(control.fileno(), self._on_control)
         self.watch(self._fifos["status"], self._on_status)
         self.watch(self._fifos["request"], self._on_request)
@@ -68,7 +68,6 @@ class Warden:
 
     def serve(self) -> None:
         """Until the nest goes away; the kernel then ends everything in this namespace."""
-        self._reply({})
         checked = 0.0
         while True:
             wait = _TICK if self._operation else 1.0 if self._shell or self._callers else None
@@ -124,11 +123,16 @@ class Warden:
         with contextlib.suppress(OSError):
             os.mkdir("/tmp/home")
         self._reply({})
+        with contextlib.suppress(FileNotFoundError):  # an image without a shell, which the first command is told of
+            self._shell = self._start_shell()  # while the answer is on its way, and the first command
+
+    def _start_shell(self) -> Child:
+        argv = ["bash", "--norc", "--noprofile", "-c", f"{self._ulimit()}\n{shell.loop()}", "bash", self._directory]
+        return self._start(argv, self._environment, b"", False)
 
     def _run(self, header: Header, body: bytes) -> None:
         if self._shell is None:
-            argv = ["bash", "--norc", "--noprofile", "-c", f"{self._ulimit()}\n{shell.loop()}", "bash", self._directory]
-            self._shell = self._start(argv, self._environment, b"", False)
+            self._shell = self._start_shell()
         self._turn += 1
         self._operation = Operation(self._shell, header["timeout"], header["wall"], self._turn)
         for name in ("go", "status"):  # a waiting shell has left nothing in either, so what is there was not said by it
@@ -284,7 +288,7 @@ class Caller:
     def __init__(self, warden: Warden, pid: int, slot: int) -> None:
         self._warden, self._slot = warden, slot
         self.handle = os.pidfd_open(pid)
-        self._reply = os.open(f"{shell.BOX}/reply/{slot}", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._reply = os.open(f"{shell.LINE}/reply/{slot}", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         drain(self._reply, lambda data: None)
         self._child = self._pid = 0
         warden.watch(self.handle, self.close)
@@ -316,19 +320,3 @@ class Caller:
         os.close(self.handle)
         os.close(self._reply)
         self._warden.release(self._slot)
-
-
-def main(control: int) -> None:
-    """Makes the process what it has to be, then serves. In an image the programs have an environment, and a pytest, of the image."""
-    # A shell's background job ignores SIGINT and SIGQUIT, nohup SIGHUP: inherited, they would make every pytest a cold one.
-    inherited = {n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN} - {signal.SIGPIPE, signal.SIGXFSZ}
-    for number in inherited | {signal.SIGINT}:
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # bubblewrap leaves SIGCHLD blocked
-    os.set_inheritable(control, False)
-    system.dumpable(False)
-    os.umask(0o022)
-    environment = dict(os.environ)
-    with contextlib.suppress(FileNotFoundError), open(f"{shell.BOX}/environment") as file:
-        environment = dict(variable.partition("=")[::2] for variable in file.read().split("\0"))
-    Warden(socket.socket(fileno=control), Pytest(environment == os.environ), environment).serve()

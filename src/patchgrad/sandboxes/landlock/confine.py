@@ -13,11 +13,10 @@ import stat
 import struct
 from collections.abc import Iterable, Mapping
 
-from patchgrad.sandboxes.bwrap import filter
+from patchgrad.sandboxes.bwrap import filter, system
 
 NEEDED = 6  # the first interface that keeps signals inside
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
-_NO_NEW_PRIVILEGES, _SECCOMP, _FILTER, _DROP_BOUND = 38, 22, 2, 24
 _ALL_FILES, _READING = (1 << 16) - 1, (1 << 0) | (1 << 2) | (1 << 3)  # execute, read a file, read a folder
 _OF_FILES = (1 << 0) | (1 << 1) | (1 << 2) | (1 << 14) | (1 << 15)  # the rights that mean something for what is no folder
 _TCP, _SCOPES = 3, 3
@@ -46,14 +45,9 @@ def confine(rules: int, limits: Mapping[int, tuple[int, int]]) -> None:
     """Locks the calling process in. Raises `OSError`; whoever goes on regardless is not confined."""
     for which, values in limits.items():
         resource.setrlimit(which, values)
-    for capability in range(64):
-        _libc.prctl(_DROP_BOUND, capability, 0, 0, 0)  # refused where there is none to drop
-    _check(_libc.capset(struct.pack("<Ii", 0x20080522, 0), bytes(24)), "capset")
-    _check(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no_new_privs")
+    system.give_up_capabilities()
     _check(_libc.syscall(_RESTRICT, ctypes.c_int(rules), ctypes.c_uint32(0)), "landlock")
-    program = filter.program(families=_HERE)
-    code = ctypes.create_string_buffer(program, len(program))
-    _check(_libc.prctl(_SECCOMP, _FILTER, struct.pack("<HxxxxxxQ", len(program) // 8, ctypes.addressof(code)), 0, 0), "seccomp")
+    system.refuse_calls(filter.program(families=_HERE))
 
 
 def _allow(rules: int, path: str, rights: int) -> None:
