@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 from patchgrad.values import (
     Action,
@@ -116,8 +116,12 @@ class Sandbox(Protocol):
     async def fork(self) -> Sandbox: ...
     async def reset(self) -> None: ...
     async def close(self) -> None: ...
-    async def __aenter__(self) -> Sandbox: ...
-    async def __aexit__(self, *_: object) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
 
 class Sandboxes(Protocol):

@@ -16,7 +16,7 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from patchgrad.sandboxes.bwrap.packages import ensure_site
+from patchgrad.sandboxes.linux.packages import ensure_site
 
 PROGRAMS = (
     *(

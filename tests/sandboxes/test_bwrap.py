@@ -25,8 +25,8 @@ import pytest
 from patchgrad.contracts import Sandbox, patience
 from patchgrad.errors import MissingDependency, SandboxFault, TaskError
 from patchgrad.sandboxes.bwrap import BwrapSandboxes, cgroups
-from patchgrad.sandboxes.bwrap.children import Output
-from patchgrad.sandboxes.bwrap.frames import Reader, pack
+from patchgrad.sandboxes.linux.children import Output
+from patchgrad.sandboxes.linux.frames import Reader, pack
 from patchgrad.values import Checks, Limits, Repository, Snapshot, Task, digest
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")

@@ -25,7 +25,7 @@ from patchgrad.contracts import Sandboxes
 from patchgrad.errors import MissingDependency, SandboxFault, TaskError
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.bwrap.images import Images
-from patchgrad.sandboxes.bwrap.packages import ensure_site
+from patchgrad.sandboxes.linux.packages import ensure_site
 from patchgrad.sandboxes.oci import OciSandboxes
 from patchgrad.tasks.archive import pack, store
 from patchgrad.testing import check_sandbox

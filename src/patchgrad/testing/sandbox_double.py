@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from patchgrad.contracts import Capabilities, Result
+from patchgrad.contracts import Capabilities, Result, Sandbox
 from patchgrad.errors import SandboxFault
 from patchgrad.grading_plugin import FOLDER
 from patchgrad.values import Limits, Snapshot, Task
@@ -71,7 +71,7 @@ class LocalSandboxes:
         return None
 
 
-class LocalSandbox:
+class LocalSandbox(Sandbox):
     """One temporary folder. The shell's directory persists between `run`s; its variables do not."""
 
     def __init__(self, folder: Path, limits: Limits, pool: LocalSandboxes, task: Task) -> None:
@@ -172,12 +172,6 @@ class LocalSandbox:
         fresh = await self._pool.open(self._task)
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder, self._root, self.base, self._directory = fresh._folder, fresh._root, fresh.base, ROOT
-
-    async def __aenter__(self) -> LocalSandbox:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -8,6 +8,6 @@ The trainer holds no privilege and forks nothing. The nest owns mounts. A warden
 from __future__ import annotations
 
 from patchgrad.sandboxes.bwrap.backend import BwrapSandbox, BwrapSandboxes
-from patchgrad.sandboxes.bwrap.packages import ensure_site
+from patchgrad.sandboxes.linux.packages import ensure_site
 
 __all__ = ["BwrapSandbox", "BwrapSandboxes", "ensure_site"]

@@ -9,14 +9,15 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from patchgrad.contracts import Capabilities, Result, patience
+from patchgrad.contracts import Capabilities, Result, Sandbox, patience
 from patchgrad.errors import SandboxFault, TaskError
 from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.archives import archive
 from patchgrad.sandboxes.bwrap import cgroups
-from patchgrad.sandboxes.bwrap.frames import Frame, Header
 from patchgrad.sandboxes.bwrap.images import Images
 from patchgrad.sandboxes.bwrap.link import Link, program
+from patchgrad.sandboxes.linux.answers import below, result
+from patchgrad.sandboxes.linux.frames import Frame, Header
 from patchgrad.values import Snapshot, Task, digest
 
 _SLACK = 30.0  # the nest has its own, shorter deadlines; this one is for a nest that hangs
@@ -157,7 +158,7 @@ class BwrapSandboxes:
             await link.close()
 
 
-class BwrapSandbox:
+class BwrapSandbox(Sandbox):
     """One episode. Paths are absolute below `/testbed` or `/tmp`, or relative to `/testbed`; others do not exist for `read`.
 
     `exec` runs in `/testbed`. Its time-out ends *every* process of the sandbox, the shell included, since what it started may have
@@ -189,27 +190,17 @@ class BwrapSandbox:
         return self._result(await self._ask(header, stdin))
 
     def _result(self, frame: Frame) -> Result:
-        header, body = frame
-        self._directory = header["directory"]
-        text, report = body[: header["text"]], body[header["text"] :]
-        return Result(
-            output=text.decode(errors="replace"),
-            exit_code=header["code"],
-            state=header["state"],
-            truncated=header["cut"],
-            directory=header["directory"],
-            seconds=header["seconds"],
-            cpu=header["cpu"],
-            report=report,
-        )
+        told = result(frame)
+        self._directory = told.directory
+        return told
 
     async def read(self, path: str) -> bytes:
         """A regular file of at most 64 MiB; `FileNotFoundError`, `IsADirectoryError` or `PermissionError` otherwise."""
-        return (await self._ask({"op": "read", "path": _inside(path)}, b""))[1]
+        return (await self._ask({"op": "read", "path": below(path)}, b""))[1]
 
     async def write(self, path: str, content: bytes) -> None:
         """Writes a regular file and makes the folders above it; `OSError` when the disk limit is reached."""
-        await self._ask({"op": "write", "path": _inside(path)}, content)
+        await self._ask({"op": "write", "path": below(path)}, content)
 
     async def snapshot(self) -> Snapshot:
         """The state of `/testbed`. Its address covers paths, modes and contents, and is `digest()` when nothing differs."""
@@ -229,12 +220,6 @@ class BwrapSandbox:
         """Back to the repository, in the same cell."""
         await self._ask({"op": "reset", "limits": _limits(self._task)}, b"")
         self._directory = "/testbed"
-
-    async def __aenter__(self) -> BwrapSandbox:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Gives the cell back, clean. Closing twice is no error, nor is a nest that is gone: whoever opens next hears of it."""
@@ -256,7 +241,3 @@ class BwrapSandbox:
 
 def _limits(task: Task) -> Header:
     return {name: getattr(task.limits, name) for name in ("memory", "disk", "processes", "output")}
-
-
-def _inside(path: str) -> str:
-    return path.lstrip("/") if path.startswith("/") else f"testbed/{path}"

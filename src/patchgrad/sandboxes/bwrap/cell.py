@@ -14,18 +14,11 @@ import shutil
 import signal
 import socket
 
-from patchgrad.sandboxes.bwrap import shell, system
 from patchgrad.sandboxes.bwrap.cgroups import Group
-from patchgrad.sandboxes.bwrap.frames import Frame, Header, Reader, pack
 from patchgrad.sandboxes.bwrap.template import Template
+from patchgrad.sandboxes.linux import shell, system
+from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, pack
 
-BOOT = """import sys, types
-for name in ("patchgrad", "patchgrad.sandboxes", "patchgrad.sandboxes.bwrap"):
-    sys.modules[name] = module = types.ModuleType(name)
-    module.__path__ = [{folder!r}]
-from patchgrad.sandboxes.bwrap.{module} import main
-main({arguments})
-"""
 _START_SECONDS = 60.0
 _RESET_SECONDS = 15.0
 

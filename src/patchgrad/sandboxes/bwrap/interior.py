@@ -10,13 +10,8 @@ import json
 import os
 from dataclasses import dataclass
 
-from patchgrad.sandboxes.bwrap import shell
-from patchgrad.sandboxes.bwrap.frames import Header
-
-MASKED = (
-    *("/usr/local", "/usr/lib/python3/dist-packages", "/usr/share/python-wheels", "/usr/share/doc", "/usr/src"),
-    *("/usr/lib/python3.11/dist-packages",),
-)
+from patchgrad.sandboxes.linux import shell
+from patchgrad.sandboxes.linux.frames import Header
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +35,7 @@ def host(shared: str, settings: Header) -> Interior:
             args += ["--symlink", os.readlink(f"/{name}"), f"/{name}"]
         elif os.path.isdir(f"/{name}"):
             args += ["--ro-bind", f"/{name}", f"/{name}"]
-    for path in MASKED:
+    for path in shell.MASKED:
         if os.path.isdir(path):
             args += ["--ro-bind", f"{shared}/empty", path]
     python = f"/opt/python/bin/{settings['python']}"
@@ -63,7 +58,7 @@ def image(shared: str, settings: Header, name: str, folder: str) -> Interior:
         os.makedirs(f"{folder}/box/{place}", exist_ok=True)
     for number, library in enumerate(libraries):
         boxed += ["--ro-bind", library, f"{box}/host/{number}"]
-    for path in (settings["packages"], *(path.removeprefix("/usr/") for path in MASKED if settings["prefix"] == "/usr")):
+    for path in (settings["packages"], *(path.removeprefix("/usr/") for path in shell.MASKED if settings["prefix"] == "/usr")):
         if os.path.isdir(f"{shared}/python/{path}"):  # the host's own packages are not for reading
             boxed += ["--ro-bind", f"{shared}/empty", f"{box}/python/{path}"]
     with open(f"{shared}/images/{name}/image.json") as told, open(f"{folder}/box/environment", "w") as file:

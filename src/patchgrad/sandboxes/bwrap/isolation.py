@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from patchgrad.sandboxes.bwrap import system
+from patchgrad.sandboxes.linux import system
 
 _HIDDEN = ("cmdline", "keys", "key-users", "kallsyms", "timer_list", "sched_debug")
 _FIXED = ("sys", "sysrq-trigger", "irq", "bus")  # switches of the kernel; some would be writable

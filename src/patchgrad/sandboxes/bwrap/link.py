@@ -15,9 +15,9 @@ from pathlib import Path
 
 from patchgrad.errors import MissingDependency, SandboxFault, TaskError
 from patchgrad.sandboxes.bwrap import cgroups
-from patchgrad.sandboxes.bwrap.cell import BOOT
-from patchgrad.sandboxes.bwrap.frames import Frame, Header, Reader, pack
-from patchgrad.sandboxes.bwrap.packages import ensure_site
+from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, pack
+from patchgrad.sandboxes.linux.packages import ensure_site
+from patchgrad.sandboxes.linux.start import code
 from patchgrad.sandboxes.owners import lives, owner
 
 START_SECONDS = 30.0
@@ -85,12 +85,12 @@ class Link:
             raise MissingDependency(REFUSED.format(header["refused"]))
 
     def _code(self, control: int, site: Path) -> str:
-        source = Path(__file__).parent
+        sources = {name: str(Path(__file__).parents[1] / name) for name in ("linux", "bwrap")}
         scheme = "deb_system" if "deb_system" in sysconfig.get_scheme_names() else "posix_prefix"
         purelib = sysconfig.get_path("purelib", scheme, vars={"base": sys.base_prefix, "platbase": sys.base_prefix})
         settings = {
             "control": control,
-            "source": str(source),
+            "sources": sources,
             "prefix": sys.base_prefix,
             "python": f"python{sys.version_info.major}.{sys.version_info.minor}",
             "site": str(site.resolve()),
@@ -101,7 +101,7 @@ class Link:
             "images": str(self._images.resolve()),
             "roots": self._roots,
         }
-        return BOOT.format(folder=str(source), module="nest", arguments=repr(settings))
+        return code(sources, "bwrap.nest", repr(settings))
 
     @property
     def gone(self) -> bool:

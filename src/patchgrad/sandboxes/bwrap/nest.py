@@ -21,15 +21,19 @@ import tarfile
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from patchgrad.sandboxes.bwrap import filter, shell, system, tree
-from patchgrad.sandboxes.bwrap.cell import BOOT, Cell, CellDied
-from patchgrad.sandboxes.bwrap.frames import Frame, Header, Reader, pack
+from patchgrad.sandboxes.bwrap.cell import Cell, CellDied
 from patchgrad.sandboxes.bwrap.roots import Roots
 from patchgrad.sandboxes.bwrap.template import Template
+from patchgrad.sandboxes.linux import filter, shell, system, tree
+from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, pack
+from patchgrad.sandboxes.linux.start import code
 
 # Imported before the drop: the interpreter's own folder may be out of reach after it.
 PRELOADED = (asyncio.events, concurrent.futures.thread, encodings.idna, gzip, tarfile)
-_INSIDE = ("__init__", "frames", "shell", "system", "children", "clock", "warm", "warden", "isolation", "zygote")
+_INSIDE = {
+    "linux": ("frames", "shell", "system", "children", "clock"),
+    "bwrap": ("isolation", "warm", "warden", "zygote"),
+}
 _PLUGIN = "patchgrad_report.py"
 _KEPT = 16  # idle cells of images: there may be as many images as tasks
 _PLACES = ("/mnt", "/media", "/srv", "/run")
@@ -60,7 +64,9 @@ class Place:
         needed = [settings["prefix"], settings["site"], settings["images"]]
         self.top = next(place for place in _PLACES if os.path.isdir(place) and not any(p.startswith(place) for p in needed))
         self.shared = f"{self.top}/shared"
-        self._texts = {name: _read(f"{settings['source']}/{name}.py") for name in _INSIDE[1:]}
+        self._texts = {
+            f"{folder}/{name}.py": _read(f"{settings['sources'][folder]}/{name}.py") for folder in _INSIDE for name in _INSIDE[folder]
+        }
         self._settings = settings
 
     def enter(self) -> None:
@@ -77,7 +83,7 @@ class Place:
         held = {name: os.open(path, os.O_PATH | os.O_DIRECTORY) for name, path in given.items()}
         system.mount("nest", self.top, "tmpfs", system.NOSUID | system.NODEV, "mode=755")
         system.mount("none", self.top, "", system.SHARED)
-        for name in ("bin", "empty", "etc/alternatives", "lib/warm", "plugin", *held):
+        for name in ("bin", "empty", "etc/alternatives", "lib/linux", "lib/bwrap", "lib/warm", "plugin", *held):
             os.makedirs(f"{self.shared}/{name}")
         for name in ("cells", "roots", "templates"):
             os.mkdir(f"{self.top}/{name}")
@@ -103,8 +109,9 @@ class Place:
     def _fill(self) -> None:
         python = self._settings["python"]
         for name, text in self._texts.items():
-            _write(f"{self.shared}/lib/{name}.py", text)
-        _write(f"{self.shared}/lib/start.py", BOOT.format(folder=f"{shell.BOX}/lib", module="zygote", arguments="int(sys.argv[1])"))
+            _write(f"{self.shared}/lib/{name}", text)
+        folders = {name: f"{shell.BOX}/lib/{name}" for name in _INSIDE}
+        _write(f"{self.shared}/lib/start.py", code(folders, "bwrap.zygote", "int(sys.argv[1])"))
         _write(f"{self.shared}/lib/pytest_cold.py", shell.COLD)
         _write(f"{self.shared}/lib/warm/test_patchgrad_warm.py", _WARM_TEST)
         with open(f"{self.shared}/lib/rules", "wb") as rules:

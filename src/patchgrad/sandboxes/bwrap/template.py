@@ -12,9 +12,10 @@ import socket
 import subprocess
 from collections.abc import Mapping
 
-from patchgrad.sandboxes.bwrap import interior, shell, system
+from patchgrad.sandboxes.bwrap import interior
 from patchgrad.sandboxes.bwrap.cgroups import Group
-from patchgrad.sandboxes.bwrap.frames import Header
+from patchgrad.sandboxes.linux import shell, system
+from patchgrad.sandboxes.linux.frames import Header
 
 _NEEDED = ("CAP_SYS_ADMIN", "CAP_NET_ADMIN")  # to make namespaces, and to bring the loopback up; a cell has neither
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")

@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from patchgrad.sandboxes.bwrap import shell
-from patchgrad.sandboxes.bwrap.children import Child, drain, holding, pipe, spawn
-from patchgrad.sandboxes.bwrap.clock import Clock, look, spent
-from patchgrad.sandboxes.bwrap.frames import Header, Reader, pack
 from patchgrad.sandboxes.bwrap.warm import Cold, Pytest
+from patchgrad.sandboxes.linux import shell
+from patchgrad.sandboxes.linux.children import Child, drain, holding, pipe, spawn
+from patchgrad.sandboxes.linux.clock import Clock, look, spent
+from patchgrad.sandboxes.linux.frames import Header, Reader, pack
 
 _TICK = 0.1
 _REQUESTS = 16

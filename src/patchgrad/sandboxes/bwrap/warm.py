@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from patchgrad.sandboxes.bwrap import system
+from patchgrad.sandboxes.linux import system
 
 _BIN = "/opt/python/bin"
 _NAMES = ("pytest", "py.test")

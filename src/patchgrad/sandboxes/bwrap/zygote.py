@@ -19,11 +19,11 @@ import signal
 import socket
 from typing import Any
 
-from patchgrad.sandboxes.bwrap import shell, system
-from patchgrad.sandboxes.bwrap.frames import pack
 from patchgrad.sandboxes.bwrap.isolation import Place, isolate
 from patchgrad.sandboxes.bwrap.warden import Warden
 from patchgrad.sandboxes.bwrap.warm import Pytest
+from patchgrad.sandboxes.linux import shell, system
+from patchgrad.sandboxes.linux.frames import pack
 
 _ORDER = 1 << 12
 _MOST = 16

@@ -12,24 +12,19 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from patchgrad.contracts import Capabilities, Result, patience
+from patchgrad.contracts import Capabilities, Result, Sandbox, patience
 from patchgrad.errors import MissingDependency, SandboxFault, TaskError
 from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.archives import archive
-from patchgrad.sandboxes.bwrap import shell, tree
-from patchgrad.sandboxes.bwrap.frames import Frame, Header, Reader, pack
-from patchgrad.sandboxes.bwrap.roots import extract
 from patchgrad.sandboxes.landlock.confine import NEEDED, version
 from patchgrad.sandboxes.landlock.places import Places
+from patchgrad.sandboxes.linux import shell, tree
+from patchgrad.sandboxes.linux.answers import below, result
+from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, pack
+from patchgrad.sandboxes.linux.start import code
+from patchgrad.sandboxes.linux.unpack import extract
 from patchgrad.values import Snapshot, Task, digest
 
-_START = """import sys, types
-for name, folder in {packages!r}.items():
-    sys.modules[name] = module = types.ModuleType(name)
-    module.__path__ = [folder]
-from patchgrad.sandboxes.landlock.keeper import main
-main({settings!r})
-"""
 _SLACK = 60.0
 _FIRST_USER = 6_000_000
 _PLACES = re.compile(r"(?<![\w./-])/(testbed|tmp)(?![\w.-])")
@@ -138,7 +133,7 @@ class LandlockSandboxes:
         await asyncio.to_thread(self.places.remove)
 
 
-class LandlockSandbox:
+class LandlockSandbox(Sandbox):
     """One copy at `home`, whose `testbed` and `tmp` are what the agent calls `/testbed` and `/tmp`."""
 
     def __init__(self, pool: LandlockSandboxes, home: Path, user: int | None, root: Path, task: Task, counted: bool = True) -> None:
@@ -153,9 +148,7 @@ class LandlockSandbox:
     async def start(self, state: Snapshot | None) -> None:
         """Lays out the files and starts the keeper."""
         await asyncio.to_thread(self._lay_out, state)
-        here = Path(__file__).parent
-        places = {"patchgrad": here.parents[1], "patchgrad.sandboxes": here.parent}
-        places |= {"patchgrad.sandboxes.bwrap": here.parent / "bwrap", "patchgrad.sandboxes.landlock": here}
+        sources = {name: str(Path(__file__).parents[1] / name) for name in ("linux", "landlock")}
         ours, theirs = socket.socketpair()
         limits = self._task.limits
         settings = {
@@ -167,9 +160,8 @@ class LandlockSandbox:
             "readable": self._pool.places.readable(),
             "writable": [f"{self.home}/testbed", f"{self.home}/tmp", *(f"/dev/{name}" for name in _DEVICES)],
         }
-        code = _START.format(packages={name: str(path) for name, path in places.items()}, settings=settings)
         with theirs:
-            command = [sys.executable, "-I", "-S", "-c", code]
+            command = [sys.executable, "-I", "-S", "-c", code(sources, "landlock.keeper", repr(settings))]
             self._process = subprocess.Popen(
                 command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, start_new_session=True, cwd="/"
             )
@@ -212,19 +204,9 @@ class LandlockSandbox:
 
     async def _run(self, header: Header, body: bytes, timeout: float | None) -> Result:
         seconds = self._task.limits.command_seconds if timeout is None else timeout
-        header, body = await self._ask({**header, "timeout": seconds, "wall": patience(seconds)}, body)
-        text, report = body[: header["text"]], body[header["text"] :]
-        self._directory = self._out_of(header["directory"])
-        return Result(
-            output=self._out_of(text.decode(errors="replace")),
-            exit_code=header["code"],
-            state=header["state"],
-            truncated=header["cut"],
-            directory=self._directory,
-            seconds=header["seconds"],
-            cpu=header["cpu"],
-            report=report,
-        )
+        told = result(await self._ask({**header, "timeout": seconds, "wall": patience(seconds)}, body), self._out_of)
+        self._directory = told.directory
+        return told
 
     def _into(self, text: str) -> str:
         return _PLACES.sub(lambda found: f"{self.home}/{found[1]}", text)
@@ -235,11 +217,11 @@ class LandlockSandbox:
     async def read(self, path: str) -> bytes:
         """A regular file of at most 64 MiB; `FileNotFoundError`, `IsADirectoryError` or `PermissionError` otherwise."""
         self._open()
-        return await asyncio.to_thread(tree.read, str(self.home), _inside(path))
+        return await asyncio.to_thread(tree.read, str(self.home), below(path))
 
     async def write(self, path: str, content: bytes) -> None:
         """Writes a regular file and makes the folders above it."""
-        told, _ = await self._ask({"op": "write", "path": _inside(path)}, content)
+        told, _ = await self._ask({"op": "write", "path": below(path)}, content)
         if "errno" in told:
             raise OSError(told["errno"], told["error"], told["path"])
 
@@ -262,12 +244,6 @@ class LandlockSandbox:
     async def end(self) -> None:
         """Ends every process."""
         await self._ask({"op": "end", "directory": f"{self.home}/testbed"}, b"")
-
-    async def __aenter__(self) -> LandlockSandbox:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Ends every process and removes the files; closing twice is no error."""
@@ -308,7 +284,3 @@ class LandlockSandbox:
         except (TimeoutError, OSError) as error:
             raise SandboxFault(f"the keeper of a sandbox did not answer: {error!r}") from error
         return self._frames.pop(0)
-
-
-def _inside(path: str) -> str:
-    return path.lstrip("/") if path.startswith("/") else f"testbed/{path}"

@@ -13,7 +13,7 @@ import stat
 import struct
 from collections.abc import Iterable, Mapping
 
-from patchgrad.sandboxes.bwrap import filter, system
+from patchgrad.sandboxes.linux import filter, system
 
 NEEDED = 6  # the first interface that keeps signals inside
 _CREATE, _ADD, _RESTRICT = 444, 445, 446

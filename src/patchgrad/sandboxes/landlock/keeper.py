@@ -17,11 +17,11 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from patchgrad.sandboxes.bwrap import shell, system, tree
-from patchgrad.sandboxes.bwrap.children import Child, holding, pipe
-from patchgrad.sandboxes.bwrap.clock import Clock, look, spent
-from patchgrad.sandboxes.bwrap.frames import Frame, Header, Reader, pack
 from patchgrad.sandboxes.landlock.confine import confine, ruleset
+from patchgrad.sandboxes.linux import shell, system, tree
+from patchgrad.sandboxes.linux.children import Child, holding, pipe
+from patchgrad.sandboxes.linux.clock import Clock, look, spent
+from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, pack
 
 _SUBREAPER = 36
 _TICK = 0.1

@@ -10,10 +10,9 @@ import threading
 from pathlib import Path
 
 from patchgrad.errors import SandboxFault
-from patchgrad.sandboxes.bwrap import shell
-from patchgrad.sandboxes.bwrap.interior import MASKED
-from patchgrad.sandboxes.bwrap.packages import ensure_site
 from patchgrad.sandboxes.landlock.confine import covering
+from patchgrad.sandboxes.linux import shell
+from patchgrad.sandboxes.linux.packages import ensure_site
 from patchgrad.sandboxes.owners import lives, owner
 
 _PREFIX = "patchgrad-landlock-"
@@ -74,7 +73,7 @@ class Places:
         """Programs, libraries and a Python with pytest, and nothing that is installed beside it."""
         if not self._readable:
             packages = [str(path) for path in Path(self._python, "lib").glob("python3*/*-packages")]
-            hidden = [path for path in (*MASKED, *packages) if os.path.isdir(path)]
+            hidden = [path for path in (*shell.MASKED, *packages) if os.path.isdir(path)]
             found = covering("/usr", hidden) + covering(self._python, packages)
             found += [path for path in ("/bin", "/sbin", "/lib", "/lib32", "/lib64") if os.path.isdir(path) and not os.path.islink(path)]
             found += [f"/etc/{name}" for name in _ETC]

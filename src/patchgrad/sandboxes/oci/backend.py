@@ -10,14 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from patchgrad.contracts import Capabilities, Result
+from patchgrad.contracts import Capabilities, Result, Sandbox
 from patchgrad.errors import MissingDependency, SandboxFault, TaskError
 from patchgrad.grading_plugin import FOLDER
 from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.archives import archive
-from patchgrad.sandboxes.bwrap.shell import FIRST_COMMIT
-from patchgrad.sandboxes.bwrap.shell import limits as ulimits
 from patchgrad.sandboxes.host import ENGINES
+from patchgrad.sandboxes.linux.shell import FIRST_COMMIT
+from patchgrad.sandboxes.linux.shell import limits as ulimits
 from patchgrad.sandboxes.oci import states
 from patchgrad.sandboxes.oci.shell import PLUGIN, Shell, once
 from patchgrad.sandboxes.owners import lives, owner
@@ -193,7 +193,7 @@ class OciSandboxes:
         self._threads.shutdown(wait=False)
 
 
-class OciSandbox:
+class OciSandbox(Sandbox):
     """One container. `snapshot` takes `/testbed`; `exec` past its limit ends every process, the shell included."""
 
     def __init__(self, pool: OciSandboxes, container: Container, base: states.Base, task: Task, directory: str) -> None:
@@ -288,12 +288,6 @@ class OciSandbox:
             self._container, _ = await self._pool.start(self._task)
             self._directory = "/testbed"
             await self._call(_remove, old)
-
-    async def __aenter__(self) -> OciSandbox:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Removes the container; closing twice is no error."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchgrad.contracts import Result
 from patchgrad.errors import SandboxFault
-from patchgrad.sandboxes.bwrap.children import REPORT_CAP, Output
+from patchgrad.sandboxes.linux.children import REPORT_CAP, Output
 
 if TYPE_CHECKING:
     from docker.models.containers import Container

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from patchgrad.errors import SandboxFault
-from patchgrad.sandboxes.bwrap.tree import plain_index
+from patchgrad.sandboxes.linux.tree import plain_index
 from patchgrad.sandboxes.oci.shell import once
 from patchgrad.values import Entries
 

@@ -13,7 +13,7 @@ import stat
 import struct
 from collections.abc import Iterator
 
-from patchgrad.sandboxes.bwrap import system
+from patchgrad.sandboxes.linux import system
 
 Entries = dict[str, tuple[int, bytes | None]]
 
