@@ -76,7 +76,7 @@ def sandboxes(recipe: Recipe) -> Sandboxes:
         case "landlock":
             boxes = LandlockSandboxes(cells)
         case "bwrap":
-            boxes = BwrapSandboxes(cells)
+            boxes = BwrapSandboxes(cells, warm=True)
     told = boxes.probe()
     if lacking := told.missing(choice.requires):
         raise ConfigError(

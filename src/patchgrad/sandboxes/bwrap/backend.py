@@ -30,13 +30,15 @@ class BwrapSandboxes:
     `open` waits while the host is short of memory (`Admission`), and when `cells` are open. Nothing starts before the first `open`. Memory
     is watched, not reserved: a process is limited by its address space, and all of a sandbox by a scan ten times a second.
 
+    Pytest is loaded where it is first called, for each cell; `warm` loads it once, before the first cell, which then waits for it.
+
         sandboxes = BwrapSandboxes(cells=8)
         sandbox = await sandboxes.open(task)
         result = await sandbox.run("pytest -q")
     """
 
-    def __init__(self, cells: int = 32, roots: int = 4 << 30, images: Images | None = None) -> None:
-        self._cells, self._roots, self._images = cells, roots, images or Images()
+    def __init__(self, cells: int = 32, roots: int = 4 << 30, images: Images | None = None, warm: bool = False) -> None:
+        self._cells, self._roots, self._images, self._warm = cells, roots, images or Images(), warm
         self._links: list[Link] = []
         self._load: list[int] = []
         self._numbers = itertools.count(1)
@@ -112,6 +114,8 @@ class BwrapSandboxes:
     async def _start(self) -> Link:
         link = Link(self._roots, self._images.folder)
         await link.start()
+        if self._warm:
+            await link.ask({"op": "prepare", "cells": 0}, b"", 10 * _SLACK)
         return link
 
     def _release(self, index: int) -> None:

@@ -26,7 +26,7 @@ QUIET = "addopts = -qq --tb=no --no-summary\nconsole_output_style = classic\n"  
 BARE = 3  # functions that do not say what they do for each that does: of those there are about a hundred, soon known by heart
 WORDS = ("core", "rules", "tools", "model", "report", "orders", "plans", "parts")
 PYTEST_INI = f"[pytest]\npythonpath = . src\n{QUIET}"
-LIMITS = Limits(command_seconds=3.0, test_seconds=6.0, memory=512 << 20, disk=16 << 20, processes=64, output=4_000)
+LIMITS = Limits(command_seconds=1.5, test_seconds=2.0, memory=512 << 20, disk=16 << 20, processes=64, output=4_000)
 
 # Variables get their names at random, so that code has to be read: what follows a name cannot be known by heart.
 NAMES = ("a", "b", "c", "n", "x", "y", "item", "items", "total", "count", "left", "right")
