@@ -1,4 +1,4 @@
-"""Sandboxes side by side: ours, SWE-ReX, mini-swe-agent's bubblewrap, podman, and a bare fork and exec. A table, and JSON last.
+"""Sandboxes side by side: ours, SWE-ReX, mini-swe-agent's bubblewrap, podman, a bare shell, a bare fork and exec. A table, and JSON last.
 
     python benchmarks/sandbox.py [--samples 40] [--live 256] [--no-peers]
 
@@ -46,6 +46,7 @@ ISOLATION = {
     "mini-swe-agent": "user and mount namespace; the network, processes and limits are the host's",
     "swe-rex": "none: a shell of the host",
     "podman": "a container: namespaces, seccomp, cgroups",
+    "bare shell": "none: a bash over pipes, blocking calls",
     "fork and exec": "none: /bin/true",
 }
 Samples = dict[str, list[float]]
@@ -70,6 +71,22 @@ def fork_and_exec(count: int) -> list[float]:
         start = time.perf_counter()
         os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)
         found.append(since(start))
+    return found
+
+
+def bare_shell(count: int) -> Samples:
+    """What a persistent shell costs by itself."""
+    found: Samples = defaultdict(list)
+    with subprocess.Popen(["bash", "--norc"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as bash:
+        assert bash.stdin is not None
+        assert bash.stdout is not None
+        for _ in range(count):
+            for name, command in (("true", b"/bin/true"), ("builtin", b"true")):
+                start = time.perf_counter()
+                bash.stdin.write(command + b"; echo\n")
+                bash.stdout.readline()
+                found[name].append(since(start))
+        bash.stdin.close()
     return found
 
 
@@ -244,6 +261,8 @@ def main() -> None:
         for number in range(rounds):
             print(f"round {number + 1} of {rounds}", file=sys.stderr)
             sides["fork and exec"]["true"] += fork_and_exec(5 * share)
+            for figure, samples in bare_shell(5 * share).items():
+                sides["bare shell"][figure] += samples
             asyncio.run(ours(share, task, sides["patchgrad"]))
             for side in () if wanted.no_peers else PEERS:
                 for figure, samples in peer(side, share).items():

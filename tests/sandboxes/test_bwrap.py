@@ -459,10 +459,12 @@ def test_work_in_processes_too_short_to_be_seen_ends_as_well(tmp_path: Path) -> 
     within(make_task(tmp_path, {"a": ""}), steps)
 
 
-def test_prepared_cells_are_what_the_first_sandboxes_open_in(tmp_path: Path) -> None:
+@pytest.mark.parametrize("warm", [False, True])
+def test_cells_made_ahead_or_for_a_recipe_have_pytest_loaded(tmp_path: Path, warm: bool) -> None:
     async def steps() -> None:
-        boxes = BwrapSandboxes(cells=70)  # two nests
-        await boxes.prepare(4)
+        boxes = BwrapSandboxes(cells=70, warm=warm)  # two nests
+        if not warm:
+            await boxes.prepare(4)
         task = make_task(tmp_path, {"test_a.py": "def test_a(): pass\n"})
         async with await boxes.open(task) as first:
             assert (await first.run("pytest -q; ls -A /tmp /tmp/home /testbed")).output.endswith(
