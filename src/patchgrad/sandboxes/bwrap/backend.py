@@ -55,7 +55,7 @@ class BwrapSandboxes:
 
     async def open(self, task: Task, state: Snapshot | None = None) -> BwrapSandbox:
         """A sandbox in the repository's first state, or in `state`; raises `TaskError` when the archive is not what it claims."""
-        image = await asyncio.to_thread(self._image, task)
+        image = "" if task.repository.kind == "archive" else await asyncio.to_thread(self._image, task)
         await self._free.acquire()
         index = -1
         try:
@@ -74,10 +74,8 @@ class BwrapSandboxes:
         return BwrapSandbox(self, link, index, number, task, state.directory if state else "/testbed")
 
     def _image(self, task: Task) -> str:
-        """The folder of the image that the task's programs come from, laid out now where its archive is at hand; of an archive, none."""
+        """The folder of the image that the task's programs come from, laid out now where its archive is at hand."""
         repository = task.repository
-        if repository.kind == "archive":
-            return ""
         if repository.kind != "image":
             raise TaskError(
                 f"task {task.id!r} has a repository of kind {repository.kind!r}; the bwrap sandbox needs an archive or an image"

@@ -28,7 +28,7 @@ class CellDied(Exception):
 
 
 class Cell:
-    """It is being born while it is made; then for each episode `open`, any number of `ask`, `reset`; `kill` at any time."""
+    """It is being born while it is made; then for each episode `lay`, `open`, any number of `ask`, `reset`; `kill` at any time."""
 
     def __init__(self, folder: str, image: str, template: Template, groups: str) -> None:
         self._folder, self.image, self._template = folder, image, template
@@ -84,8 +84,8 @@ class Cell:
 
     # --- episodes ---
 
-    async def open(self, root: str, limits: Header, directory: str, writable: bool = False) -> None:
-        """Mounts fresh files over `root`, or `root` itself when it is to be changed, and hands them to the warden."""
+    async def lay(self, root: str, limits: Header, writable: bool = False) -> None:
+        """Mounts fresh files over `root`, or `root` itself when it is to be changed."""
         await self.ready()  # what is mounted before the cell has taken its places does not appear in them
         if self._group is not None:
             self._group.limit(limits["memory"], limits["disk"])
@@ -101,6 +101,9 @@ class Cell:
             self._mount("testbed", f"{self.files}/testbed", "overlay", system.NOSUID | system.NODEV, options)
         self._mount(f"{layer}/tmp", f"{self.files}/tmp", "", system.BIND, "")
         self._mount(f"{layer}/shm", f"{self._folder}/shm", "", system.BIND, "")
+
+    async def open(self, limits: Header, directory: str) -> None:
+        """Hands the files, as they are now, to the warden and its shell."""
         await self.ask({"op": "open", "limits": limits, "directory": directory}, b"", _RESET_SECONDS)
 
     def _mount(self, source: str, target: str, kind: str, flags: int, options: str) -> None:

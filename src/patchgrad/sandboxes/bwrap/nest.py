@@ -238,7 +238,8 @@ class Nest:
         path = self._roots.unpack(key, body, limits["disk"] + 16 * len(body), outward=bool(image))
         cell = self._cell(image)
         try:
-            await cell.open(path, limits, "/testbed", writable=True)
+            await cell.lay(path, limits, writable=True)
+            await cell.open(limits, "/testbed")
             for command in [*header["setup"], shell.FIRST_COMMIT]:
                 request = {"op": "exec", "argv": ["bash", "-c", command], "env": {}, "timeout": header["seconds"], "wall": header["wall"]}
                 answer, text = await cell.ask(request, b"", header["wall"] + 10)
@@ -259,8 +260,9 @@ class Nest:
         cell = None
         try:
             cell = self._cell(header["image"])
-            await cell.open(root, header["limits"], header["directory"])
+            await cell.lay(root, header["limits"])
             tree.apply(f"{cell.files}/testbed", _entries(header["entries"], body))
+            await cell.open(header["limits"], header["directory"])
         except BaseException:
             if cell is not None:
                 cell.kill()
@@ -278,7 +280,8 @@ class Nest:
     async def _reset(self, header: Header, body: bytes) -> Frame:
         cell, key = self._episodes[header["sandbox"]]
         await cell.reset()
-        await cell.open(self._roots.path(key), header["limits"], "/testbed")
+        await cell.lay(self._roots.path(key), header["limits"])
+        await cell.open(header["limits"], "/testbed")
         return {}, b""
 
     async def _run(self, header: Header, body: bytes) -> Frame:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import selectors
 import signal
 import socket
@@ -24,6 +25,7 @@ from patchgrad.sandboxes.linux.frames import Header, Reader, pack
 
 _TICK = 0.1
 _REQUESTS = 16
+_HEARS = 5.0
 _STARTER = 'cd /testbed && exec "$@"'
 
 
@@ -58,6 +60,7 @@ class Warden:
         self.watch(control.fileno(), self._on_control)
         self.watch(self._fifos["status"], self._on_status)
         self.watch(self._fifos["request"], self._on_request)
+        self._start_ahead()
 
     def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
         self._selector.register(descriptor, selectors.EVENT_READ, callback)
@@ -122,12 +125,33 @@ class Warden:
         self._limits, self._directory = header["limits"], header["directory"]
         with contextlib.suppress(OSError):
             os.mkdir("/tmp/home")
+        if self._shell is not None:
+            self._introduce(self._shell)
         self._reply({})
-        with contextlib.suppress(FileNotFoundError):  # an image without a shell, which the first command is told of
-            self._shell = self._start_shell()  # while the answer is on its way, and the first command
+
+    def _start_ahead(self) -> None:
+        """Starts the next episode's shell before anybody asks for it."""
+        reader, self._ahead = os.pipe()
+        argv = ["bash", "--norc", "--noprofile", "-c", shell.loop(), "bash"]
+        self._shell = None
+        try:
+            self._shell = self._with_pipes(lambda ends: spawn(argv, self._environment, ends), reader, False)
+        except FileNotFoundError:  # an image without a shell, which the first command is told of
+            os.close(self._ahead)
+
+    def _introduce(self, waiting: Child) -> None:
+        """Tells it for whom it is and waits until it has heard: before that, nobody else lives here who could come between."""
+        waiting.bound(self._limits["output"])
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._ahead, os.fsencode(f"{self._ulimit()}\0{self._directory}\0"))
+        os.close(self._ahead)
+        if select.select([self._fifos["status"]], [], [], _HEARS)[0]:
+            drain(self._fifos["status"], lambda data: None)
+        else:
+            self._kill()
 
     def _start_shell(self) -> Child:
-        argv = ["bash", "--norc", "--noprofile", "-c", f"{self._ulimit()}\n{shell.loop()}", "bash", self._directory]
+        argv = ["bash", "--norc", "--noprofile", "-c", shell.loop(self._ulimit()), "bash", self._directory]
         return self._start(argv, self._environment, b"", False)
 
     def _run(self, header: Header, body: bytes) -> None:
@@ -156,14 +180,13 @@ class Warden:
         return shell.limits(self._limits["processes"], self._limits["memory"], self._limits["disk"])
 
     def _start(self, argv: list[str], environment: dict[str, str], stdin: bytes, report: bool) -> Child:
-        return self._with_pipes(lambda ends: spawn(argv, environment, ends), stdin, report)
+        return self._with_pipes(lambda ends: spawn(argv, environment, ends), holding(stdin), report)
 
     def _start_warm(self, argv: list[str], environment: dict[str, str], stdin: bytes) -> Child:
         bounds = shell.bounds(self._limits["processes"], self._limits["memory"], self._limits["disk"])
-        return self._with_pipes(lambda ends: self._pytest.fork(argv, environment, "/testbed", ends, bounds), stdin, True)
+        return self._with_pipes(lambda ends: self._pytest.fork(argv, environment, "/testbed", ends, bounds), holding(stdin), True)
 
-    def _with_pipes(self, start: Callable[[dict[int, int]], int], stdin: bytes, report: bool) -> Child:
-        source = holding(stdin)
+    def _with_pipes(self, start: Callable[[dict[int, int]], int], source: int, report: bool) -> Child:
         ends = [pipe() for _ in range(2 if report else 1)]
         given = {0: source, 1: ends[0][1], 2: ends[0][1]} | ({3: ends[1][1]} if report else {})
         try:
@@ -175,7 +198,7 @@ class Warden:
         finally:
             for descriptor in {*given.values()}:
                 os.close(descriptor)
-        child = Child(pid, ends[0][0], ends[1][0] if report else None, self._limits["output"])
+        child = Child(pid, ends[0][0], ends[1][0] if report else None, self._limits.get("output", 0))
         self.watch(child.handle, lambda: self._gone(child))
         for descriptor in child.pipes:
             self.watch(descriptor, partial(self._listen, child, descriptor))
@@ -191,6 +214,7 @@ class Warden:
             drain(self._fifos[name], lambda data: None)
         self._status = b""
         self._reply({})
+        self._start_ahead()
 
     def _warm(self, header: Header, body: bytes) -> None:
         self._reply({"warm": self._pytest.ready()})

@@ -58,6 +58,11 @@ class Child:
     def _add_report(self, data: bytes) -> None:
         self.report += data[: max(0, REPORT_CAP - len(self.report))]
 
+    def bound(self, cap: int) -> None:
+        """So many bytes of output are kept from now on."""
+        self._cap = cap
+        self._output = Output(cap)
+
     def say(self, text: bytes) -> None:
         """Adds a line of the warden's own to the output."""
         self._output.add(text)

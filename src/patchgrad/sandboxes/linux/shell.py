@@ -22,6 +22,12 @@ MASKED = (
 
 _LIMITS = "ulimit -c 0 -u {processes} -v {memory} -f {disk} -n 1024"
 
+# A shell that was started before anybody knew for whom: it is told on its input, and says that it has heard by answering turn 0.
+_AHEAD = """
+IFS= builtin read -r -d '' __command && IFS= builtin read -r -d '' __turn || exit
+builtin eval "$__command"; set -- "$__turn"; __turn=0; command exec </dev/null
+"""
+
 # `break` and `continue` in a command reach these loops, so the answer is sent at the top, and the outer loop starts the inner again.
 _LOOP = """
 cd -- "$1" 2>/dev/null || cd /testbed; shift
@@ -69,9 +75,9 @@ def bounds(processes: int, memory: int, disk: int) -> dict[int, tuple[int, int]]
     return {which: (value, value) for which, value in values.items()}
 
 
-def loop() -> str:
-    """What the persistent bash runs; `$1` is its first folder."""
-    return _fill(_LOOP)
+def loop(bounds: str = "") -> str:
+    """What the persistent bash runs; `$1` is its first folder. Without `bounds`, said by `limits`, it waits for them and for the folder."""
+    return (bounds or _AHEAD) + _fill(_LOOP)
 
 
 def programs(python: str) -> dict[str, str]:
