@@ -298,6 +298,48 @@ def test_a_cell_that_died_is_a_fault_and_the_next_sandbox_is_whole(tmp_path: Pat
     asyncio.run(run())
 
 
+CRAMPED = """
+import json, os, socket, sys
+from patchgrad.sandboxes.bwrap import zygote
+from patchgrad.sandboxes.linux.frames import Reader
+def no_room():
+    raise BlockingIOError(11, "Resource temporarily unavailable")
+zygote.os.fork, zygote.system.join, zygote.system.unshare = no_room, lambda *_: None, lambda *_: None
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+heard = []
+for _ in range(2):
+    answer, control = socket.socketpair()
+    socket.send_fds(ours, [json.dumps({"places": {}}).encode()], [control.fileno()])
+    heard.append(answer)
+    control.close()
+ours.shutdown(socket.SHUT_WR)
+zygote.Zygote(theirs, b"", {}).serve()
+print([Reader().feed(answer.recv(1000))[0][0] for answer in heard])
+"""
+
+
+def test_a_zygote_without_room_for_a_process_says_so_and_goes_on() -> None:
+    done = subprocess.run([sys.executable, "-c", CRAMPED], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.count("Resource temporarily unavailable") == 2, done.stdout
+
+
+def test_a_warm_zygote_that_ends_leaves_the_first_to_fork(tmp_path: Path) -> None:
+    task = make_task(tmp_path, {"a": "a"})
+
+    async def run() -> None:
+        backend = BwrapSandboxes(3, warm=True)
+        sandbox = await backend.open(task)
+        warm = _family(backend._links[0]._process.pid)[3]  # below the nest, bubblewrap and the first zygote
+        os.kill(warm, signal.SIGKILL)
+        assert (await sandbox.run("cat a")).output == "a", "who lives does not need it"
+        async with await backend.open(task) as second:
+            assert (await second.run("cat a")).output == "a"
+        await sandbox.close()
+        await backend.close()
+
+    asyncio.run(run())
+
+
 def test_a_nest_ends_in_silence_when_its_trainer_leaves_with_answers_unread(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     task = make_task(tmp_path, {"a": "a"})
 

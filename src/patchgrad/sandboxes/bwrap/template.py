@@ -71,8 +71,14 @@ class Template:
                 held.append(system.tree_of(folder))
             if group is not None:
                 held.append(group.door())
-            order = json.dumps({"places": {path: path != shell.LINE for path in places}})
-            socket.send_fds(self._orders[-1], [order.encode()], [control.fileno(), *held])
+            order = json.dumps({"places": {path: path != shell.LINE for path in places}}).encode()
+            try:
+                socket.send_fds(self._orders[-1], [order], [control.fileno(), *held])
+            except OSError:
+                if len(self._orders) == 1:
+                    raise
+                self._orders.pop().close()  # the warm one ended, and the first still forks
+                socket.send_fds(self._orders[-1], [order], [control.fileno(), *held])
         finally:
             for descriptor in held:
                 os.close(descriptor)

@@ -17,6 +17,7 @@ import json
 import os
 import signal
 import socket
+import sys
 from typing import Any
 
 from patchgrad.sandboxes.bwrap.isolation import Place, isolate
@@ -47,11 +48,14 @@ class Zygote:
             if not text:
                 return
             order = json.loads(text)
-            system.join(self._processes, system.NEW_PID)
-            if "places" in order:
-                system.unshare(system.NEW_PID)
-            if os.fork() == 0:
-                self._become(order, held)
+            try:
+                system.join(self._processes, system.NEW_PID)
+                if "places" in order:
+                    system.unshare(system.NEW_PID)
+                if os.fork() == 0:
+                    self._become(order, held)
+            except OSError as error:  # no room for a process now; those that live are not to suffer for it
+                _refuse(held[0], error)
             for descriptor in held:
                 os.close(descriptor)
 
@@ -70,6 +74,8 @@ class Zygote:
                 self._orders = socket.socket(fileno=held[0])
                 self._orders.sendall(json.dumps({"warm": self._pytest.ready()}).encode())
                 self.serve()
+        except Exception:
+            sys.excepthook(*sys.exc_info())
         finally:
             os._exit(0)
 
@@ -81,9 +87,13 @@ class Zygote:
             socket.send_fds(control, [pack({})], [ourselves])
             os.close(ourselves)
         except OSError as error:
-            control.sendall(pack({"refused": f"{error.strerror}: {error.filename}"}))
+            _refuse(control.fileno(), error)
             return
         warden.serve()
+
+
+def _refuse(control: int, error: OSError) -> None:
+    os.write(control, pack({"refused": f"{error.strerror}: {error.filename or 'a cell'}"}))
 
 
 def main(orders: int) -> None:
