@@ -1,4 +1,4 @@
-"""The container backend against a real engine: Podman with runc, started for these tests on a socket of its own."""
+"""The container backend against real engines, Podman with runc and Docker's own, started for these tests on sockets of their own."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,7 @@ from patchgrad.testing.attacks import FILES, GRADER, attack_grader
 from patchgrad.values import Checks, Repository, Task
 
 docker = pytest.importorskip("docker", reason="docker-py is not installed")
-lacking = [name for name in ("podman", "runc") if shutil.which(name) is None]
 pytestmark = [
-    pytest.mark.skipif(bool(lacking), reason=f"not installed: {', '.join(lacking)}"),
     pytest.mark.skipif(os.geteuid() != 0, reason="these tests start an engine as root"),
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),  # docker-py leaves the socket of a request that failed to the collector
 ]
@@ -74,40 +73,94 @@ def bare_image() -> bytes:
     return stream.getvalue()
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[dict[str, Any]]:
-    """Arguments for `OciSandboxes` with an engine behind them. Its folder is no temporary one of pytest's: it has mounts in it."""
-    folder = Path(tempfile.mkdtemp(prefix="engine-"))
+@contextmanager
+def podman(folder: Path) -> Iterator[Path]:
+    """Podman's service with runc, and an image `bare`."""
     (folder / "containers.conf").write_text(CONFIGURATION)
-    (folder / "image.tar").write_bytes(bare_image())
     environment = {**os.environ, "CONTAINERS_CONF": str(folder / "containers.conf")}
-    podman = ["podman", "--root", str(folder / "root"), "--runroot", str(folder / "run")]
-    site = str(ensure_site())  # pytest
-    changes = ["--change", "ENV PATH=/opt/bin:/usr/bin:/bin", "--change", f"ENV PYTHONPATH={site}"]
-    made = [*podman, "import", "-q", *changes, str(folder / "image.tar"), "bare"]
+    call = ["podman", "--root", str(folder / "root"), "--runroot", str(folder / "run")]
+    made = [*call, "import", "-q", *changes(), str(folder / "image.tar"), "bare"]
     subprocess.run(made, env=environment, check=True, capture_output=True)
-    try_out = [*podman, "run", "--rm", "--network=none", "-v", "/usr:/usr:ro", "bare", "/bin/true"]
-    tried = subprocess.run(try_out, env=environment, check=False, capture_output=True, text=True)
-    if tried.returncode:
-        subprocess.run(["umount", "-l", folder / "root" / "overlay"], check=False, capture_output=True)
-        shutil.rmtree(folder, ignore_errors=True)
-        pytest.skip(f"podman cannot run a container here: {(tried.stderr.strip().splitlines() or ['no reason given'])[-1]}")
     socket = folder / "engine.sock"
-    service = subprocess.Popen([*podman, "system", "service", "--time=0", f"unix://{socket}"], env=environment)
+    service = subprocess.Popen([*call, "system", "service", "--time=0", f"unix://{socket}"], env=environment)
+    try:
+        yield socket
+    finally:
+        service.terminate()
+        service.wait()
+        subprocess.run([*call, "rm", "-af"], env=environment, check=False, capture_output=True)
+        subprocess.run(["umount", "-l", folder / "root" / "overlay"], check=False, capture_output=True)
+
+
+@contextmanager
+def dockerd(folder: Path) -> Iterator[Path]:
+    """Docker's own engine, without a network of its own and so without the host's packet filter, and an image `bare`."""
+    socket = folder / "engine.sock"
+    call = ["dockerd", "--host", f"unix://{socket}", "--data-root", f"{folder}/root", "--exec-root", f"{folder}/run"]
+    call += ["--pidfile", f"{folder}/pid", "--iptables=false", "--ip6tables=false", "--bridge=none"]
+    with open(folder / "log", "wb") as log:
+        service = subprocess.Popen(call, stdout=log, stderr=log)
+    try:
+        for _ in range(400):
+            if socket.exists() or service.poll() is not None:
+                break
+            time.sleep(0.05)
+        else:
+            pytest.skip("dockerd did not start within 20 seconds")
+        if service.poll() is not None:
+            pytest.skip(f"dockerd cannot run here: {(folder / 'log').read_text()[-200:]}")
+        client = docker.DockerClient(f"unix://{socket}")
+        client.api.import_image_from_file(str(folder / "image.tar"), repository="bare", changes=changes()[1::2])
+        client.close()
+        yield socket
+    finally:
+        service.terminate()
+        service.wait()
+        for left in Path("/proc/self/mountinfo").read_text().splitlines():
+            if str(folder) in left:
+                subprocess.run(["umount", "-l", left.split()[4]], check=False, capture_output=True)
+
+
+def changes() -> list[str]:
+    """What the image says of itself, in words for `import`."""
+    return ["--change", "ENV PATH=/opt/bin:/usr/bin:/bin", "--change", f"ENV PYTHONPATH={ensure_site()}"]
+
+
+ENGINES = {"podman": (podman, ("podman", "runc")), "docker": (dockerd, ("dockerd", "containerd"))}
+
+
+@pytest.fixture(scope="module", params=list(ENGINES))
+def engine(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
+    """Arguments for `OciSandboxes` with an engine behind them. Its folder is no temporary one of pytest's: it has mounts in it."""
+    start, programs_needed = ENGINES[request.param]
+    if lacking := [name for name in programs_needed if shutil.which(name) is None]:
+        pytest.skip(f"not installed: {', '.join(lacking)}")
+    folder = Path(tempfile.mkdtemp(prefix="engine-"))
+    try:
+        (folder / "image.tar").write_bytes(bare_image())
+        with start(folder) as socket:
+            yield _tried(socket)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ResourceWarning)
+                gc.collect()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _tried(socket: Path) -> dict[str, Any]:
     for _ in range(200):
         if socket.exists():
             break
         time.sleep(0.05)
-    mounts = {place: {"bind": place, "mode": "ro"} for place in {"/usr", sys.base_prefix, site}}
-    yield {"image": "bare", "cells": 4, "socket": f"unix://{socket}", "options": {"volumes": mounts}}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
-    service.terminate()
-    service.wait()
-    subprocess.run([*podman, "rm", "-af"], env=environment, check=False, capture_output=True)
-    subprocess.run(["umount", "-l", folder / "root" / "overlay"], check=False, capture_output=True)
-    shutil.rmtree(folder)
+    mounts = {place: {"bind": place, "mode": "ro"} for place in {"/usr", sys.base_prefix, str(ensure_site())}}
+    client = docker.DockerClient(f"unix://{socket}", timeout=60)
+    try:
+        client.containers.run("bare", "/bin/true", network_mode="none", volumes=mounts, remove=True)
+    except docker.errors.DockerException as error:
+        pytest.skip(f"the engine cannot run a container here: {error}")
+    finally:
+        client.close()
+    return {"image": "bare", "cells": 4, "socket": f"unix://{socket}", "options": {"volumes": mounts}}
 
 
 def a_task(folder: Path, **changes: Any) -> Task:
