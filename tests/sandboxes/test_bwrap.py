@@ -277,8 +277,9 @@ def test_a_cell_that_died_is_a_fault_and_the_next_sandbox_is_whole(tmp_path: Pat
     task = make_task(tmp_path, {"a": "a"})
 
     async def run() -> None:
-        backend = BwrapSandboxes(1)
-        sandbox = await backend.open(task)
+        backend = BwrapSandboxes(2)
+        sandbox, idle = await backend.open(task), await backend.open(task)
+        await idle.close()
         for pid in _family(backend._links[0]._process.pid)[1:]:
             os.kill(pid, signal.SIGKILL)
         with pytest.raises(SandboxFault):

@@ -150,6 +150,17 @@ class Cell:
         while self._mounted:
             system.unmount(self._mounted.pop())
 
+    @property
+    def gone(self) -> bool:
+        """Has its warden, and so all of it, ended?"""
+        return self._ended(0.0)
+
+    def _ended(self, seconds: float) -> bool:
+        """Waits so long for the end of the warden, with which all of its namespace has ended."""
+        end = select.poll()
+        end.register(self._process, select.POLLIN)
+        return bool(end.poll(1000 * seconds))
+
     def kill(self) -> None:
         """Ends the cell and everything in it. Twice is no error."""
         if self._control.fileno() < 0:
@@ -158,9 +169,7 @@ class Cell:
         if self._process >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._process, signal.SIGKILL)
-            ended = select.poll()
-            ended.register(self._process, select.POLLIN)
-            ended.poll(1000 * _RESET_SECONDS)  # all of its namespace has ended with it then
+            self._ended(_RESET_SECONDS)
             os.close(self._process)
             self._process = -1
         self._template.cells -= 1

@@ -185,8 +185,13 @@ class Nest:
                 await asyncio.get_running_loop().sock_sendall(self._control, pack({"id": header["id"], **answer}, content))
 
     def _cell(self, image: str) -> Cell:
-        idle = self._idle.get(image)
-        return idle.pop() if idle else self._boot(image)
+        idle = self._idle.get(image, [])
+        while idle:
+            cell = idle.pop()
+            if not cell.gone:
+                return cell
+            cell.kill()
+        return self._boot(image)
 
     def _boot(self, image: str) -> Cell:
         self._made += 1
@@ -198,8 +203,8 @@ class Nest:
             found.kill()
             found = None
         if found is None:
-            folder = f"{self._place.top}/templates/{self._made}"
-            found = Template(folder, self._place.shared, self._settings, image)
+            self._made += 1
+            found = Template(f"{self._place.top}/templates/{self._made}", self._place.shared, self._settings, image)
         self._templates[image] = found  # the last one used stands last
         unused = [name for name, template in self._templates.items() if name not in ("", image) and not template.cells]
         for name in unused[: max(0, len(self._templates) - _KEPT)]:
@@ -212,9 +217,9 @@ class Nest:
         idle = self._idle.setdefault("", [])
         while idle and not idle[-1].warm:
             idle.pop().kill()
-        while len(idle) < header["cells"]:
-            idle.append(self._boot(""))
-        await asyncio.gather(*(cell.ready() for cell in idle))
+        made = [self._boot("") for _ in range(header["cells"] - len(idle))]
+        await asyncio.gather(*(cell.ready() for cell in made))
+        idle += made
         return {}, b""
 
     async def _give_back(self, cell: Cell) -> None:

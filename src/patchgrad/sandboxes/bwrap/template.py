@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import socket
 import subprocess
 from collections.abc import Mapping
@@ -120,3 +121,4 @@ class Template:
             orders.close()
         self._process.kill()
         self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)

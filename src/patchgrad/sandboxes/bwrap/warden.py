@@ -113,7 +113,7 @@ class Warden:
         for header, body in self._frames.feed(data):
             if self._operation is not None:
                 self._end("died")  # whoever asked has gone, and the nest resets next
-            answer = {"open": self._open, "run": self._run, "exec": self._exec, "reset": self._reset, "warm": self._warm}[header["op"]]
+            answer = {"open": self._open, "run": self._run, "exec": self._exec, "reset": self._reset}[header["op"]]
             try:
                 answer(header, body)
             except FileNotFoundError as error:  # an image without a shell
@@ -215,9 +215,6 @@ class Warden:
         self._status = b""
         self._reply({})
         self._start_ahead()
-
-    def _warm(self, header: Header, body: bytes) -> None:
-        self._reply({"warm": self._pytest.ready()})
 
     def _reply(self, header: Header, body: bytes = b"") -> None:
         self._control.sendall(pack(header, body))
