@@ -30,7 +30,7 @@ class BwrapSandboxes:
     `open` waits while the host is short of memory (`Admission`), and when `cells` are open. Nothing starts before the first `open`. Memory
     is watched, not reserved: a process is limited by its address space, and all of a sandbox by a scan ten times a second.
 
-    Pytest is loaded where it is first called, for each cell; `warm` loads it once, before the first cell, which then waits for it.
+    Pytest is loaded where it is first called, for each cell; `warm` loads it once a nest, before its first cell, which waits.
 
         sandboxes = BwrapSandboxes(cells=8)
         sandbox = await sandboxes.open(task)
