@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from patchgrad.advantages import MeanOnly
 from patchgrad.credit import (
     KEEP_ALL,
     MASK_FORMAT_ERRORS,
@@ -17,6 +18,7 @@ from patchgrad.credit import (
     contrast,
     corrected,
     kinds,
+    retold,
     solved_only,
     sound,
     verify,
@@ -112,6 +114,26 @@ def test_what_infrastructure_broke_is_dropped_before_anything_is_averaged() -> N
 def test_limits_reached_stay_as_examples() -> None:
     late = group(rollout(True), rollout(False, -1, stop="turn limit"))
     assert [sample.advantages[0] for sample in assign(contrast([late]), by_reward)] == [1, -1]
+
+
+def test_attempts_at_a_limit_are_masked_where_asked_and_still_count_in_their_group() -> None:
+    mixed = group(rollout(True), rollout(False, stop="turn limit"), rollout(False))
+    kept, left = assign([mixed], MeanOnly()), assign([mixed], MeanOnly(), {"overlong": "mask"})
+    assert [sample.advantages.tolist() for sample in left] == [kept[0].advantages.tolist(), kept[2].advantages.tolist()]
+
+
+def test_what_is_told_again_after_another_prompt_has_the_same_actions_in_a_chain_of_its_own() -> None:
+    first, second, third = chain(OK, NO, OK)
+    whole = rollout(True)
+    whole = replace(whole, trajectory=replace(whole.trajectory, segments=(Segment((first,)), Segment((second, third)))))
+    (other,) = retold(group(whole), ids([90, 91, 92])).rollouts
+    verify(other.trajectory)
+    before, after = whole.trajectory.turns, other.trajectory.turns
+    assert after[0].context.tolist() == [90, 91, 92]
+    assert [turn.context.tolist() for turn in after[1:]] == [turn.context.tolist() for turn in before[1:]]
+    assert [turn.action for turn in after] == [turn.action for turn in before]
+    assert after[-1].address != before[-1].address
+    assert [len(segment.turns) for segment in other.trajectory.segments] == [len(s.turns) for s in whole.trajectory.segments]
 
 
 def test_solved_only_caps_tasks_over_groups_and_drops_twins() -> None:

@@ -60,6 +60,14 @@ def test_ratios_are_taken_to_what_was_sampled_unless_the_trainer_is_asked() -> N
     assert second["gap"] == pytest.approx(first["gap"], rel=1e-5)
 
 
+def test_a_schedule_is_told_how_many_steps_come() -> None:
+    told: list[int] = []
+    plan = replace(PLAN, minibatch=2, epochs=3, on_steps=told.append)
+    made = learn(GROUPS, ROW, trainer(), plan, 0)
+    assert told == [len(made)]
+    assert len(made) > 3
+
+
 def test_the_trainer_is_asked_before_the_first_step_of_an_iteration_and_not_again() -> None:
     updates = learn(GROUPS, replace(ROW, old="recomputed"), trainer(), replace(PLAN, minibatch=4, epochs=2), 0)
     assert len(updates) == 6

@@ -1,6 +1,7 @@
 """TOML <-> the dataclasses themselves: a recipe is a frozen dataclass, and its file is the same value in words.
 
     dumps(recipe)                          text that `loads` turns back into an equal value
+    dumps(recipe, {"rl.turns": "why"})     the same with a comment above a line
     loads(Recipe, text)                    missing keys keep their defaults; unknown ones are refused with the nearest valid name
     override(recipe, {"rl.turns": "12"})   what `--rl.turns 12` on a command line does
 
@@ -14,21 +15,47 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import textwrap
 import tomllib
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from patchgrad.errors import ConfigError
 
 T = TypeVar("T")
 NONE = "none"
+WIDTH = 140  # of a line of comment
 
 
-def dumps(value: Any) -> str:
-    """The value as TOML, every field of it: `dumps(Point(1, 2.0))` -> `'x = 1\\ny = 2.0\\n'`."""
-    return "\n".join(_table(value, ())).lstrip("\n") + "\n"
+def require(holds: bool, sentence: str) -> None:
+    """Raises `ConfigError` with the sentence where it does not hold: what a recipe's `__post_init__` says of its values."""
+    if not holds:
+        raise ConfigError(sentence)
+
+
+def dumps(value: Any, remarks: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The value as TOML, every field of it: `dumps(Point(1, 2.0))` -> `'x = 1\\ny = 2.0\\n'`. Remarks are comments, by dotted name."""
+    return "\n".join(_table(value, (), (), remarks)).lstrip("\n") + "\n"
+
+
+def leaves(value: Any) -> dict[str, Any]:
+    """Every field that holds no other, by the dotted name that `override` takes: `{"seed": 0, "stages.0.lr": 1e-06}`."""
+    found: dict[str, Any] = {}
+    for field in fields(value):
+        item = getattr(value, field.name)
+        inner = {"": item} if is_dataclass(item) else {f"{i}.": row for i, row in enumerate(item)} if _is_rows(item) else {}
+        found |= {f"{field.name}.{place}{key}": leaf for place, part in inner.items() for key, leaf in leaves(part).items()}
+        if not inner:
+            found[field.name] = item
+    return found
+
+
+def written(item: Any) -> str:
+    """A field's value as TOML: `written("a")` -> `'"a"'`."""
+    return _scalar(item, Any, ())
 
 
 def loads(cls: type[T], text: str) -> T:
@@ -54,24 +81,27 @@ def override(value: T, changes: Mapping[str, str]) -> T:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def _table(value: Any, path: tuple[str, ...]) -> Iterator[str]:
+def _table(value: Any, path: tuple[str, ...], place: tuple[str, ...], remarks: Mapping[str, str]) -> Iterator[str]:
+    """Lines of a table; `path` is its header, `place` the same with the numbers of rows."""
     nested: list[tuple[str, Any]] = []
     for field in fields(value):
         item = getattr(value, field.name)
         if is_dataclass(item) or _is_rows(item):
             nested.append((field.name, item))
         else:
+            if remark := remarks.get(_key((*place, field.name))):
+                yield from textwrap.wrap(remark, WIDTH, initial_indent="# ", subsequent_indent="#   ")
             yield f"{field.name} = {_scalar(item, _hints(type(value))[field.name], (*path, field.name))}"
     for name, item in nested:
         inner = (*path, name)
         header = ".".join(inner)
         if is_dataclass(item):
             yield f"\n[{header}]"
-            yield from _table(item, inner)
+            yield from _table(item, inner, (*place, name), remarks)
         else:
-            for row in item:
+            for number, row in enumerate(item):
                 yield f"\n[[{header}]]"
-                yield from _table(row, inner)
+                yield from _table(row, inner, (*place, name, str(number)), remarks)
 
 
 def _is_rows(item: Any) -> bool:

@@ -87,6 +87,7 @@ class Plan:
     """The sizes of one iteration.
 
     `minibatch` is the least number of trajectories in an optimiser step, `pack` the tokens of a forward pass, shared by `workers`.
+    `on_steps` is told how many optimiser steps come, before the first: a schedule may need to know.
     """
 
     tasks: int
@@ -97,6 +98,7 @@ class Plan:
     pack: int
     workers: int = 1
     epochs: int = 1
+    on_steps: Callable[[int], None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +178,15 @@ def learn(groups: Sequence[Group], algorithm: Algorithm, trainer: Trainer, plan:
     units = _scored(units, algorithm, trainer, plan)
     if not algorithm.whole_groups:
         units = [[sample] for unit in units for sample in unit]
+    chosen = [samples for epoch in range(plan.epochs) for samples in minibatches(units, plan.minibatch, seed + epoch)]
+    plan.on_steps(len(chosen))
     updates: list[Update] = []
-    for epoch in range(plan.epochs):
-        for samples in minibatches(units, plan.minibatch, seed + epoch):
-            left, shares = corrected(samples, algorithm.correction) if algorithm.correction else (samples, {})
-            batch = pack(left, plan.pack, workers=plan.workers, aggregate=algorithm.aggregate)
-            if batch.trained:
-                update = trainer.update(batch, algorithm.objective)
-                updates.append(Update(update.version, {**update.metrics, **shares}))
+    for samples in chosen:
+        left, shares = corrected(samples, algorithm.correction) if algorithm.correction else (samples, {})
+        batch = pack(left, plan.pack, workers=plan.workers, aggregate=algorithm.aggregate)
+        if batch.trained:
+            update = trainer.update(batch, algorithm.objective)
+            updates.append(Update(update.version, {**update.metrics, **shares}))
     return updates
 
 

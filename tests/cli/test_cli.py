@@ -80,6 +80,17 @@ def test_a_printed_recipe_reads_back(capsys: Spoken, tmp_path: Path) -> None:
     assert json.loads(capsys.readouterr().out)["recipe"]["name"] == "smoke"
 
 
+def test_the_paper_s_recipe_prints_at_every_scale_and_reads_back(capsys: Spoken, tmp_path: Path) -> None:
+    for scale in ("laptop", "gpu", "cluster"):
+        assert main(["train", "nebius2508", "--scale", scale, "--seed", "3", "--print"]) == 0
+        text = capsys.readouterr().out
+        assert loads(recipes.Recipe, text).seed == 3
+        file = tmp_path / f"{scale}.toml"
+        file.write_text(text)
+        assert main(["train", str(file), "--print"]) == 0
+        assert capsys.readouterr().out == text
+
+
 def test_training_leaves_a_run_and_says_where(fake: list[recipes.Recipe], tmp_path: Path, capsys: Spoken) -> None:
     folder = tmp_path / "run"
     assert main(["train", "smoke", "--run", str(folder), "--seed", "5"]) == 0
@@ -135,6 +146,13 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, monkeypatch: pytes
         (["train", "laptp"], "There is no recipe laptp; did you mean laptop?"),
         (["train", "zzz"], "There is no recipe zzz; there are: laptop"),
         (["train"], "Name a recipe"),
+        (["train", "nebius2508", "--scale", "moon", "--print"], "There is no scale moon; there are: laptop, gpu, cluster."),
+        (["train", "smoke", "--scale", "gpu"], "smoke has one scale: leave --scale out, or name nebius2508."),
+        (["train", "--resume", "--run", "nowhere", "--scale", "gpu"], "--scale cannot change in a run that has begun; leave it out"),
+        (["train", "nebius2508", "--stages.0.clip_low", "0.4", "--print"], "clip_low"),
+        (["train", "nebius2508", "--stages.0.turns", "5", "--print"], "turns 5 must be above length_threshold 11"),
+        (["train", "nebius2508", "--stages.0.attempts", "1", "--print"], "a group needs at least 2 attempts"),
+        (["train", "nebius2508", "--policy.context", "1024", "--print"], "beyond policy.context of 1024"),
         (["train", "missing.toml"], "missing.toml cannot be read"),
         (["train", "laptop", "--stages.0.turn", "3", "--print"], "There is no key stages.0.turn; did you mean stages.0.turns?"),
         (["train", "laptop", "--seed", "x", "--print"], "seed must be a whole number, but 'x' was given."),

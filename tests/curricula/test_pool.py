@@ -126,3 +126,10 @@ def test_a_pool_tells_of_its_own_draws_and_remembers_them() -> None:
         for task in pool.draw(2):
             pool.observe(a_group(task.id, 2, 2))
     assert pool.plateaued(2)
+    pool.begin()
+    pool.restore(json.loads(json.dumps(pool.state())))
+    for _ in range(4):
+        assert not pool.plateaued(2), "a new stage is told of its own draws alone"
+        for task in pool.draw(2):
+            pool.observe(a_group(task.id, 2, 2))
+    assert pool.plateaued(2)

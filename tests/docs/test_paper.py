@@ -13,7 +13,7 @@ PROJECT = Path(__file__).parents[2]
 ROWS = [
     [cell.strip() for cell in line.strip("|\n ").split("|")]
     for line in (PROJECT / "docs" / "paper.md").read_text().splitlines()
-    if line.startswith("| ") and not line.startswith("| the paper")
+    if line.startswith("| ") and not line.startswith(("| the paper", "| field", "| `"))
 ]
 SYMBOLS = sorted({name for row in ROWS for name in re.findall(r"`(patchgrad[\w.]+)`", row[1])})
 TESTS = sorted({name for row in ROWS for name in re.findall(r"`(tests/[^`]+)`", row[2])})

@@ -23,12 +23,13 @@ from patchgrad.advantages import (
     LengthWeighted,
     MeanOnly,
     MeanScaled,
+    Ones,
     Returns,
     whitened,
 )
 from patchgrad.config import dumps, loads, override
 from patchgrad.contracts import Aggregate, Estimator, Objective
-from patchgrad.credit import WITHHOLD_FROM_WASTE
+from patchgrad.credit import MASK_FORMAT_ERRORS, WITHHOLD_FROM_WASTE, assign
 from patchgrad.errors import ConfigError
 from patchgrad.learning import Plan, learn
 from patchgrad.networks.decoder import Decoder, DecoderConfig
@@ -39,13 +40,13 @@ from patchgrad.objectives.cross_entropy import cross_entropy
 from patchgrad.objectives.gspo import gspo
 from patchgrad.packing import seq_mean_token_mean, seq_mean_token_sum, token_mean
 from patchgrad.recipes import Recipe, laptop
-from patchgrad.recipes.algorithms import algorithm
-from patchgrad.recipes.recipe import Stage
+from patchgrad.recipes.algorithms import algorithm, imitation
+from patchgrad.recipes.phases import Rft, Stage
 from patchgrad.recipes.rows import ROWS, Aggregation, Mismatch, Name, Penalty
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
 from patchgrad.trainers.local import LocalTrainer
-from patchgrad.values import Group, Update
+from patchgrad.values import Group, Update, ids
 
 torch.set_num_threads(1)
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "algorithms.md"
@@ -121,6 +122,17 @@ def test_a_row_is_made_of_what_the_table_says(name: Name) -> None:
     given = tokens([-0.1, -0.1, -3.0, -3.0, -1.0, -1.0], [-2.0, -2.0, -1.0, -1.0, -1.0, -1.25], [1, -1, 1, -1, 1, 1], [0, 1, 2, 3, 4, 5])
     assert torch.equal(made.objective(given)[0], objective(given)[0])
     assert torch.equal(gradient(made.objective, given), gradient(objective, given))
+
+
+def test_imitation_takes_what_the_recipe_says_and_follows_the_plain_prompt_where_one_is_given() -> None:
+    won = [rollout for group in GROUPS for rollout in group.rollouts if rollout.solved]
+    kept = imitation(Rft(cap=None, dedupe=False)).select(GROUPS)
+    assert [rollout for group in kept for rollout in group.rollouts] == won
+    assert all(len(group.rollouts) == 1 for group in imitation(Rft(cap=1)).select(GROUPS))
+    retold = imitation(Rft(cap=None, dedupe=False), lambda task: ids([1, 2, 3])).select(GROUPS)
+    samples = assign(retold, Ones(), MASK_FORMAT_ERRORS)
+    assert len(samples) >= len(won)
+    assert all(group.rollouts[0].trajectory.turns[0].context.tolist() == [1, 2, 3] for group in retold)
 
 
 def test_a_stage_s_bounds_of_a_mismatch_are_corrections() -> None:

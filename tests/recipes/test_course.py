@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from patchgrad.config import dumps, loads
 from patchgrad.contracts import Capabilities
 from patchgrad.errors import ConfigError, TrainingStopped
 from patchgrad.recipes import RECIPES, Recipe, apprenticeship, train
-from patchgrad.recipes.recipe import EvaluationChoice, Rft, SandboxChoice, Stage, TaskSource, Warmup
+from patchgrad.recipes.phases import EvaluationChoice, Rft, Stage, Warmup
+from patchgrad.recipes.recipe import AgentChoice, SandboxChoice, TaskSource
 from patchgrad.recipes.rows import Mismatch, Penalty
 from patchgrad.recipes.world import sandboxes
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
@@ -29,7 +31,10 @@ TINY = Recipe(
     stages=(
         Stage(iterations=1, tasks=2, attempts=2, turns=4, length_threshold=2),
         Stage(
-            iterations=1,
+            iterations=4,
+            plateau=1,
+            top_p=0.9,
+            overlong="mask",
             tasks=2,
             attempts=2,
             turns=4,
@@ -74,13 +79,19 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     assert second.stages[0].startswith("stage 1")
     finished = Run.open(folder)
     assert [report.name for report in finished.reports()] == ["base", "+ RFT", "+ stage 1 RL", "+ stage 2 RL"]
-    assert [(m["phase"], m["iteration"]) for m in finished.metrics()] == [("rft", 0), ("stage1", 0), ("stage2", 0)]
-    assert {path.name for path in finished.checkpoints()} == {"base", "rft-0", "stage1-0", "stage2-0"}
+    assert [(m["phase"], m["iteration"]) for m in finished.metrics()] == [("rft", 0), ("stage1", 0), ("stage2", 0), ("stage2", 1)], (
+        "two of four iterations that solved nothing are a plateau"
+    )
+    assert {path.name for path in finished.checkpoints()} == {"base", "rft-0", "stage1-0", "stage2-1"}
 
     assert all(len(m["steps"]) == m["updates"] for m in finished.metrics() if m["episodes"])
     steps = {path.name: int(load_file(path / "optimiser.safetensors")["steps"]) for path in finished.checkpoints()}
-    made = {f"{m['phase']}-{m['iteration']}": m["updates"] for m in finished.metrics()}
-    assert {name: steps[name] for name in made} == made  # every phase begins with an optimiser that has seen nothing
+    made = Counter[str]()
+    for m in finished.metrics():
+        made[m["phase"]] += m["updates"]
+    assert {
+        name.partition("-")[0]: n for name, n in steps.items() if name != "base"
+    } == made  # every phase begins with an optimiser that has seen nothing
 
     model = replace(TINY, policy=replace(TINY.policy, model=str(folder / "checkpoints" / "rft-0")), stages=TINY.stages[:1])
     third = Interrupting("")
@@ -95,6 +106,19 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     stopped = Run.open(tmp_path / "forged")
     assert [report.name for report in stopped.reports()] == ["base"], "what was committed stands"
     assert stopped.metrics() == [], "and nothing was learned from such samples"
+
+
+@needs_bubblewrap
+def test_what_a_demonstration_helped_to_collect_is_imitated_without_it(tmp_path: Path) -> None:
+    rft = replace(TINY.rft, demonstration=True, context=12_000)
+    full = replace(TINY, agent=AgentChoice("full"), policy=replace(TINY.policy, context=12_000), rft=rft, stages=())
+    with Run.create(tmp_path / "run", dumps(full)) as run:
+        train(full, run, Silent())
+    finished = Run.open(tmp_path / "run")
+    (row,) = finished.metrics()
+    assert row["episodes"] == 4
+    shown, plain = (finished.rollouts(phase)[0].trajectory.turns[0].context for phase in ("rft", "evaluate-2"))
+    assert len(shown) > 1.3 * len(plain), "the demonstration is in the one prompt and not in the other"
 
 
 @pytest.mark.parametrize("name", sorted(RECIPES))

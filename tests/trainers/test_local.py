@@ -20,6 +20,8 @@ from patchgrad.objectives.clipped import clipped
 from patchgrad.objectives.cross_entropy import cross_entropy
 from patchgrad.packing import pack
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
+from patchgrad.recipes.apprenticeship import an_optimiser
+from patchgrad.recipes.phases import Optimiser
 from patchgrad.testing.trainer import example_batches
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.muon import AdamW, orthogonal
@@ -187,6 +189,35 @@ def test_a_new_schedule_starts_at_its_own_first_step() -> None:
     trainer.update(batch, cross_entropy)
     trainer.schedule = constant(1.0, warmup=10)
     assert trainer.update(batch, cross_entropy).metrics["rate"] == pytest.approx(0.1)
+
+
+def test_adamw_steps_as_torch_s_own() -> None:
+    torch.manual_seed(0)
+    own = {"matrix": torch.randn(4, 3), "norm": torch.randn(4)}
+    theirs = {name: tensor.clone().requires_grad_() for name, tensor in own.items()}
+    decayed = [{"params": [theirs["matrix"]], "weight_decay": 0.1}, {"params": [theirs["norm"]], "weight_decay": 0.0}]
+    reference = torch.optim.AdamW(decayed, lr=0.01, betas=(0.9, 0.999), eps=1e-8)
+    optimiser = an_optimiser(Optimiser("adamw", betas=(0.9, 0.999), weight_decay=0.1))(own)
+    for _ in range(5):
+        gradients = {name: torch.randn_like(tensor) for name, tensor in own.items()}
+        for name, gradient in gradients.items():
+            theirs[name].grad = gradient.clone()
+        reference.step()
+        optimiser.step(gradients, 0.01)
+    for name, tensor in own.items():
+        torch.testing.assert_close(tensor, theirs[name].detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_muon_steps_by_the_same_adamw_what_is_no_matrix() -> None:
+    torch.manual_seed(0)
+    parameters = {"model.norm.weight": torch.randn(4), "model.layers.0.up.weight": torch.randn(4, 3)}
+    alone = {"model.norm.weight": parameters["model.norm.weight"].clone()}
+    choice = Optimiser("muon", betas=(0.5, 0.6))
+    gradients = {name: torch.randn_like(tensor) for name, tensor in parameters.items()}
+    for _ in range(2):
+        an_optimiser(choice)(parameters).step(gradients, 0.1)
+        an_optimiser(replace(choice, name="adamw"))(alone).step(gradients, 0.1)
+    assert torch.equal(parameters["model.norm.weight"], alone["model.norm.weight"])
 
 
 @pytest.mark.parametrize("optimiser", ["muon", "adamw"])

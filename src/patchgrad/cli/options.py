@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from patchgrad.cli.check import PACKAGES
 from patchgrad.config import loads
@@ -16,10 +16,11 @@ from patchgrad.errors import ConfigError, MissingDependency
 
 if TYPE_CHECKING:
     from patchgrad.recipes import Recipe
+    from patchgrad.recipes.nebius2508 import Scale
 
 FLAGS = {"--json", "--help"}
 OWN = {
-    "train": ({"--resume", "--print"}, {"--run"}),
+    "train": ({"--resume", "--print"}, {"--run", "--scale"}),
     "evaluate": (
         {"--print", "--plan"},  # bare words follow the second
         {
@@ -72,10 +73,14 @@ def declare(parser: argparse.ArgumentParser, verbs: Mapping[str, ModuleType], de
         module.options(verb)
 
 
-def recipe(name: str) -> Recipe:
+def recipe(name: str, scale: str | None = None) -> Recipe:
     """A recipe by its name, or from a TOML file; a name that is neither is refused with the nearest one."""
     from patchgrad import recipes
 
+    if scale is not None:
+        if name not in recipes.SCALED:
+            raise ConfigError(f"{name} has one scale: leave --scale out, or name {', '.join(recipes.SCALED)}.")
+        return recipes.SCALED[name](cast("Scale", scale))
     if name in recipes.RECIPES:
         return recipes.RECIPES[name]()
     path = Path(name)

@@ -1,10 +1,11 @@
 """train a policy by a recipe: base, rejection fine-tuning, reinforcement learning, evaluation
 
-RECIPE is a name (laptop, smoke) or a TOML file, as --print writes it. Any field of it can be set by its dotted name:
+RECIPE is a name (laptop, nebius2508, smoke) or a TOML file, as --print writes it. Any field of it can be set by its dotted name:
 
   patchgrad train laptop
   patchgrad train laptop --run runs/second --seed 1 --stages.0.iterations 12
   patchgrad train laptop --print > mine.toml
+  patchgrad train nebius2508 --scale cluster --print
   patchgrad train --run runs/second --resume
 """
 
@@ -29,6 +30,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's words."""
     parser.add_argument("recipe", metavar="RECIPE", nargs="?", help="a recipe's name, or a TOML file")
     parser.add_argument("--run", metavar="DIR", help="the run's folder (default: runs/NAME of the recipe)")
+    words = "the machine that the recipe is sized for: laptop (default), gpu or cluster; what differs is told by --print"
+    parser.add_argument("--scale", metavar="SCALE", help=words)
     parser.add_argument("--resume", action="store_true", help="go on with the run in DIR, by the recipe that stands there")
     parser.add_argument("--print", action="store_true", help="print the recipe as TOML and do nothing else")
     parser.add_argument("--json", action="store_true", help="no progress; one JSON object at the end")
@@ -40,6 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _print(arguments)
     folder = _folder(arguments)
     if arguments.resume:
+        if arguments.scale is not None:
+            raise ConfigError("--scale cannot change in a run that has begun; leave it out, or start another with --run.")
         with _resumed(folder, arguments) as store:
             return _train(store, arguments)
     with _created(folder, arguments) as store:
@@ -51,9 +56,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(arguments: argparse.Namespace) -> int:
-    recipe = override(shared.recipe(_named(arguments)), arguments.changes)
-    print(json.dumps({"recipe": plain(recipe)}) if arguments.json else dumps(recipe), end="\n" if arguments.json else "")
+    from patchgrad.recipes import printed
+
+    recipe = _asked(arguments)
+    print(json.dumps({"recipe": plain(recipe)}) if arguments.json else printed(recipe), end="\n" if arguments.json else "")
     return 0
+
+
+def _asked(arguments: argparse.Namespace) -> Recipe:
+    return override(shared.recipe(_named(arguments), arguments.scale), arguments.changes)
 
 
 def _named(arguments: argparse.Namespace) -> str:
@@ -65,11 +76,11 @@ def _named(arguments: argparse.Namespace) -> str:
 def _folder(arguments: argparse.Namespace) -> Path:
     if arguments.run:
         return Path(arguments.run)
-    return Path("runs") / shared.recipe(_named(arguments)).name
+    return Path("runs") / _asked(arguments).name
 
 
 def _created(folder: Path, arguments: argparse.Namespace) -> Run:
-    return Run.create(folder, dumps(override(shared.recipe(_named(arguments)), arguments.changes)))
+    return Run.create(folder, dumps(_asked(arguments)))
 
 
 def _resumed(folder: Path, arguments: argparse.Namespace) -> Run:

@@ -27,6 +27,7 @@ class Pool:
         self._solved: dict[str, int] = {}
         self._attempts: dict[str, int] = {}
         self._iterations: list[list[float]] = []
+        self._began = 0
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -54,9 +55,13 @@ class Pool:
             self._iterations.append([])
         self._iterations[-1].append(solved / len(valid))
 
+    def begin(self) -> None:
+        """A new stage: what was drawn before it says nothing of whether it rises."""
+        self._began = len(self._iterations)
+
     def plateaued(self, window: int) -> bool:
-        """Did the last so many draws bring no better outcomes than those before (`plateau.plateaued`)?"""
-        return plateaued(self._iterations, window)
+        """Did the last so many draws of this stage bring no better outcomes than those before (`plateau.plateaued`)?"""
+        return plateaued(self._iterations[self._began :], window)
 
     def refreshed(self, solved_from: float = 2 / 3) -> Pool:
         """The pool of the next stage: tasks solved in at least `solved_from` of all attempts so far, or never, leave.
@@ -79,6 +84,7 @@ class Pool:
             "solved": dict(self._solved),
             "attempts": dict(self._attempts),
             "iterations": [list(shares) for shares in self._iterations],
+            "began": self._began,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -90,3 +96,4 @@ class Pool:
         self._seed, self._passes, self._queue = state["seed"], state["passes"], list(state["queue"])
         self._solved, self._attempts = dict(state["solved"]), dict(state["attempts"])
         self._iterations = [list(shares) for shares in state.get("iterations", ())]  # which older runs do not have
+        self._began = state.get("began", 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from patchgrad.advantages import (
@@ -18,7 +18,17 @@ from patchgrad.advantages import (
     whitened,
 )
 from patchgrad.contracts import Aggregate, Correction, Estimator, Objective, RewardFunction, Score
-from patchgrad.credit import KEEP_ALL, MASK_FORMAT_ERRORS, WITHHOLD_FROM_WASTE, as_they_are, contrast, solved_only, sound
+from patchgrad.credit import (
+    KEEP_ALL,
+    MASK_FORMAT_ERRORS,
+    WITHHOLD_FROM_WASTE,
+    FailurePolicy,
+    as_they_are,
+    contrast,
+    retold,
+    solved_only,
+    sound,
+)
 from patchgrad.learning import Algorithm
 from patchgrad.objectives.cispo import cispo, cispo_two_sided
 from patchgrad.objectives.clipped import clipped
@@ -27,14 +37,23 @@ from patchgrad.objectives.cross_entropy import cross_entropy
 from patchgrad.objectives.gspo import gspo
 from patchgrad.objectives.penalty import penalised
 from patchgrad.packing import group_mean_token_mean, seq_mean_token_mean, seq_mean_token_sum, seq_mean_token_sum_norm, token_mean
-from patchgrad.recipes.recipe import Stage
+from patchgrad.recipes.phases import Rft, Stage
 from patchgrad.recipes.rows import ROWS, Aggregation, Mismatch, clip
 from patchgrad.rewards import Resolved, TurnPenalty, Weighted
+from patchgrad.values import Group, Ids, Task
 
 
-def imitation(cap: int) -> Algorithm:
-    """Rejection fine-tuning (arXiv 2508.03501, section 4.2): solved attempts, at most `cap` a task, turns with format errors masked."""
-    return Algorithm(partial(solved_only, cap_per_task=cap), Ones(), cross_entropy, MASK_FORMAT_ERRORS)
+def imitation(rft: Rft, plain: Callable[[Task], Ids] | None = None) -> Algorithm:
+    """Rejection fine-tuning (arXiv 2508.03501, section 4.2): solved attempts, turns with format errors masked.
+
+    With `plain`, what is imitated follows that prompt, and not the one with a demonstration that the attempts were collected by.
+    """
+
+    def select(groups: Sequence[Group]) -> list[Group]:
+        chosen = solved_only(groups, rft.cap, rft.dedupe)
+        return [retold(group, plain(group.task)) for group in chosen] if plain else chosen
+
+    return Algorithm(select, Ones(), cross_entropy, MASK_FORMAT_ERRORS)
 
 
 def algorithm(stage: Stage, reference: Score | None = None) -> Algorithm:
@@ -48,7 +67,7 @@ def algorithm(stage: Stage, reference: Score | None = None) -> Algorithm:
         select=partial(contrast, on=stage.filter_on) if row.select == "contrast" else sound,
         estimator=_estimator(stage),
         objective=_objective(stage),
-        failures=WITHHOLD_FROM_WASTE if stage.waste == "withhold" else KEEP_ALL,
+        failures=_failures(stage),
         whole_groups=True,
         rescale=whitened if row.whiten else as_they_are,
         aggregate=_aggregate(stage.aggregate or row.aggregate, stage.context),
@@ -56,6 +75,11 @@ def algorithm(stage: Stage, reference: Score | None = None) -> Algorithm:
         correction=None if stage.mismatch.none else _correction(stage.mismatch),
         reference=reference,
     )
+
+
+def _failures(stage: Stage) -> FailurePolicy:
+    waste = WITHHOLD_FROM_WASTE if stage.waste == "withhold" else KEEP_ALL
+    return waste if stage.overlong == "keep" else {**waste, "overlong": stage.overlong}
 
 
 def _estimator(stage: Stage) -> Estimator:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
+
+from torch import Tensor
 
 from patchgrad.advantages import Ones
 from patchgrad.contracts import Policy
@@ -20,12 +23,15 @@ from patchgrad.objectives.cross_entropy import cross_entropy
 from patchgrad.packing import minibatches, pack
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.policies.embedded.tokenizer import START
+from patchgrad.recipes.phases import Optimiser
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
 from patchgrad.tasks.archive import open_archive
 from patchgrad.tasks.workshop.apprentice import Apprentice, drill, look
 from patchgrad.trainers.local import LocalTrainer
+from patchgrad.trainers.muon import AdamW, Muon
+from patchgrad.trainers.muon import Optimiser as Steps
 from patchgrad.trainers.schedules import cosine
 from patchgrad.values import Call, Group, Rollout, Task, Update, Verdict, digest
 
@@ -139,12 +145,18 @@ def a_trainer(network: Decoder, recipe: Recipe) -> LocalTrainer:
     heads = planted(network)
     return LocalTrainer(
         network,
-        optimiser=recipe.optimiser.name,
+        optimiser=an_optimiser(recipe.optimiser),
         clip=recipe.optimiser.clip,
         precision=recipe.optimiser.precision,
         threads=recipe.optimiser.threads,
         hold=heads.restore if heads else lambda: None,
     )
+
+
+def an_optimiser(choice: Optimiser) -> Callable[[Mapping[str, Tensor]], Steps]:
+    """What makes the recipe's optimiser over parameters by name."""
+    adamw = partial(AdamW, betas=choice.betas, epsilon=choice.epsilon, decay=choice.weight_decay)
+    return adamw if choice.name == "adamw" else partial(Muon, adamw=adamw)
 
 
 def a_policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe) -> EmbeddedPolicy:

@@ -13,56 +13,48 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from patchgrad.contracts import Extend, Progress, Sandboxes, Score
-from patchgrad.credit import kinds
 from patchgrad.curricula import Pool
 from patchgrad.errors import TrainingStopped
-from patchgrad.evaluation import over_tasks, pass_at_k
 from patchgrad.executors import LocalExecutor
 from patchgrad.grading import Grader
-from patchgrad.learning import Algorithm, Iteration, Plan, World, iterate
+from patchgrad.learning import NEUTRAL, Algorithm, Plan, World, iterate
 from patchgrad.networks import folder as folders
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.recipes.algorithms import algorithm, imitation, shaped
 from patchgrad.recipes.apprenticeship import Lesson, a_policy, a_trainer, demonstrate, fresh_network, learn_tokenizer, open_model, warm_up
 from patchgrad.recipes.guards import Watch, figures
 from patchgrad.recipes.measuring import assess
+from patchgrad.recipes.phases import Stage
 from patchgrad.recipes.probe import probe
-from patchgrad.recipes.recipe import Recipe, Stage
+from patchgrad.recipes.recipe import Recipe
+from patchgrad.recipes.record import measured
 from patchgrad.recipes.world import an_agent, sentence
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
 from patchgrad.store import Run
 from patchgrad.tasks.workshop.apprentice import shows
 from patchgrad.trainers.local import LocalTrainer
-from patchgrad.trainers.schedules import constant
-from patchgrad.values import Group, Report, Rollout, Task, digest
+from patchgrad.trainers.schedules import constant, cosine
+from patchgrad.values import Ids, Report, Rollout, Task, digest
 
 DRILL = 12  # turns: a look and eleven edits
 FIRST = 60  # episodes spelled in bytes, from which the tokenizer learns its words
 PROBED, PROBE_TOKENS = 16, 48  # actions of the sampler's probe, and the tokens of each
-LIMITS = ("turn limit", "context limit", "time limit")
 SECONDS = 600.0  # an episode that takes longer is stuck, on whatever machine
-
-
-TOLD = (
-    *("loss", "entropy", "gap", "grad_norm", "clip_low", "clip_high", "clip_dual", "truncated", "masked", "penalty"),
-    *(pair + name for pair in ("", "sampler_") for name in ("ratio", "ratio_max", "effective", "kl1", "kl3")),
-)
-"""What an iteration's record tells of each of its updates, and of all as means, or as the largest where the name says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One unit of work that is done wholly or not at all."""
+    """One unit of work that is done wholly or not at all; one that is `needless` when its turn comes is left out."""
 
     name: str
     act: Callable[[], Awaitable[None]]
+    needless: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +88,7 @@ class Course:
         self.reports: list[Report] = []
         self.watch = Watch(recipe.guards)
         self.minutes = 0.0
+        self.kept: list[str] = []
         self._policy: EmbeddedPolicy | None = None
         self._trainer: LocalTrainer | None = None
 
@@ -109,7 +102,9 @@ class Course:
         if recipe.rft.rounds:
             steps.append(Step("evaluate-rft", partial(self._evaluate, "+ RFT")))
         for number, stage in enumerate(recipe.stages, 1):
-            steps += [Step(f"stage{number}-{i}", partial(self._rl, number, stage, i)) for i in range(stage.iterations)]
+            ended = partial(self._plateaued, stage)
+            first, *rest = (Step(f"stage{number}-{i}", partial(self._rl, number, stage, i), ended) for i in range(stage.iterations))
+            steps += [replace(first, needless=lambda: False), *rest]
             steps.append(Step(f"evaluate-stage{number}", partial(self._evaluate, f"+ stage {number} RL")))
         return steps
 
@@ -118,6 +113,8 @@ class Course:
         done = self._restore()
         self.run.write_tasks((*self.train, *self.held_out))
         for position, step in enumerate(self.steps()[done:], done + 1):
+            if step.needless():
+                continue
             started = time.monotonic()
             await step.act()
             self.minutes += (time.monotonic() - started) / 60
@@ -125,21 +122,18 @@ class Course:
         self.progress.table(self.reports)
 
     def _commit(self, position: int, step: Step) -> None:
+        """The policies of the table are kept: base, after RFT, and the last of each stage."""
         previous = self.run.state().get("checkpoint")
-        name = previous if step.name.startswith("evaluate") else step.name
-        if name == step.name:
+        name = step.name
+        if previous and step.name.startswith("evaluate"):
+            name = previous
+            self.kept.append(name)
+        else:
             self.run.checkpoint(step.name, self._save)
-        self.run.save_state(
-            {"position": position, "step": step.name, "checkpoint": name, "pool": self.pool.state(), "minutes": self.minutes}
-        )
-        if previous and previous != name and not self._worth_keeping(previous):
+        state = {"position": position, "step": step.name, "checkpoint": name, "kept": self.kept}
+        self.run.save_state({**state, "pool": self.pool.state(), "minutes": self.minutes})
+        if previous and previous not in (name, *self.kept):
             self.run.discard(previous)
-
-    def _worth_keeping(self, checkpoint: str) -> bool:
-        """The policies of the table stay: base, after RFT, and the last of each stage."""
-        names = [step.name for step in self.steps()]
-        position = names.index(checkpoint)
-        return position + 1 < len(names) and names[position + 1].startswith("evaluate")
 
     def _save(self, folder: Path) -> None:
         self.trainer.save(folder)
@@ -150,7 +144,7 @@ class Course:
         if not state:
             return 0
         self.pool.restore(state["pool"])
-        self.minutes = state["minutes"]
+        self.minutes, self.kept = state["minutes"], list(state.get("kept", self._kept(state["checkpoint"])))
         self.reports = self.run.reports()
         self.watch = Watch(self.recipe.guards, [figures(row) for row in self.run.metrics()])
         checkpoint = self.run.folder / "checkpoints" / state["checkpoint"]
@@ -158,6 +152,10 @@ class Course:
         self.trainer.load(checkpoint)
         self.policy.load(self.trainer.weights(), self.trainer.version)
         return int(state["position"])
+
+    def _kept(self, last: str) -> list[str]:
+        """What a run that began before states named it has kept."""
+        return [path.name for path in self.run.checkpoints() if path.name != last]
 
     @property
     def policy(self) -> EmbeddedPolicy:
@@ -219,25 +217,48 @@ class Course:
         rft = self.recipe.rft
         budget = Budget(rft.turns, rft.context, self.recipe.agent.action_tokens, SECONDS, self.recipe.agent.format_errors)
         optimiser = self.recipe.optimiser
-        plan = Plan(rft.tasks, rft.attempts, budget, Resolved(), rft.batch, optimiser.pack, optimiser.threads, rft.epochs)
+        plan = Plan(rft.tasks, rft.attempts, budget, Resolved(), rft.batch, optimiser.pack, optimiser.threads, rft.epochs, self._scheduled)
         self.trainer.forget()
-        self.trainer.schedule = constant(rft.lr)
         self.progress.stage("rejection fine-tuning", rft.tasks * rft.attempts)
-        await self._iterate("rft", round_, imitation(rft.cap), plan)
+        if not rft.demonstration:
+            await self._iterate("rft", round_, imitation(rft), plan, self._world())
+            return
+        shown = replace(self._world(), agent=replace(self.agent, demonstration=True))
+        await self._iterate("rft", round_, imitation(rft, self._beginning), plan, shown)
+
+    def _beginning(self, task: Task) -> Ids:
+        """The first prompt of an attempt, as RL and evaluations give it."""
+        said = self.agent.prompt(task.instruction, ())
+        assert isinstance(said, Extend), "an attempt begins with a prompt"
+        return self.policy.encode(said.messages, None)
 
     async def _rl(self, number: int, stage: Stage, iteration: int) -> None:
         self.trainer.schedule = constant(stage.lr * (1 - stage.decay * iteration / stage.iterations))
         if iteration == 0:
             self.trainer.forget()
-        if iteration == 0 and stage.refresh_before:
-            self.pool = self.pool.refreshed()
-            self.progress.say(f"refresh: {len(self.pool)} of {len(self.train)} tasks stay, those solved sometimes but not mostly")
+            if stage.refresh_before:
+                self.pool = self.pool.refreshed()
+                self.progress.say(f"refresh: {len(self.pool)} of {len(self.train)} tasks stay, those solved sometimes but not mostly")
+            self.pool.begin()
         budget = Budget(stage.turns, stage.context, self.recipe.agent.action_tokens, SECONDS, self.recipe.agent.format_errors)
         reward = shaped(stage.length_threshold, stage.turns, stage.length_weight)
         optimiser = self.recipe.optimiser
         plan = Plan(stage.tasks, stage.attempts, budget, reward, stage.minibatch, optimiser.pack, optimiser.threads)
         self.progress.stage(f"stage {number}, iteration {iteration + 1} of {stage.iterations}", stage.tasks * stage.attempts)
-        await self._iterate(f"stage{number}", iteration, algorithm(stage, self._reference(stage)), plan)
+        self.policy.training = stage.top_p == 1
+        world = replace(self._world(), sampling=replace(NEUTRAL, top_p=stage.top_p))
+        await self._iterate(f"stage{number}", iteration, algorithm(stage, self._reference(stage)), plan, world)
+        self.policy.training = True
+        if self._plateaued(stage):
+            self.progress.say(f"stage {number} ends: Pass@1 has not risen over the last {stage.plateau} iterations")
+
+    def _plateaued(self, stage: Stage) -> bool:
+        return bool(stage.plateau) and self.pool.plateaued(stage.plateau)
+
+    def _scheduled(self, steps: int) -> None:
+        """The learning rate of a round of fine-tuning, which is so many steps long."""
+        rft = self.recipe.rft
+        self.trainer.schedule = cosine(rft.lr, steps, rft.warmup) if rft.schedule == "cosine" else constant(rft.lr, rft.warmup)
 
     def _reference(self, stage: Stage) -> Score | None:
         """The policy that RL began with, where the stage's penalty pulls to it; its checkpoint is one of the table's."""
@@ -247,13 +268,13 @@ class Course:
         began = next(before for before, name in pairwise(names) if name.startswith("stage"))
         return a_trainer(folders.load(self.run.folder / "checkpoints" / began), self.recipe).logprobs
 
-    async def _iterate(self, phase: str, iteration: int, row: Algorithm, plan: Plan) -> None:
+    async def _iterate(self, phase: str, iteration: int, row: Algorithm, plan: Plan, world: World) -> None:
         label, seed = f"{phase}/{iteration}", self.recipe.seed
         probed = await self._probed(plan.budget, int(digest(str(seed), label)[:8], 16))
         self._guard(Watch(self.recipe.guards), probed)  # before an iteration is spent on it
-        done = await iterate(self._world(), self.policy, self.pool, self.trainer, row, plan, label, seed, self._seen)
+        done = await iterate(world, self.policy, self.pool, self.trainer, row, plan, label, seed, self._seen)
         self.run.write_rollouts(phase, iteration, [r for group in done.groups for r in group.rollouts])
-        told = measured(done, plan.attempts)
+        told = measured(done, plan.attempts, compared=world.agent == self.agent)
         self.run.write_metrics({"phase": phase, "iteration": iteration, **told, **probed})
         self._guard(self.watch, told)
 
@@ -288,34 +309,3 @@ class Course:
     def _practised(self, rollout: Rollout) -> None:
         self.progress.advance(turns=float(len(rollout.trajectory.turns)))
         self.progress.say(sentence(rollout))
-
-
-def measured(done: Iteration, k: int) -> dict[str, Any]:
-    """The record of one iteration: the paper's four figures, the time by phase, and what its updates measured, each and in the mean."""
-    groups = [Group(tuple(r for r in g.rollouts if not r.broken)) for g in done.groups if not all(r.broken for r in g.rollouts)]
-    first = over_tasks([g.solve_rate for g in groups])
-    rollouts = [r for g in groups for r in g.rollouts]
-    usage = {"seconds": {name: value for name, value in done.usage.items() if name != "cores_busy"}, "cores_busy": done.usage["cores_busy"]}
-    if not rollouts:
-        return {"episodes": 0, "updates": 0, **usage}
-    steps = [{name: update.metrics[name] for name in TOLD if name in update.metrics} for update in done.updates]
-    means = {name: (max if name.endswith("_max") else fmean)(step[name] for step in steps) for name in (steps[0] if steps else ())}
-    return {
-        "pass_at_1": first.mean,
-        "pass_at_1_se": first.error,
-        "pass_at_k": fmean(pass_at_k(len(g.rollouts), sum(r.solved for r in g.rollouts), min(k, len(g.rollouts))) for g in groups),
-        "k": k,
-        "submitted": fmean(r.trajectory.stop == "submitted" for r in rollouts),
-        "turns": fmean(len(r.trajectory.turns) for r in rollouts),
-        "contrast": fmean(0 < g.solve_rate < 1 for g in groups),
-        "limited": fmean(r.trajectory.stop in LIMITS for r in rollouts),
-        "looping": fmean("looping" in kinds(r.trajectory) for r in rollouts),
-        "broken": 1 - len(rollouts) / sum(len(g.rollouts) for g in done.groups),
-        "reward": fmean(r.reward.value for r in rollouts),
-        "episodes": len(rollouts),
-        "updates": len(done.updates),
-        "tokens": sum(u.metrics["tokens"] for u in done.updates),
-        **usage,
-        **means,
-        "steps": steps,
-    }

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from patchgrad.errors import ConfigError
 from patchgrad.evaluation import PROTOCOLS
-from patchgrad.recipes.recipe import AgentChoice, EvaluationChoice, Recipe, SandboxChoice
+from patchgrad.recipes.phases import EvaluationChoice
+from patchgrad.recipes.recipe import AgentChoice, Recipe, SandboxChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Evaluation:
     seed: int = 0
     threads: int = 1
     tasks: TaskChoice = TaskChoice()
-    agent: AgentChoice = field(default=AgentChoice(prompts="full", window=100, action_tokens=4096))
+    agent: AgentChoice = field(default=AgentChoice(prompts="full", window=60, observation=3600, action_tokens=2048, format_errors=0))
     sandbox: SandboxChoice = field(default=SandboxChoice(live=8))
     evaluation: EvaluationChoice = field(default=EvaluationChoice(attempts=5, turns=80, context=32_768, seconds=3600.0))
 

@@ -1,20 +1,17 @@
-"""The recipe `laptop`: the paper's course at the size of two cores; and `smoke`, the same path with no claim about skill."""
+"""The recipe `laptop`: the paper's at the size of two cores; and `smoke`, the same path with no claim about skill."""
 
 from __future__ import annotations
 
-from patchgrad.recipes.recipe import EvaluationChoice, Recipe, Rft, Stage, TaskSource, Warmup
+from dataclasses import replace
+
+from patchgrad.recipes.nebius2508 import nebius2508
+from patchgrad.recipes.phases import EvaluationChoice, Rft, Stage, Warmup
+from patchgrad.recipes.recipe import Recipe, TaskSource
 
 
 def laptop() -> Recipe:
-    """Workshop tasks, a base policy made by warm-up, RFT, two RL stages; PAPER section 6.6 gives the numbers it scales down."""
-    return Recipe(
-        name="laptop",
-        rft=Rft(rounds=2),
-        stages=(
-            Stage(iterations=4, lr=7e-4, turns=12, length_threshold=11, clip_low=0.2, clip_high=0.3, context=1536),
-            Stage(iterations=2, lr=4e-4, turns=20, length_threshold=18, clip_low=0.2, clip_high=0.26, context=2048, refresh_before=True),
-        ),
-    )
+    """`nebius2508("laptop")` under the name of the machine."""
+    return replace(nebius2508("laptop"), name="laptop")
 
 
 def smoke() -> Recipe:

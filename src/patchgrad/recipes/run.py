@@ -21,6 +21,12 @@ from patchgrad.values import Task, digest
 
 def train(recipe: Recipe, run: Run, progress: Progress) -> None:
     """Take the whole course, or what is left of it when the run was interrupted."""
+    machine = recipe.machine
+    if (machine.nodes, machine.gpus) != (1, 0):
+        raise ConfigError(
+            f"{recipe.name} is sized for {machine.nodes} x {machine.gpus} GPUs, and this version trains on the cores of one machine: "
+            "--print shows the recipe, --scale laptop runs here."
+        )
     if recipe.policy.model:  # refused now and not after the tasks were made
         models.shape(recipe.policy.model).reaching(recipe.policy.context, recipe.policy.yarn)
     asyncio.run(_train(recipe, tasks(recipe, run.folder / "archives"), run, progress))

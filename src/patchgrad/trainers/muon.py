@@ -72,13 +72,15 @@ class Muon:
 
     A matrix's Nesterov momentum M is replaced by an approximate U V^T of its SVD, scaled by 0.2 sqrt(max(rows, columns)), so that
     an update has AdamW's usual root mean square and one learning rate serves both (2502.16982). No weight decay. Matrices of one
-    shape are orthogonalised together. Embeddings, the head, norms and biases go to AdamW.
+    shape are orthogonalised together. Embeddings, the head, norms and biases go to `adamw`.
     """
 
-    def __init__(self, parameters: Mapping[str, Tensor], *, momentum: float = 0.95) -> None:
+    def __init__(
+        self, parameters: Mapping[str, Tensor], *, momentum: float = 0.95, adamw: Callable[[Mapping[str, Tensor]], AdamW] = AdamW
+    ) -> None:
         self.momentum = momentum
         self.matrices = {name: p for name, p in parameters.items() if p.dim() == 2 and ".layers." in name}
-        self.rest = AdamW({name: p for name, p in parameters.items() if name not in self.matrices})
+        self.rest = adamw({name: p for name, p in parameters.items() if name not in self.matrices})
         self.buffers = {name: torch.zeros_like(p, requires_grad=False) for name, p in self.matrices.items()}
         self.shapes: dict[torch.Size, list[str]] = defaultdict(list)
         for name, parameter in self.matrices.items():

@@ -1,0 +1,224 @@
+"""The recipe of arXiv 2508.03501 as a value, and what changes where the machine is smaller than the paper's.
+
+    nebius2508("cluster")    the paper's own: every number that it reports, and our choice where it reports none (`UNREPORTED`)
+    nebius2508("gpu")        the same for one card; sized by arithmetic, and not tried
+    nebius2508("laptop")     the same for two cores and no model: what `make train` runs
+
+A scale is a list of changes to the paper's values, each with its reason, so that nothing can differ without one. `remarks` puts the
+paper's value and the reason above each line of a printed recipe.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from patchgrad.config import leaves, override, require, written
+from patchgrad.recipes.phases import EvaluationChoice, Optimiser, Rft, Stage
+from patchgrad.recipes.recipe import AgentChoice, Machine, PolicyChoice, Recipe, SandboxChoice, TaskSource
+
+Scale = Literal["laptop", "gpu", "cluster"]
+
+_STAGE = Stage(
+    iterations=80,
+    plateau=10,
+    tasks=300,
+    attempts=10,
+    minibatch=128,
+    lr=1e-6,
+    decay=0.0,
+    algorithm="dapo",
+    clip_low=0.2,
+    clip_high=0.3,
+    turns=40,
+    context=65_536,
+    length_threshold=10,
+    length_weight=1.0,
+    baseline="group",
+    lowered=0.0,
+    step_weight=0.0,
+    certain=1.0,
+    waste="keep",
+)
+_SECOND = replace(_STAGE, iterations=40, tasks=100, minibatch=256, clip_high=0.26, turns=80, context=131_072, refresh_before=True)
+
+PAPER = Recipe(
+    name="nebius2508",
+    machine=Machine(nodes=16, gpus=8),
+    tasks=TaskSource(source="set", folder="sets/swe-rebench", train=7249, held_out=500),
+    agent=AgentChoice(prompts="full", window=60, observation=3600, action_tokens=2048, format_errors=0),
+    policy=PolicyChoice(model="Qwen/Qwen2.5-72B-Instruct", context=131_072, yarn=4.0),
+    sandbox=SandboxChoice(backend="oci", live=3000),
+    optimiser=Optimiser(name="adamw", betas=(0.9, 0.999), weight_decay=0.1, clip=1.0, pack=131_072, precision="bfloat16"),
+    rft=Rft(
+        rounds=1,
+        tasks=7249,
+        attempts=10,
+        demonstration=True,
+        cap=None,
+        dedupe=False,
+        epochs=1,
+        batch=128,
+        lr=5e-6,
+        schedule="cosine",
+        warmup=10,
+        turns=40,
+        context=65_536,
+    ),
+    stages=(_STAGE, _SECOND),
+    evaluation=EvaluationChoice(
+        attempts=10, turns=80, context=131_072, seconds=7200.0, temperature=0.7, top_p=0.8, top_k=20, repetition_penalty=1.05
+    ),
+)
+
+UNREPORTED: Mapping[str, str] = {
+    "tasks.folder": "what patchgrad tasks import and lint --filter nebius2508 make of SWE-rebench, with SWE-bench Verified held out",
+    "agent.window": "what an observation has room for",
+    "agent.observation": "80 turns fit into 131,072 tokens, and 40 into half of them, even if each has the longest observation",
+    "agent.action_tokens": "room for a thought and a new file; 80 turns fit while actions have 350 tokens in the mean",
+    "agent.format_errors": "none ends an attempt",
+    "sandbox.live": "all attempts of an iteration at once, one pod each",
+    "optimiser.pack": "one longest attempt",
+    "optimiser.precision": "weights and states stay float32",
+    "rft.turns": "as in the first stage",
+    "rft.cap": "6,548 attempts are 9.0 % of 72,490, so none was dropped",
+    "rft.dedupe": "the same",
+    "rft.batch": "how many trajectories; 50 steps of 64 sequences fit its 6,548 if two share a sequence",
+    "stages.*.iterations": "more than 100 together; a plateau ends the stage before",
+    "stages.*.plateau": "the paper says that Pass@1 begins to plateau, and not how that is seen",
+    "stages.*.decay": "no schedule is told",
+    "stages.*.aggregate": "the row's, over the batch as the prose has it; Eq. 8 writes it over a group",
+    "stages.*.old": "whose log-probabilities is not told; the sampler's",
+    "stages.*.filter_on": "samples without an advantage are dropped; only the reading by outcome fits 2 to 8 steps",
+    "evaluation.turns": "as in the second stage",
+    "evaluation.context": "policies are compared under one limit; the paper measured the earlier ones at 65k",
+    "evaluation.seconds": "no limit is told",
+    "evaluation.temperature": "the paper takes the model's own generation_config.json, which has these",
+    "evaluation.top_p": "the same",
+    "evaluation.top_k": "the same",
+    "evaluation.repetition_penalty": "the same",
+}
+"""What the paper does not say, or not exactly, and why we take what we take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Fields of the paper's recipe that are others at a scale, and why."""
+
+    why: str
+    to: Mapping[str, str]
+
+
+def _stages(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:
+    return {f"stages.{i}.{name}": value for i, stage in enumerate((first, second)) for name, value in stage.items()}
+
+
+def _both(**values: str) -> dict[str, str]:
+    return _stages(values, values)
+
+
+LAPTOP = (
+    Change("two cores, nothing downloaded", {"machine.nodes": "1", "machine.gpus": "0"}),
+    Change(
+        "repositories made from the seed, since none can be downloaded",
+        {"tasks.source": "workshop", "tasks.folder": "", "tasks.train": "2000", "tasks.held_out": "60"},
+    ),
+    Change(
+        "a network of some million parameters that a warm-up makes from scratch, with the context that it is told",
+        {"policy.model": "", "policy.context": "2048", "policy.yarn": "1"},
+    ),
+    Change(
+        "what such a network can read and say; one that has lost the format says its longest turns",
+        {
+            "agent.prompts": "brief",
+            "agent.window": "12",
+            "agent.observation": "600",
+            "agent.action_tokens": "48",
+            "agent.format_errors": "3",
+        },
+    ),
+    Change("no container engine is needed", {"sandbox.backend": "bwrap", "sandbox.live": "24"}),
+    Change(
+        "edits that do not apply in 73 % of episodes after a warm-up by Muon, 94 % by AdamW (docs/studies/laptop.md)",
+        {"optimiser.name": "muon", "optimiser.betas": "0.9,0.95", "optimiser.weight_decay": "0"},
+    ),
+    Change("faster on such cores", {"optimiser.pack": "2560", "optimiser.precision": "float32"}),
+    Change("minutes, not days", {"rft.tasks": "100", "rft.batch": "8", "rft.turns": "12", "rft.context": "1536"}),
+    Change("two small rounds; one of 100 x 10 left a weaker base for RL (docs/studies/laptop.md)", {"rft.rounds": "2", "rft.epochs": "2"}),
+    Change("the warm-up taught the protocol", {"rft.demonstration": "false"}),
+    Change("easy tasks would fill so small a set, often with the same few tokens", {"rft.cap": "4", "rft.dedupe": "true"}),
+    Change("a small network takes larger steps, and a round has few", {"rft.lr": "1e-3", "rft.schedule": "constant", "rft.warmup": "0"}),
+    Change(
+        "minutes, not days",
+        _stages(
+            {"iterations": "4", "tasks": "16", "minibatch": "20", "turns": "12", "context": "1536"},
+            {"iterations": "2", "tasks": "16", "minibatch": "20", "turns": "20", "context": "2048"},
+        ),
+    ),
+    Change("fewer iterations than the test needs", _both(plateau="0")),
+    Change("a small network takes larger steps", _stages({"lr": "7e-4"}, {"lr": "4e-4"})),
+    Change("a small network loses the format if its steps stay large", _both(decay="1")),
+    Change(
+        "at the full price an attempt at the turn limit costs 1 more than giving up, and giving up spread (docs/studies/laptop.md)",
+        _stages({"length_threshold": "11", "length_weight": "0.1"}, {"length_threshold": "18", "length_weight": "0.1"}),
+    ),
+    Change("failures are the longer attempts here, and what all attempts share was pushed down", _both(baseline="tokens", lowered="0.1")),
+    Change("beyond the paper: a turn is compared with others that began in its state", _both(step_weight="3")),
+    Change("beyond the paper: copying is most of an attempt, and is the same in what succeeds and what fails", _both(certain="0.9")),
+    Change("beyond the paper: a turn that did nothing is never rewarded", _both(waste="withhold")),
+    Change(
+        "minutes, not days; and the distribution that was trained, since no model's own setting exists",
+        {"evaluation.attempts": "2", "evaluation.turns": "20", "evaluation.context": "2048", "evaluation.seconds": "600"}
+        | {"evaluation.temperature": "1", "evaluation.top_p": "1", "evaluation.top_k": "0", "evaluation.repetition_penalty": "1"},
+    ),
+)
+
+GPU = (
+    Change("one card", {"machine.nodes": "1", "machine.gpus": "1"}),
+    Change(
+        "4 billion parameters take 64 GB with gradients and AdamW's states; this model reads 262,144 tokens as it is",
+        {"policy.model": "Qwen/Qwen3-4B-Instruct-2507", "policy.yarn": "1"},
+    ),
+    Change("what one card samples for at once", {"sandbox.live": "64"}),
+    Change(
+        "hours, not weeks",
+        {"tasks.train": "1000", "tasks.held_out": "50", "rft.tasks": "200", "rft.batch": "32", "evaluation.attempts": "5"}
+        | {"rft.context": "32768", "policy.context": "65536", "evaluation.context": "65536", "optimiser.pack": "65536"}
+        | _stages(
+            {"iterations": "40", "tasks": "16", "minibatch": "32", "context": "32768"},
+            {"iterations": "20", "tasks": "16", "minibatch": "64", "context": "65536"},
+        ),
+    ),
+    Change("the model's own generation_config.json", {"evaluation.repetition_penalty": "1"}),
+)
+
+CHANGES: Mapping[Scale, tuple[Change, ...]] = {"laptop": LAPTOP, "gpu": GPU, "cluster": ()}
+
+
+def nebius2508(scale: Scale = "laptop") -> Recipe:
+    """The paper's recipe at a scale. Raises `ConfigError` for one that does not exist."""
+    require(scale in CHANGES, f"There is no scale {scale}; there are: {', '.join(get_args(Scale))}.")
+    return override(PAPER, {key: value for change in CHANGES[scale] for key, value in change.to.items()})
+
+
+def remarks(recipe: Recipe) -> dict[str, str]:
+    """What to say of each field: the paper's value where it is another, with the reason, or why we take what it does not tell.
+
+    For two cores `optimiser.clip` has none, `rft.lr` has `"paper: 5e-06; a small network ..."`, and `stages.0.iterations`, which the paper
+    does not tell, `"cluster: 80; minutes, not days"`. A value that no scale has is the reader's own, and gets no reason.
+    """
+    own, paper = leaves(recipe), leaves(PAPER)
+    sizes = {scale: leaves(nebius2508(scale)) for scale in CHANGES}
+    nearest = min(sizes, key=lambda scale: sum(own[key] != value for key, value in sizes[scale].items() if key in own))
+    reasons = {key: change.why for change in CHANGES[nearest] for key in change.to}
+    told = {}
+    for key, value in own.items():
+        silent = UNREPORTED.get(re.sub(r"\.\d+\.", ".*.", key), "")
+        if key in paper and paper[key] != value:
+            why = reasons.get(key) if sizes[nearest].get(key) == value else None
+            told[key] = "; ".join([f"{'cluster' if silent else 'paper'}: {written(paper[key])}", *([why] if why else [])])
+        elif silent:
+            told[key] = f"not in the paper: {silent}"
+    return told

@@ -1,0 +1,213 @@
+"""What a run does, one value a phase: warm-up, rejection fine-tuning, stages of RL, evaluation; and how its optimiser steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from patchgrad.config import require
+from patchgrad.recipes.rows import ROWS, Aggregation, Mismatch, Name, Penalty, clip
+from patchgrad.tasks.workshop.apprentice import Habits
+from patchgrad.values import Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Warmup:
+    """Makes the base policy where there is none: the apprentice's demonstrations, drills and looks, then one language-model pass over them.
+
+    A drill is an episode of a look and eleven edits, without tests; a look is the first turn alone, which opens the file that an issue of
+    gibberish names. Both are cheap, and dense in what is hardest to learn: to copy without a mistake.
+    """
+
+    demonstrations: int = 1100
+    drills: int = 500
+    looks: int = 2500
+    tasks: int = 2000
+    epochs: int = 1
+    batch: int = 16
+    lr: float = 3e-3
+    observation_weight: float = 0.1
+    turns: int = 16
+    demonstrator: Habits = field(default_factory=Habits)
+
+
+@dataclass(frozen=True, slots=True)
+class Optimiser:
+    """`muon` steps matrices by orthogonalised momentum and the rest by AdamW; `adamw` all by AdamW.
+
+    `betas`, `epsilon` and `weight_decay` are AdamW's, in either. `pack` is how many tokens one forward pass reads at most.
+    """
+
+    name: Literal["muon", "adamw"] = "muon"
+    betas: tuple[float, float] = (0.9, 0.95)
+    epsilon: float = 1e-8
+    weight_decay: float = 0.0
+    clip: float = 1.0
+    pack: int = 2560
+    precision: Literal["float32", "bfloat16"] = "float32"
+    threads: int = 2
+
+    def __post_init__(self) -> None:
+        require(all(0 <= beta < 1 for beta in self.betas), f"optimiser.betas are {self.betas}; both must be from 0 to below 1")
+        require(self.epsilon > 0 and self.clip > 0, "optimiser.epsilon and optimiser.clip must be above 0")
+        require(0 <= self.weight_decay < 1, f"optimiser.weight_decay is {self.weight_decay}; it must be from 0, which is none, to below 1")
+        require(self.pack >= 1 and self.threads >= 1, "optimiser.pack and optimiser.threads must be at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Rft:
+    """Rejection fine-tuning, PAPER section 5: roll out, keep what passes, imitate. More rounds than one are the plain baseline to RL.
+
+    Of a task at most `cap` attempts are imitated, or all where it is none, and of twins one with `dedupe`. `batch` counts trajectories per
+    optimiser step. The rate rises over `warmup` steps; then it stays, or falls along a cosine to 0.
+
+    With `demonstration` a prompt to collect by shows one solved issue, and what is imitated follows the prompt without it.
+    """
+
+    rounds: int = 1
+    tasks: int = 100
+    attempts: int = 10
+    demonstration: bool = False
+    cap: int | None = 4
+    dedupe: bool = True
+    epochs: int = 2
+    batch: int = 8
+    lr: float = 1e-3
+    schedule: Literal["constant", "cosine"] = "constant"
+    warmup: int = 0
+    turns: int = 12
+    context: int = 1536
+
+    def __post_init__(self) -> None:
+        require(self.rounds >= 0 and self.warmup >= 0, "rft.rounds and rft.warmup must be at least 0")
+        for name in ("tasks", "attempts", "epochs", "batch", "turns"):
+            require(getattr(self, name) >= 1, f"rft.{name} is {getattr(self, name)}; it must be at least 1")
+        require(self.cap is None or self.cap >= 1, f"rft.cap is {self.cap}; it must be at least 1, or none for no cap")
+        require(self.lr > 0, f"rft.lr is {self.lr}; a learning rate must be above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of RL, PAPER sections 6.1 to 6.6. `minibatch` counts trajectories per optimiser step.
+
+    It ends after `iterations`, or before, when Pass@1 on the tasks that were drawn has not risen over the last `plateau` of them
+    (`curricula/plateau.py`); 0 never asks. `overlong` attempts, those that ran into a limit, are kept as examples of what not to do, as in
+    the paper, or masked. Actions are drawn from the whole distribution; a `top_p` below 1 cuts it, which is what the paper warns of, and
+    is here to be studied.
+
+    `algorithm` is a row of the table (`recipes/rows.py`); its own `clip_low`, `clip_high` and `aggregate` hold where none is given here.
+    Ratios are taken to the `old` log-probabilities: those `sampled`, or `recomputed` by the trainer before the first step of an iteration,
+    so that the `mismatch` between the two can be corrected for. A `penalty` of weight 0 is none.
+
+    From the first iteration to the last `lr` falls in a line, by a share of `decay` over the stage (0 in the paper).
+    `length_weight` scales what turns beyond `length_threshold` cost; 1 is the paper's, at which an attempt at the turn limit costs 1 more
+    than giving up.
+
+    The rest is about advantages. `baseline` is the mean reward of the group, as in the paper, or of its tokens
+    (`advantages.LengthWeighted`), `lowered` by so much (`advantages.GroupNormalised`; 0 in the paper); only rows whose advantages are
+    `normalised` take these two. `step_weight` adds to it what each turn did better than the others that began in its state
+    (`advantages.Anchored`, with `discount`; 0 in the paper). Tokens that the policy was `certain` of are not blamed
+    (`advantages.Decisions`; 1, all are, in the paper), and from `waste`, turns that did nothing, reward is withheld
+    (`credit.WITHHOLD_FROM_WASTE`; `keep` in the paper).
+    """
+
+    iterations: int = 6
+    plateau: int = 0
+    tasks: int = 16
+    attempts: int = 10
+    minibatch: int = 20
+    lr: float = 5e-4
+    decay: float = 1.0
+    algorithm: Name = "dapo"
+    clip_low: float | None = None
+    clip_high: float | None = None
+    aggregate: Aggregation | None = None
+    old: Literal["sampled", "recomputed"] = "sampled"
+    mismatch: Mismatch = field(default_factory=Mismatch)
+    penalty: Penalty = field(default_factory=Penalty)
+    turns: int = 8
+    context: int = 1024
+    length_threshold: int = 6
+    length_weight: float = 0.1
+    refresh_before: bool = False
+    filter_on: Literal["outcome", "reward"] = "outcome"
+    baseline: Literal["group", "tokens"] = "tokens"
+    lowered: float = 0.1
+    step_weight: float = 3.0
+    discount: float = 0.9
+    certain: float = 0.9
+    waste: Literal["keep", "withhold"] = "withhold"
+    overlong: Literal["keep", "mask"] = "keep"
+    top_p: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "tasks", "minibatch"):
+            require(getattr(self, name) >= 1, f"a stage's {name} is {getattr(self, name)}; it must be at least 1")
+        require(self.lr > 0, f"a stage's lr is {self.lr}; a learning rate must be above 0")
+        require(0 <= self.decay <= 1, f"a stage's decay is {self.decay}; it is the share, from 0 to 1, by which its lr falls")
+        require(self.plateau >= 0, f"a stage's plateau is {self.plateau}; it counts iterations, and 0 never ends a stage early")
+        require(0 < self.top_p <= 1, f"a stage's top_p is {self.top_p}; it must be above 0, and at most 1, which cuts nothing")
+        require(self.attempts >= 2, f"attempts is {self.attempts}; a group needs at least 2 attempts to have an advantage")
+        clip(self.algorithm, self.clip_low, self.clip_high)
+        require(
+            self.old == "recomputed" or self.mismatch.none,
+            "a mismatch is corrected by recomputed / sampled log-probabilities: set old to 'recomputed', or the mismatch's bounds to none",
+        )
+        require(
+            self.algorithm != "maxrl" or self.length_weight == 0,
+            f"maxrl divides by a mean of rewards that are 0 or 1, and a length_weight of {self.length_weight} makes them less: set it to 0",
+        )
+        require(
+            self.certain >= 1 or not ROWS[self.algorithm].whiten,
+            f"{self.algorithm} takes a mean off all advantages, which blames again what certain spares: set certain to 1",
+        )
+        require(
+            self.turns > self.length_threshold,
+            f"turns {self.turns} must be above length_threshold {self.length_threshold}, or the length penalty divides by zero",
+        )
+        require(self.lowered >= 0, f"lowered is {self.lowered}; a baseline can only be lowered, by 0 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationChoice:
+    """Held-out evaluation: every policy of a run is measured under the same limits, so that no difference is one of budget alone.
+
+    Pass@k is of `k` attempts, or of all where it is 0; `seconds` end an attempt on whatever machine. Sampling is neutral unless it is set,
+    and always told to the policy and by the report. With `best_of` the best of k is chosen too, by `grading.VisibleTests`.
+    """
+
+    attempts: int = 2
+    turns: int = 20
+    context: int = 2048
+    k: int = 0
+    seconds: float = 600.0
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    best_of: Literal["", "visible tests"] = ""
+
+    def __post_init__(self) -> None:
+        require(self.attempts >= 1, f"evaluation.attempts is {self.attempts}; a task needs at least 1")
+        require(0 <= self.k <= self.attempts, f"evaluation.k is {self.k}; pass@k of {self.attempts} attempts needs a k up to them")
+        require(self.temperature >= 0, f"evaluation.temperature is {self.temperature}; it must be 0, which takes the likeliest, or above")
+        require(0 < self.top_p <= 1, f"evaluation.top_p is {self.top_p}; it must be above 0, and at most 1, which cuts nothing")
+        require(self.top_k >= 0, f"evaluation.top_k is {self.top_k}; it must be at least 0, which cuts nothing")
+        require(0 <= self.min_p < 1, f"evaluation.min_p is {self.min_p}; it must be from 0, which cuts nothing, to below 1")
+        require(self.repetition_penalty > 0, f"evaluation.repetition_penalty is {self.repetition_penalty}; 1 is none")
+
+    @property
+    def drawn(self) -> int:
+        """The k of pass@k."""
+        return self.k or self.attempts
+
+    @property
+    def told(self) -> dict[str, float]:
+        """The sampling as a report tells it."""
+        return {name: float(getattr(self, name)) for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")}
+
+    @property
+    def sampling(self) -> Sampling:
+        """How actions are drawn; seed and length are the rollout's."""
+        return Sampling(1, 0, self.temperature, self.top_p, self.top_k, self.min_p, self.repetition_penalty)

@@ -1,0 +1,54 @@
+"""What `metrics.jsonl` tells of an iteration."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import Any
+
+from patchgrad.credit import LIMITS, kinds
+from patchgrad.evaluation import over_tasks, pass_at_k
+from patchgrad.learning import Iteration
+from patchgrad.values import Group
+
+DISTANCES = ("gap", *(pair + name for pair in ("", "sampler_") for name in ("ratio", "ratio_max", "effective", "kl1", "kl3")))
+"""How far the policy is from the one that sampled, of each update."""
+
+TOLD = ("loss", "entropy", "grad_norm", "clip_low", "clip_high", "clip_dual", "truncated", "masked", "penalty", *DISTANCES)
+"""What an iteration's record tells of each of its updates, and of all as means, or as the largest where the name says so."""
+
+
+def measured(done: Iteration, k: int, compared: bool = True) -> dict[str, Any]:
+    """The record of one iteration: the paper's four figures, the time by phase, and what its updates measured, each and in the mean.
+
+    Where attempts are imitated after another prompt than they were sampled after, they are not `compared` with their sampler.
+    """
+    groups = [Group(tuple(r for r in g.rollouts if not r.broken)) for g in done.groups if not all(r.broken for r in g.rollouts)]
+    first = over_tasks([g.solve_rate for g in groups])
+    rollouts = [r for g in groups for r in g.rollouts]
+    usage = {"seconds": {name: value for name, value in done.usage.items() if name != "cores_busy"}, "cores_busy": done.usage["cores_busy"]}
+    if not rollouts:
+        return {"episodes": 0, "updates": 0, **usage}
+    steps = [
+        {name: update.metrics[name] for name in TOLD if name in update.metrics and (compared or name not in DISTANCES)}
+        for update in done.updates
+    ]
+    means = {name: (max if name.endswith("_max") else fmean)(step[name] for step in steps) for name in (steps[0] if steps else ())}
+    return {
+        "pass_at_1": first.mean,
+        "pass_at_1_se": first.error,
+        "pass_at_k": fmean(pass_at_k(len(g.rollouts), sum(r.solved for r in g.rollouts), min(k, len(g.rollouts))) for g in groups),
+        "k": k,
+        "submitted": fmean(r.trajectory.stop == "submitted" for r in rollouts),
+        "turns": fmean(len(r.trajectory.turns) for r in rollouts),
+        "contrast": fmean(0 < g.solve_rate < 1 for g in groups),
+        "limited": fmean(r.trajectory.stop in LIMITS for r in rollouts),
+        "looping": fmean("looping" in kinds(r.trajectory) for r in rollouts),
+        "broken": 1 - len(rollouts) / sum(len(g.rollouts) for g in done.groups),
+        "reward": fmean(r.reward.value for r in rollouts),
+        "episodes": len(rollouts),
+        "updates": len(done.updates),
+        "tokens": sum(u.metrics["tokens"] for u in done.updates),
+        **usage,
+        **means,
+        "steps": steps,
+    }

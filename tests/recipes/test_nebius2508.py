@@ -1,0 +1,103 @@
+"""The paper's recipe is the paper's, and what differs at a smaller scale is told with its reason."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from patchgrad.agents import prompts_full
+from patchgrad.config import dumps, leaves, loads, override
+from patchgrad.errors import ConfigError
+from patchgrad.recipes import Recipe, laptop, nebius2508, printed, train
+from patchgrad.recipes.nebius2508 import CHANGES, PAPER, UNREPORTED, Scale, remarks
+from patchgrad.store import Run
+from patchgrad.tools import toolset
+from patchgrad.viewer.progress import Silent
+
+EVERY = pytest.mark.parametrize("scale", get_args(Scale))
+PAGE = Path(__file__).parents[2] / "docs" / "paper.md"
+
+
+def test_the_cluster_s_recipe_has_the_numbers_of_the_paper_s_table_3_and_appendix_c() -> None:
+    assert nebius2508("cluster") == PAPER
+    first, second = PAPER.stages
+    for stage, row in ((first, (65_536, 300, 10, 128, 0.2, 0.3, 40, 10)), (second, (131_072, 100, 10, 256, 0.2, 0.26, 80, 10))):
+        reach = (stage.context, stage.tasks, stage.attempts, stage.minibatch, stage.clip_low, stage.clip_high)
+        assert (*reach, stage.turns, stage.length_threshold) == row
+        assert (stage.algorithm, stage.lr, stage.length_weight, stage.penalty.weight, stage.overlong) == ("dapo", 1e-6, 1.0, 0.0, "keep")
+        beyond = (stage.baseline, stage.lowered, stage.step_weight, stage.certain, stage.waste, stage.top_p)
+        assert beyond == ("group", 0.0, 0.0, 1.0, "keep", 1.0), "and nothing that is ours"
+    assert (first.refresh_before, second.refresh_before) == (False, True)
+    steps, rft = PAPER.optimiser, PAPER.rft
+    assert (steps.name, steps.betas, steps.epsilon, steps.weight_decay, steps.clip) == ("adamw", (0.9, 0.999), 1e-8, 0.1, 1.0)
+    assert (rft.attempts, rft.epochs, rft.lr, rft.schedule, rft.warmup, rft.demonstration) == (10, 1, 5e-6, "cosine", 10, True)
+    assert (PAPER.policy.model, PAPER.policy.context, PAPER.policy.yarn) == ("Qwen/Qwen2.5-72B-Instruct", 131_072, 4.0)
+    assert (PAPER.evaluation.attempts, PAPER.tasks.train) == (10, 7249)
+
+
+def test_the_laptop_s_recipe_is_the_paper_s_at_its_scale() -> None:
+    assert override(laptop(), {"name": "nebius2508"}) == nebius2508("laptop")
+
+
+@EVERY
+def test_every_change_changes_something_and_nothing_is_changed_twice(scale: Scale) -> None:
+    keys = [key for change in CHANGES[scale] for key in change.to]
+    assert len(keys) == len(set(keys))
+    paper, own = leaves(PAPER), leaves(nebius2508(scale))
+    assert [key for key in keys if own[key] == paper[key]] == []
+    assert all(len(change.why) > 5 for change in CHANGES[scale])
+
+
+@EVERY
+def test_what_is_printed_tells_each_difference_with_its_reason_and_reads_back_equal(scale: Scale) -> None:
+    recipe = nebius2508(scale)
+    text = printed(recipe)
+    assert loads(Recipe, text) == recipe
+    told, paper = remarks(recipe), leaves(PAPER)
+    for key, value in leaves(recipe).items():
+        if paper[key] != value:
+            assert re.match("(paper|cluster): .*; .", told[key]), key
+    assert len(re.findall(r"^# \S", text, re.MULTILINE)) == len(told) + 1
+
+
+def test_a_value_of_the_reader_s_own_gets_no_reason() -> None:
+    told = remarks(override(nebius2508("laptop"), {"rft.lr": "0.5", "stages.0.iterations": "7"}))
+    assert told["rft.lr"] == "paper: 5e-06"
+    assert told["stages.0.iterations"] == "cluster: 80"
+    assert "minutes" in told["stages.1.iterations"]
+
+
+def test_other_recipes_print_as_they_are() -> None:
+    own = override(laptop(), {"name": "mine"})
+    assert printed(own) == dumps(own)
+
+
+def test_what_the_paper_does_not_tell_is_a_field_and_stands_on_the_page() -> None:
+    named = {key.replace(".0.", ".*.").replace(".1.", ".*.") for key in leaves(PAPER)}
+    assert set(UNREPORTED) <= named
+    page = PAGE.read_text()
+    assert [key for key in UNREPORTED if f"`{key}`" not in page] == []
+
+
+def test_all_turns_of_a_stage_fit_into_its_context() -> None:
+    """At 3 characters a token, which is few, for code with line numbers; actions have 350 tokens in the mean."""
+    agent = PAPER.agent
+    system = prompts_full.system([(tool.name, tool.usage) for tool in toolset().values()], demonstration=False)
+    prompt = (len(system) + len(prompts_full.first("x" * 6000))) / 3
+    for stage in PAPER.stages:
+        assert prompt + stage.turns * (agent.observation / 3 + 350) <= stage.context
+
+
+@pytest.mark.parametrize("scale", ["gpu", "cluster"])
+def test_a_scale_that_this_version_cannot_train_says_what_it_needs_before_anything_starts(scale: Scale, tmp_path: Path) -> None:
+    recipe = nebius2508(scale)
+    with Run.create(tmp_path / "run", dumps(recipe)) as run, pytest.raises(ConfigError, match=r"sized for \d+ x \d GPUs"):
+        train(recipe, run, Silent())
+
+
+def test_a_scale_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ConfigError, match="There is no scale moon; there are: laptop, gpu, cluster"):
+        nebius2508("moon")  # type: ignore[arg-type]
