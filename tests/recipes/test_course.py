@@ -94,10 +94,13 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     } == made  # every phase begins with an optimiser that has seen nothing
 
     model = replace(TINY, policy=replace(TINY.policy, model=str(folder / "checkpoints" / "rft-0")), stages=TINY.stages[:1])
+    last = replace(model, evaluation=replace(model.evaluation, after="last"))
     third = Interrupting("")
-    with Run.create(tmp_path / "from-model", dumps(model)) as run:
-        train(model, run, third)
-    assert third.stages[0] == "evaluate base"
+    with Run.create(tmp_path / "from-model", dumps(last)) as run:
+        train(last, run, third)
+    assert third.stages[0] == "rejection fine-tuning", "the base is the model, and only the last policy is measured"
+    assert [report.name for report in Run.open(tmp_path / "from-model").reports()] == ["+ stage 1 RL"]
+    assert {path.name for path in Run.open(tmp_path / "from-model").checkpoints()} == {"base", "rft-0", "stage1-0"}
 
     monkeypatch.setattr(apprenticeship, "EmbeddedPolicy", Inheriting)
     reason = "surprise is -.*not drawn from the policy's own softmax; a generation_config that cuts it may have been inherited"

@@ -106,6 +106,8 @@ class Course:
             first, *rest = (Step(f"stage{number}-{i}", partial(self._rl, number, stage, i), ended) for i in range(stage.iterations))
             steps += [replace(first, needless=lambda: False), *rest]
             steps.append(Step(f"evaluate-stage{number}", partial(self._evaluate, f"+ stage {number} RL")))
+        if recipe.evaluation.after == "last":  # the others still say which checkpoints are kept
+            steps = [replace(s, act=_nothing) if s.name.startswith("evaluate") and s is not steps[-1] else s for s in steps]
         return steps
 
     async def travel(self) -> None:
@@ -309,3 +311,7 @@ class Course:
     def _practised(self, rollout: Rollout) -> None:
         self.progress.advance(turns=float(len(rollout.trajectory.turns)))
         self.progress.say(sentence(rollout))
+
+
+async def _nothing() -> None:
+    """A phase that is not measured."""

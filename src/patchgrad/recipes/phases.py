@@ -172,10 +172,13 @@ class Stage:
 class EvaluationChoice:
     """Held-out evaluation: every policy of a run is measured under the same limits, so that no difference is one of budget alone.
 
+    It comes after every phase, the base included, or after the `last` alone.
+
     Pass@k is of `k` attempts, or of all where it is 0; `seconds` end an attempt on whatever machine. Sampling is neutral unless it is set,
     and always told to the policy and by the report. With `best_of` the best of k is chosen too, by `grading.VisibleTests`.
     """
 
+    after: Literal["phases", "last"] = "phases"
     attempts: int = 2
     turns: int = 20
     context: int = 2048
