@@ -17,10 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchgrad.config import dumps, override
-from patchgrad.evaluation import compare, shares
+from patchgrad.evaluation import over_seeds, pooled
 from patchgrad.recipes import Recipe, laptop, train
 from patchgrad.store import Run, finite, plain, read_report
-from patchgrad.values import Estimate, Report
+from patchgrad.values import Estimate
 from patchgrad.viewer.progress import choose
 
 Changes = Mapping[str, str]
@@ -100,24 +100,17 @@ def kept(name: str, seed: int, work: Path, out: Path) -> Path:
 
 
 def table(seeds: list[int], names: list[str], out: Path) -> list[dict[str, object]]:
-    """A row an arm: Pass@1 of each seed, and the difference to the control, paired over tasks and seeds."""
-    found = {name: {seed: read_report(str(out / f"{slug(name)}-{seed}.json")) for seed in seeds} for name in names}
+    """A row an arm: Pass@1 of each seed, their mean, and the difference to the control, paired over tasks and seeds."""
+    found = {name: {seed: read_report(str(out / f"{slug(name)}-{seed}.json")) for seed in seeds} for name in ("control", *names)}
     rows = []
-    for name, reports in found.items():
-        means = [reports[seed].pass_at_1.mean for seed in seeds]
-        row: dict[str, object] = {"arm": name, "pass_at_1": means, "mean": sum(means) / len(means)}
-        if name != "control":
-            versus = compare(_pooled(found["control"]), _pooled(reports))
-            row |= {"difference": plain(versus.difference), "p": versus.p_value}
-            print(f"{name:24} {_shown(means)}  {_points(versus.difference)}, p = {versus.p_value:.2g}")
-        else:
-            print(f"{name:24} {_shown(means)}")
-        rows.append(row)
+    for name in names:
+        means = [found[name][seed].pass_at_1.mean for seed in seeds]
+        versus = pooled(found["control"], found[name])
+        mean = over_seeds(means)
+        rows.append({"arm": name, "pass_at_1": means, "mean": plain(mean), "difference": plain(versus.difference), "p": versus.p_value})
+        told = f"{name:24} {_shown(means)}  mean {100 * mean.mean:.1f} +- {100 * mean.error:.1f}"
+        print(told + (f"  {_points(versus.difference)}, p = {versus.p_value:.2g}" if name != "control" else ""))
     return rows
-
-
-def _pooled(reports: Mapping[int, Report]) -> dict[str, float]:
-    return {f"{seed} {task}": share for seed, report in reports.items() for task, share in shares(report).items()}
 
 
 def _shown(means: list[float]) -> str:

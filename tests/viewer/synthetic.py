@@ -135,12 +135,12 @@ def record(phase: str, iteration: int, step: float, rng: np.random.Generator) ->
     }
 
 
-def make(folder: Path, finished: bool = True) -> Run:
+def make(folder: Path, finished: bool = True, recipe: str = RECIPE, seed: int = 0) -> Run:
     """The whole run; without `finished` it is one that is still in its first stage of RL."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     phases: tuple[tuple[Literal["rft", "stage1", "stage2"], int], ...] = (("rft", 3), ("stage1", 14), ("stage2", 11))
     total, done = sum(count for _, count in phases), 0
-    with Run.create(folder, RECIPE) as run:
+    with Run.create(folder, recipe) as run:
         run.write_metrics({"phase": "warmup", "iteration": 0, "seconds": {"training": 140, "idle": 6, "wall": 150}, "cores_busy": 0.97})
         for phase, count in phases if finished else phases[:2]:
             for iteration in range(count):

@@ -1,9 +1,10 @@
-"""write the page about a run, and say where it is
+"""write the page about a run, or about several side by side, and say where it is
 
-Works on a run that is finished and on one that is still going:
+Works on a run that is finished and on one that is still going. Of several, those that differ in nothing but their seed are one recipe's:
 
   patchgrad view runs/laptop
   patchgrad view runs/laptop --open
+  patchgrad view runs/a-1 runs/a-2 runs/b-1 runs/b-2 --out comparison.html
 """
 
 from __future__ import annotations
@@ -11,20 +12,28 @@ from __future__ import annotations
 import argparse
 import json
 import webbrowser
+from pathlib import Path
 
-from patchgrad.viewer import report
+from patchgrad.errors import ConfigError
+from patchgrad.viewer import comparison, report
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's words."""
-    parser.add_argument("run", metavar="RUN", help="a run's folder")
+    parser.add_argument("run", metavar="RUN", nargs="+", help="a run's folder; of several the first is what others are compared with")
+    parser.add_argument("--out", metavar="FILE", help="the page about several runs (default: comparison.html)")
     parser.add_argument("--open", action="store_true", help="show it in the browser")
     parser.add_argument("--json", action="store_true", help="the page's path as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write `report.html` anew from what the folder holds."""
-    page = report(arguments.run).resolve()
+    """Write the page anew from what the folders hold."""
+    if len(arguments.run) == 1:
+        if arguments.out:
+            raise ConfigError("The page about one run is the report.html of its folder: leave --out out, or name more runs.")
+        page = report(arguments.run[0]).resolve()
+    else:
+        page = comparison(arguments.run, Path(arguments.out or "comparison.html")).resolve()
     print(json.dumps({"page": str(page)}) if arguments.json else page)
     if arguments.open and not webbrowser.open(page.as_uri()):
         print("No browser could be started here; open the file above in one.")

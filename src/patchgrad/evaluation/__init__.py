@@ -4,6 +4,7 @@
     intervals    95 % that are 95 %: Wilson's interval with an effective sample size
     summary      attempts -> Report
     comparing    two reports on the same tasks -> difference, interval, test, sentence
+    seeds        the same recipe from several seeds
     planning     how many runs until a difference is seen
     protocols    what others report, by name
     table        the paper's table, and the sentences below it
@@ -21,6 +22,7 @@ from patchgrad.evaluation.figures import best_at_n, bounds, over_runs, over_task
 from patchgrad.evaluation.intervals import between, repeated, wilson
 from patchgrad.evaluation.planning import Plan, plan
 from patchgrad.evaluation.protocols import PROTOCOLS, Protocol
+from patchgrad.evaluation.seeds import over_seeds, pooled
 from patchgrad.evaluation.summary import from_outcomes, shares, summarise
 from patchgrad.evaluation.table import HEADINGS, details, markdown, row
 
@@ -39,9 +41,11 @@ __all__ = [
     "from_outcomes",
     "markdown",
     "over_runs",
+    "over_seeds",
     "over_tasks",
     "pass_at_k",
     "plan",
+    "pooled",
     "repeated",
     "row",
     "shares",

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from patchgrad.store.codec import finite, plain, value
 from patchgrad.store.journal import Entry
-from patchgrad.store.reports import read_report
+from patchgrad.store.reports import read_report, read_reports
 from patchgrad.store.run import FORMAT, Run
 from patchgrad.store.states import States
 
-__all__ = ["FORMAT", "Entry", "Run", "States", "finite", "plain", "read_report", "value"]
+__all__ = ["FORMAT", "Entry", "Run", "States", "finite", "plain", "read_report", "read_reports", "value"]

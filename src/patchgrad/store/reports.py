@@ -11,13 +11,18 @@ from patchgrad.store.codec import value
 from patchgrad.values import Report
 
 
+def read_reports(path: Path) -> list[Report]:
+    """All reports of a run's folder or of a file."""
+    return _read(path / "report.json" if path.is_dir() else path)
+
+
 def read_report(source: str) -> Report:
     """The last report there, or the one of a name: `runs/laptop`, `runs/laptop:base`, `mine.json`. Older ones lack what came later."""
     path, name = Path(source), ""
     if not path.exists():
         before, _, after = source.rpartition(":")
         path, name = Path(before or source), after
-    found = _read(path / "report.json" if path.is_dir() else path)
+    found = read_reports(path)
     named = [report for report in found if not name or report.name == name]
     if not named:
         raise StoreError(f"{path} has no report {name!r}; there are: {', '.join(report.name for report in found) or 'none'}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from patchgrad.viewer.comparison import comparison
 from patchgrad.viewer.page import report
 
-__all__ = ["report"]
+__all__ = ["comparison", "report"]

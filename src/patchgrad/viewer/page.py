@@ -51,12 +51,12 @@ def page(run: Run) -> str:
     told = "".join(episodes.render(heading, row) for heading, row in episodes.choose(run))
     sections = [
         _head(run, reports),
-        _section("Results", _results(reports)),
-        _section("Learning", _learning(metrics)),
-        _section("How attempts ended", _stops(reports)),
-        _section("Where the time went", _time(metrics)),
-        _section("Tasks", tasks.of_run(run)),
-        _section("Three attempts to read", told),
+        section("Results", _results(reports)),
+        section("Learning", _learning(metrics)),
+        section("How attempts ended", _stops(reports)),
+        section("Where the time went", _time(metrics)),
+        section("Tasks", tasks.of_run(run)),
+        section("Three attempts to read", told),
         f'<details class="recipe"><summary>The recipe, as it can be run again</summary><pre>{escape(run.recipe)}</pre></details>',
     ]
     return whole(f"{run.folder.resolve().name} · patchgrad", sections)
@@ -66,7 +66,7 @@ def tasks_page(name: str, found: Sequence[Task], facts: Mapping[str, Any]) -> st
     """A page about a set of tasks: what is in it and where it comes from."""
     items = "".join(f"<li><b>{escape(key)}</b>{escape(str(value))}</li>" for key, value in facts.items())
     head = f'<p class="kicker">patchgrad · {escape(name)}</p><h1>{len(found)} tasks</h1><ul class="facts">{items}</ul>'
-    return whole(f"{name} · patchgrad", [head, _section("What is in it", tasks.section(found, {}))])
+    return whole(f"{name} · patchgrad", [head, section("What is in it", tasks.section(found, {}))])
 
 
 def whole(title: str, sections: Sequence[str]) -> str:
@@ -79,7 +79,8 @@ def whole(title: str, sections: Sequence[str]) -> str:
     )
 
 
-def _section(heading: str, body: str) -> str:
+def section(heading: str, body: str) -> str:
+    """Nothing where there is nothing to say."""
     return f"<h2>{heading}</h2>{body}" if body else ""
 
 
@@ -90,8 +91,8 @@ def _head(run: Run, reports: Sequence[Report]) -> str:
     name = escape(run.folder.resolve().name)
     if reports:
         first, last = reports[0], reports[-1]
-        line = f"{_percent(last.pass_at_1.mean)} of {last.tasks} held-out tasks solved"
-        lead = f"The base policy solved {_percent(first.pass_at_1.mean)}; Pass@1 is the mean over {last.attempts} attempts a task."
+        line = f"{percent(last.pass_at_1.mean)} of {last.tasks} held-out tasks solved"
+        lead = f"The base policy solved {percent(first.pass_at_1.mean)}; Pass@1 is the mean over {last.attempts} attempts a task."
         lead = lead if len(reports) > 1 else f"Pass@1 is the mean over {last.attempts} attempts a task."
     else:
         line, lead = "A run that is still on its way", "The table appears when the evaluation has ended; what was measured so far is below."
@@ -119,7 +120,8 @@ def _sandbox(told: Mapping[str, Any]) -> str:
     return f"{told['backend']}, which does not enforce {', '.join(told['lacks'])}" if told["lacks"] else str(told["backend"])
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """`0.397` -> `39.7 %`; a dash for what is not known."""
     return f"{100 * share:.1f} %" if math.isfinite(share) else "-"
 
 
@@ -147,7 +149,7 @@ def _row(report: Report) -> str:
     if math.isfinite(mean):
         left, width = (100 * low, 100 * (high - low)) if math.isfinite(low) else (100 * mean, 0.0)  # reports of older runs have none
         track = f'<div><i style="width:{100 * mean:.2f}%"></i><u style="left:{left:.2f}%;width:{width:.2f}%"></u></div>'
-    cells = [_estimate(report.pass_at_1), _percent(report.pass_at_k.mean), _percent(report.submitted.mean)]
+    cells = [_estimate(report.pass_at_1), percent(report.pass_at_k.mean), percent(report.submitted.mean)]
     cells += [f"{report.turns:.1f}", f"{report.action_tokens:.0f}", f"{report.seconds / 60:.1f}"]
     tail = "".join(f"<td>{cell}</td>" for cell in cells)
     return f'<tr><td>{escape(report.name)}</td><td class="track">{track}</td>{tail}</tr>'
@@ -155,7 +157,7 @@ def _row(report: Report) -> str:
 
 def _estimate(estimate: Estimate) -> str:
     error = f' <span class="muted">± {100 * estimate.error:.1f}</span>' if math.isfinite(estimate.error) else ""
-    return _percent(estimate.mean) + error
+    return percent(estimate.mean) + error
 
 
 # --- curves and bars -----------------------------------------------------------------------------
@@ -165,27 +167,29 @@ def _learning(metrics: Sequence[Record]) -> str:
     figures = []
     for title, percent, wanted in CHARTS:
         keys = [key for _, key, _ in wanted]
-        used = [record for record in metrics if any(_number(record.get(key)) is not None for key in keys)]
+        used = [record for record in metrics if any(number(record.get(key)) is not None for key in keys)]
         if not used:
             continue
         series = [
-            Series(name, [_number(r.get(key)) for r in used], [_number(r.get(error)) for r in used])
+            Series(name, [number(r.get(key)) for r in used], [number(r.get(error)) for r in used])
             for name, key, error in wanted
-            if any(_number(r.get(key)) is not None for r in used)
+            if any(number(r.get(key)) is not None for r in used)
         ]
         named = legend([one.name for one in series]) if len(series) > 1 else ""
-        figures.append(f"<figure><div class='title'><h3>{title}</h3>{named}</div>{lines(series, _phases(used), percent)}</figure>")
+        figures.append(f"<figure><div class='title'><h3>{title}</h3>{named}</div>{lines(series, phases(used), percent)}</figure>")
     if not figures:
         return ""
     note = "One point an iteration, on the tasks that were trained on; bands are one standard error. Held-out figures are in the table."
     return f'<p class="note">{note}</p><div class="grid2">{"".join(figures)}</div>'
 
 
-def _number(value: Any) -> float | None:
+def number(value: Any) -> float | None:
+    """A finite number, or nothing."""
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
-def _phases(records: Sequence[Record]) -> list[Phase]:
+def phases(records: Sequence[Record]) -> list[Phase]:
+    """Where each phase begins among the records of iterations."""
     names = [str(record.get("phase")) for record in records]
     starts = [0, *(i for i, (a, b) in enumerate(pairwise(names), 1) if a != b)]
     return [Phase(PHASES.get(names[start], names[start]), start) for start in starts]
@@ -211,9 +215,9 @@ def _time(metrics: Sequence[Record]) -> str:
             continue
         phase, total = str(record.get("phase")), spent.setdefault(str(record.get("phase")), dict.fromkeys((*SECONDS, "wall"), 0.0))
         for kind in total:
-            total[kind] += _number(seconds.get(kind)) or 0.0
-        if (share := _number(record.get("cores_busy"))) is not None:
-            busy.setdefault(phase, []).append((share, _number(seconds.get("wall")) or 1.0))
+            total[kind] += number(seconds.get(kind)) or 0.0
+        if (share := number(record.get("cores_busy"))) is not None:
+            busy.setdefault(phase, []).append((share, number(seconds.get("wall")) or 1.0))
     if not spent:
         return ""
     sums = {phase: sum(total[kind] for kind in SECONDS) for phase, total in spent.items()}

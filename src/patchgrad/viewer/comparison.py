@@ -1,0 +1,236 @@
+"""Several runs on one page: repetitions from other seeds are one arm, and arms stand side by side, with errors and paired differences."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from html import escape
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from patchgrad.errors import ConfigError
+from patchgrad.evaluation import Comparison, over_seeds, pooled
+from patchgrad.store import Run, read_reports
+from patchgrad.store.files import put
+from patchgrad.values import Estimate, Report
+from patchgrad.viewer.charts import Series, legend, lines
+from patchgrad.viewer.page import CHARTS, Record, number, percent, phases, section, whole
+
+DRAWN = 7
+"""Arms whose curves are told apart; the table has all."""
+
+Runs = Mapping[int, "Told"]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a run says: its reports by the policy's name, in order, the record of each iteration, and its recipe's fields."""
+
+    seed: int
+    reports: Mapping[str, Report]
+    metrics: Sequence[Record]
+    recipe: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """Runs that differ in nothing but their seed."""
+
+    name: str
+    runs: Runs
+
+    @property
+    def policies(self) -> list[str]:
+        """The names that every run has measured, in order."""
+        first, *rest = self.runs.values()
+        return [name for name in first.reports if all(name in run.reports for run in rest)]
+
+    def reports(self, policy: str) -> dict[int, Report]:
+        """One a seed."""
+        return {seed: run.reports[policy] for seed, run in sorted(self.runs.items())}
+
+
+def comparison(sources: Sequence[str], out: Path) -> Path:
+    """Writes the page about these run folders, or files that hold `reports` and `metrics` of an `arm` and `seed`; the first is what others
+    are compared with. Raises `ConfigError` where two runs of one arm have the same seed.
+    """
+    arms = gather(sources)
+    put(out, page(arms).encode(errors="replace"))
+    return out
+
+
+def gather(sources: Sequence[str]) -> list[Arm]:
+    """Arms in the order of their first run."""
+    found: dict[str, dict[int, Told]] = {}
+    labels: dict[str, str] = {}
+    for source in sources:
+        label, key, told = _read(Path(source))
+        label = labels.setdefault(key, label if label not in labels.values() else f"{label} ({source})")
+        runs = found.setdefault(label, {})
+        if told.seed in runs:
+            raise ConfigError(f"{source} repeats {label} with the seed {told.seed}: name each run once.")
+        runs[told.seed] = told
+    return [Arm(name, runs) for name, runs in found.items()]
+
+
+def _read(path: Path) -> tuple[str, str, Told]:
+    """The arm's name, what makes two runs the same arm, and the run."""
+    if path.is_file():
+        told = json.loads(path.read_text())
+        reports = {report.name: report for report in read_reports(path)}
+        return str(told.get("arm", path.stem)), str(told.get("arm", path)), Told(int(told.get("seed", 0)), reports, told.get("metrics", []))
+    run = Run.open(path)
+    recipe = dict(_flat(tomllib.loads(run.recipe)))
+    seed, name = recipe.pop("seed", 0), str(recipe.pop("name", path.name))
+    recipe.pop("policy.model", None)  # arms of a study begin with a checkpoint of their own seed
+    key = json.dumps([name, recipe], sort_keys=True)
+    return name, key, Told(int(str(seed)), {report.name: report for report in run.reports()}, run.metrics(), recipe)
+
+
+def _flat(table: Mapping[str, Any], before: str = "") -> list[tuple[str, object]]:
+    found: list[tuple[str, object]] = []
+    for key, item in table.items():
+        rows = list(enumerate(item)) if isinstance(item, list) and item and isinstance(item[0], dict) else None
+        if isinstance(item, dict):
+            found += _flat(item, f"{before}{key}.")
+        elif rows is not None:
+            found += [leaf for i, row in rows for leaf in _flat(row, f"{before}{key}.{i}.")]
+        else:
+            found.append((f"{before}{key}", item))
+    return found
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+
+def page(arms: Sequence[Arm]) -> str:
+    """The page's text."""
+    runs = sum(len(arm.runs) for arm in arms)
+    seeds = sorted({seed for arm in arms for seed in arm.runs})
+    head = f"{len(arms)} recipes, {runs} runs" if len(arms) > 1 else f"{escape(arms[0].name)}, {runs} runs"
+    lead = f"Seeds {', '.join(str(seed) for seed in seeds)}. Means over seeds; ± is one standard error over them."
+    sections = [
+        f'<p class="kicker">patchgrad</p><h1>{head}</h1><p class="lead">{lead}</p>',
+        section("Results", _table(arms)),
+        section("Learning", _curves(arms)),
+        section("What differs between the recipes", _differences(arms)),
+    ]
+    return whole(f"{head} · patchgrad", sections)
+
+
+def _table(arms: Sequence[Arm]) -> str:
+    rows = [_row(arm, policy, *_against(arms, arm, policy)) for arm in arms for policy in arm.policies]
+    if not rows:
+        return ""
+    titles = ("Pass@1", "Pass@k", "submitted", "turns", "difference", "p")
+    head = '<th>policy</th><th class="track"></th>' + "".join(f"<th>{title}</th>" for title in titles)
+    note = (
+        "Below Pass@1 is each seed's; the thin line is Student's 95 % interval over seeds. A difference is in points, paired by task and "
+        "seed: its 95 % interval and p (a sign-flip test) say whether these runs differ, and not what another seed would do."
+    )
+    return f'<p class="note">{note}</p>{_arms_table(head, "".join(rows))}'
+
+
+def _arms_table(head: str, body: str) -> str:
+    return f'<div class="wide"><table class="arms"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _against(arms: Sequence[Arm], arm: Arm, policy: str) -> tuple[str, Comparison | None]:
+    """What a row is compared with: the policy before it, or where an arm has one policy alone, the last one of the first arm."""
+    place = arm.policies.index(policy)
+    if place:
+        other, name = arm, arm.policies[place - 1]
+        label = name
+    else:
+        other, label = arms[0], arms[0].name
+        name = other.policies[-1] if len(arm.policies) == 1 and other.policies else policy
+    if (other is arm and not place) or name not in other.policies:
+        return "", None
+    first, second = other.reports(name), arm.reports(policy)
+    both = sorted(first.keys() & second.keys())
+    with suppress(ConfigError):  # measured on other tasks
+        return label, pooled({seed: first[seed] for seed in both}, {seed: second[seed] for seed in both})
+    return "", None
+
+
+def _row(arm: Arm, policy: str, against: str, found: Comparison | None) -> str:
+    reports = list(arm.reports(policy).values())
+    mean = over_seeds([report.pass_at_1.mean for report in reports])
+    alone = len(arm.policies) == 1
+    name = escape(arm.name) if alone else escape(policy) + _below(escape(arm.name))
+    each = " ".join(f"{100 * report.pass_at_1.mean:.1f}" for report in reports)
+    cells = [
+        f'{percent(mean.mean)} <span class="muted">{_error(mean)}</span>{_below(each)}',
+        percent(fmean(report.pass_at_k.mean for report in reports)),
+        percent(fmean(report.submitted.mean for report in reports)),
+        f"{fmean(report.turns for report in reports):.1f}",
+    ]
+    if found is None:
+        cells += ["", ""]
+    else:
+        apart = found.difference
+        told = f'{100 * apart.mean:+.1f} <span class="muted">{100 * apart.low:.1f} to {100 * apart.high:.1f}</span>'
+        cells += [told + _below(f"from {escape(against)}"), f"{found.p_value:.2g}"]
+    return f'<tr><td>{name}</td><td class="track">{_track(mean)}</td>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+
+
+def _below(text: str) -> str:
+    return f'<br><span class="muted small">{text}</span>'
+
+
+def _error(mean: Estimate) -> str:
+    return f"± {100 * mean.error:.1f}" if math.isfinite(mean.error) else ""
+
+
+def _track(mean: Estimate) -> str:
+    if not math.isfinite(mean.mean):
+        return ""
+    low, high = (mean.low, mean.high) if math.isfinite(mean.low) else (mean.mean, mean.mean)
+    return f'<div><i style="width:{100 * mean.mean:.2f}%"></i><u style="left:{100 * low:.2f}%;width:{100 * (high - low):.2f}%"></u></div>'
+
+
+def _curves(arms: Sequence[Arm]) -> str:
+    drawn = [arm for arm in arms if any(run.metrics for run in arm.runs.values())][:DRAWN]
+    figures = []
+    for title, share, wanted in CHARTS:
+        for name, key, _ in wanted:
+            curves = [_over_runs(arm, key) for arm in drawn]
+            if any(number(value) is not None for curve in curves for value in curve.values):
+                longest = max((run.metrics for arm in drawn for run in arm.runs.values()), key=len)
+                heading = title if len(wanted) == 1 else f"{title}: {name}"
+                figures.append(f"<figure><div class='title'><h3>{heading}</h3></div>{lines(curves, phases(longest), share)}</figure>")
+    if not figures:
+        return ""
+    note = "One point an iteration, on the tasks that were trained on: the mean over seeds, and bands of one standard error over them."
+    note += f" The first {DRAWN} recipes are drawn." if len(drawn) < len(arms) else ""
+    return f'<p class="note">{note}</p>{legend([arm.name for arm in drawn])}<div class="grid2">{"".join(figures)}</div>'
+
+
+def _over_runs(arm: Arm, key: str) -> Series:
+    """Iteration by iteration; where a run lacks the figure, over the others."""
+    columns: list[Estimate] = []
+    for place in range(max(len(run.metrics) for run in arm.runs.values())):
+        told = [number(run.metrics[place].get(key)) for run in arm.runs.values() if place < len(run.metrics)]
+        columns.append(_mean([value for value in told if value is not None]))
+    return Series(arm.name, [number(column.mean) for column in columns], [number(column.error) for column in columns])
+
+
+def _mean(values: Sequence[float]) -> Estimate:
+    return over_seeds(values) if values else Estimate(math.nan, math.nan)
+
+
+def _differences(arms: Sequence[Arm]) -> str:
+    recipes = {arm.name: next(iter(arm.runs.values())).recipe for arm in arms}
+    keys = sorted({key for one, other in pairwise(recipes.values()) for key in one.keys() | other.keys() if one.get(key) != other.get(key)})
+    if not keys or not all(recipes.values()):
+        return ""
+    head = "<th>field</th>" + "".join(f"<th>{escape(name)}</th>" for name in recipes)
+    cells = {key: [escape(str(recipe.get(key, "-"))) for recipe in recipes.values()] for key in keys}
+    rows = (f"<tr><td>{escape(key)}</td>{''.join(f'<td>{cell}</td>' for cell in found)}</tr>" for key, found in cells.items())
+    return _arms_table(head, "".join(rows))
