@@ -47,7 +47,7 @@ TINY = Recipe(
             penalty=Penalty(0.01),
         ),
     ),
-    evaluation=EvaluationChoice(attempts=1, temperature=0.5),
+    evaluation=EvaluationChoice(attempts=1, temperature=0.5, every=2, sample=1),
 )
 
 
@@ -84,6 +84,7 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     )
     assert {path.name for path in finished.checkpoints()} == {"base", "rft-0", "stage1-0", "stage2-1"}
 
+    assert [m["iteration"] for m in finished.metrics() if "held_out_pass_at_1" in m] == [1], "every second iteration of RL"
     assert all(len(m["steps"]) == m["updates"] for m in finished.metrics() if m["episodes"])
     steps = {path.name: int(load_file(path / "optimiser.safetensors")["steps"]) for path in finished.checkpoints()}
     made = Counter[str]()

@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from patchgrad.tasks.evaluation_sets import REPOSITORIES, VERIFIED_50, is_evaluation, verified
+from patchgrad.tasks.evaluation_sets import REPOSITORIES, VERIFIED_50, fifty, is_evaluation, verified
+from patchgrad.values import Checks, Repository, Task
 
 
 def test_verified_has_the_known_counts_and_holds_the_fifty() -> None:
@@ -30,3 +31,9 @@ def test_other_names_of_the_same_code(name: str) -> None:
 )
 def test_others_are_none(name: str) -> None:
     assert not is_evaluation(name)
+
+
+def test_the_fifty_are_taken_where_all_are_there() -> None:
+    tasks = [Task(name, "", Repository("archive", "", ""), Checks(("a",), ())) for name in sorted(verified())]
+    assert [task.id for task in fifty(tasks)] == list(VERIFIED_50)
+    assert fifty([task for task in tasks if task.id != VERIFIED_50[7]]) == []

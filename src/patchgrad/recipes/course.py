@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -37,10 +37,11 @@ from patchgrad.recipes.world import an_agent, sentence
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
 from patchgrad.store import Run
+from patchgrad.tasks.evaluation_sets import fifty
 from patchgrad.tasks.workshop.apprentice import shows
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.schedules import constant, cosine
-from patchgrad.values import Ids, Report, Rollout, Task, digest
+from patchgrad.values import Group, Ids, Report, Rollout, Task, digest
 
 DRILL = 12  # turns: a look and eleven edits
 FIRST = 60  # episodes spelled in bytes, from which the tokenizer learns its words
@@ -204,9 +205,7 @@ class Course:
 
     async def _evaluate(self, name: str) -> None:
         self.progress.stage(f"evaluate {name}", len(self.held_out) * self.recipe.evaluation.attempts)
-        self.policy.training = self.recipe.evaluation.sampling.neutral
-        groups, report = await assess(self._world(), self.policy, self.held_out, self.recipe, name, self._seen)
-        self.policy.training = True
+        groups, report = await self._assessed(self.held_out, name)
         report = replace(report, seconds=self.minutes * 60 + report.seconds)
         self.reports = [*(r for r in self.reports if r.name != name), report]
         rollouts = [rollout for group in groups for rollout in group.rollouts]
@@ -277,8 +276,33 @@ class Course:
         done = await iterate(world, self.policy, self.pool, self.trainer, row, plan, label, seed, self._seen)
         self.run.write_rollouts(phase, iteration, [r for group in done.groups for r in group.rollouts])
         told = measured(done, plan.attempts, compared=world.agent == self.agent)
+        told |= await self._between(phase, iteration)
         self.run.write_metrics({"phase": phase, "iteration": iteration, **told, **probed})
         self._guard(self.watch, told)
+
+    async def _between(self, phase: str, iteration: int) -> dict[str, float]:
+        """How the policy does on held-out tasks after this iteration, where the recipe asks for it."""
+        choice = self.recipe.evaluation
+        if phase == "rft" or not choice.every or (iteration + 1) % choice.every:
+            return {}
+        sample = fifty(self.held_out) or self.held_out[: choice.sample]
+        self.progress.stage(f"{phase}, iteration {iteration + 1}: held-out tasks", len(sample) * choice.attempts)
+        _, report = await self._assessed(sample, f"{phase}/{iteration}")
+        return {
+            "held_out_pass_at_1": report.pass_at_1.mean,
+            "held_out_pass_at_1_se": report.pass_at_1.error,
+            "held_out_pass_at_k": report.pass_at_k.mean,
+            "held_out_submitted": report.submitted.mean,
+            "held_out_turns": report.turns,
+        }
+
+    async def _assessed(self, tasks: Sequence[Task], name: str) -> tuple[list[Group], Report]:
+        """An evaluation under the recipe's sampling, which may be another than training's."""
+        self.policy.training = self.recipe.evaluation.sampling.neutral
+        try:
+            return await assess(self._world(), self.policy, tasks, self.recipe, name, self._seen)
+        finally:
+            self.policy.training = True
 
     async def _probed(self, budget: Budget, seed: int) -> dict[str, float]:
         """What a few actions say of the sampler: after the first prompts of some tasks, and at the end of the context."""

@@ -69,7 +69,16 @@ PAPER = Recipe(
     ),
     stages=(_STAGE, _SECOND),
     evaluation=EvaluationChoice(
-        attempts=10, turns=80, context=131_072, seconds=7200.0, temperature=0.7, top_p=0.8, top_k=20, repetition_penalty=1.05
+        every=1,
+        sample=50,
+        attempts=10,
+        turns=80,
+        context=131_072,
+        seconds=7200.0,
+        temperature=0.7,
+        top_p=0.8,
+        top_k=20,
+        repetition_penalty=1.05,
     ),
 )
 
@@ -170,7 +179,13 @@ LAPTOP = (
     Change("beyond the paper: a turn that did nothing is never rewarded", _both(waste="withhold")),
     Change(
         "minutes, not days; and the distribution that was trained, since no model's own setting exists",
-        {"evaluation.attempts": "2", "evaluation.turns": "20", "evaluation.context": "2048", "evaluation.seconds": "600"}
+        {
+            "evaluation.every": "0",
+            "evaluation.attempts": "2",
+            "evaluation.turns": "20",
+            "evaluation.context": "2048",
+            "evaluation.seconds": "600",
+        }
         | {"evaluation.temperature": "1", "evaluation.top_p": "1", "evaluation.top_k": "0", "evaluation.repetition_penalty": "1"},
     ),
 )

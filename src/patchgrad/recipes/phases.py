@@ -172,13 +172,16 @@ class Stage:
 class EvaluationChoice:
     """Held-out evaluation: every policy of a run is measured under the same limits, so that no difference is one of budget alone.
 
-    It comes after every phase, the base included, or after the `last` alone.
+    It comes after every phase, the base included, or after the `last` alone. Of RL's iterations every so many are followed by one on a
+    `sample` of the tasks, for the curves; with 0 none. Where Verified-50 is among the tasks held out, it is the sample, as in the paper.
 
     Pass@k is of `k` attempts, or of all where it is 0; `seconds` end an attempt on whatever machine. Sampling is neutral unless it is set,
     and always told to the policy and by the report. With `best_of` the best of k is chosen too, by `grading.VisibleTests`.
     """
 
     after: Literal["phases", "last"] = "phases"
+    every: int = 0
+    sample: int = 50
     attempts: int = 2
     turns: int = 20
     context: int = 2048
@@ -192,6 +195,7 @@ class EvaluationChoice:
     best_of: Literal["", "visible tests"] = ""
 
     def __post_init__(self) -> None:
+        require(self.every >= 0 and self.sample >= 1, "evaluation.every must be at least 0, evaluation.sample at least 1")
         require(self.attempts >= 1, f"evaluation.attempts is {self.attempts}; a task needs at least 1")
         require(0 <= self.k <= self.attempts, f"evaluation.k is {self.k}; pass@k of {self.attempts} attempts needs a k up to them")
         require(self.temperature >= 0, f"evaluation.temperature is {self.temperature}; it must be 0, which takes the likeliest, or above")

@@ -7,8 +7,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+
+from patchgrad.values import Task
 
 REPOSITORIES = (
     "astropy/astropy",
@@ -44,6 +47,12 @@ def verified() -> tuple[str, ...]:
     """The 500 ids of SWE-bench Verified, sorted by repository: `("astropy__astropy-12907", ...)`."""
     lines = (Path(__file__).parent / "verified.txt").read_text().splitlines()
     return tuple(f"{name}-{number}" for name, *numbers in map(str.split, lines) for number in numbers)
+
+
+def fifty(tasks: Sequence[Task]) -> list[Task]:
+    """Verified-50 of these tasks, in the paper's order; none where one of the fifty is not among them."""
+    found = {task.id: task for task in tasks}
+    return [found[name] for name in VERIFIED_50] if found.keys() >= set(VERIFIED_50) else []
 
 
 def is_evaluation(repository_or_id: str) -> bool:

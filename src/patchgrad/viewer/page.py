@@ -28,8 +28,13 @@ CHARTS: tuple[tuple[str, bool, tuple[tuple[str, str, str], ...]], ...] = (
         True,
         (("Pass@1", "pass_at_1", "pass_at_1_se"), ("Pass@k", "pass_at_k", "pass_at_k_se")),
     ),
-    ("Ended with a submission", True, (("submitted", "submitted", ""),)),
-    ("Turns a trajectory", False, (("turns", "turns", ""),)),
+    (
+        "Solved, held-out tasks",
+        True,
+        (("Pass@1", "held_out_pass_at_1", "held_out_pass_at_1_se"), ("Pass@k", "held_out_pass_at_k", "")),
+    ),
+    ("Ended with a submission", True, (("training", "submitted", ""), ("held out", "held_out_submitted", ""))),
+    ("Turns a trajectory", False, (("training", "turns", ""), ("held out", "held_out_turns", ""))),
     ("Groups whose outcomes differ: only these teach", True, (("with contrast", "contrast", ""),)),
     ("Entropy, nats a token", False, (("entropy", "entropy", ""),)),
     ("Tokens outside the clip range", True, (("below", "clip_low", ""), ("above", "clip_high", ""))),
@@ -179,7 +184,7 @@ def _learning(metrics: Sequence[Record]) -> str:
         figures.append(f"<figure><div class='title'><h3>{title}</h3>{named}</div>{lines(series, phases(used), percent)}</figure>")
     if not figures:
         return ""
-    note = "One point an iteration, on the tasks that were trained on; bands are one standard error. Held-out figures are in the table."
+    note = "One point an iteration, on the tasks that were trained on unless it says otherwise; bands are one standard error."
     return f'<p class="note">{note}</p><div class="grid2">{"".join(figures)}</div>'
 
 
