@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tasks.shapes import TEST_BOX, TREE, write
 
+import patchgrad.tasks.forge as forging
 from patchgrad.errors import PatchgradError
 from patchgrad.grading import grade
 from patchgrad.packages import ensure_site
@@ -232,6 +233,18 @@ def test_an_interrupted_run_goes_on_to_the_same_set_with_another_number_of_worke
 def _movable(member: Member) -> Member:
     repository = replace(member.task.repository, location="")
     return replace(member, task=replace(member.task, repository=repository))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_project_that_gives_no_task_is_given_up(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
+    async def survived(*_: object) -> str:
+        return "survived"
+
+    monkeypatch.setattr(forging, "attempt", survived)
+    monkeypatch.setattr(forging, "FRUITLESS", 4)
+    (tmp_path / "profile.json").write_bytes((bench.folder / "profile.json").read_bytes())
+    made = asyncio.run(forge(bench.project, bench.files, replace(ORDER, workers=workers), lambda _: bench.runner, tmp_path))
+    assert (made.members, made.rejected) == ((), {"survived": 4})
 
 
 def test_tests_may_be_left_in_sight(bench: Bench, tmp_path: Path) -> None:

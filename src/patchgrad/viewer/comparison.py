@@ -207,9 +207,7 @@ def _curves(arms: Sequence[Arm]) -> str:
                 figures.append(f"<figure><div class='title'><h3>{heading}</h3></div>{lines(curves, phases(longest), share)}</figure>")
     if not figures:
         return ""
-    note = (
-        "One point an iteration, on the tasks trained on unless it says otherwise: the mean over seeds, in a band of its error."
-    )
+    note = "One point an iteration, on the tasks trained on unless it says otherwise: the mean over seeds, in a band of its error."
     note += f" The first {DRAWN} recipes are drawn." if len(drawn) < len(arms) else ""
     return f'<p class="note">{note}</p>{legend([arm.name for arm in drawn])}<div class="grid2">{"".join(figures)}</div>'
 

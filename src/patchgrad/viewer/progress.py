@@ -46,7 +46,7 @@ class Tally:
         """The shares so far, then the latest values."""
         counted, latest = list(self._counted.items()), list(self._latest.items())  # the display reads from a thread of its own
         shares = [f"{key} {100 * yes / all_:.0f} %" for key, (yes, all_) in counted]
-        values = [f"{key} {fact:.3g}" if isinstance(fact, float | int) else f"{key} {fact}" for key, fact in latest]
+        values = [f"{key} {_figure(fact)}" for key, fact in latest]
         return ", ".join(shares + values)
 
     def left(self) -> str:
@@ -200,6 +200,12 @@ class Live:
         line.add_row(Text(tally.name, "bold"), bar, f"{tally.done}/{tally.total}", tally.left(), Text(tally.facts, "cyan"))
         said = Text(self._said, "dim", no_wrap=True, overflow="ellipsis")
         return Group(line, said)
+
+
+def _figure(fact: float | str) -> str:
+    if isinstance(fact, str):
+        return fact
+    return f"{fact:,.0f}" if abs(fact) >= 1000 else f"{fact:.3g}"
 
 
 def choose(quiet: bool) -> Silent | Plain | Live:

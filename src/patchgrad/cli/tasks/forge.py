@@ -22,7 +22,7 @@ from pathlib import Path
 from patchgrad.cli.tasks.telling import Told, listed
 from patchgrad.errors import ConfigError
 from patchgrad.packages.sites import cache
-from patchgrad.tasks.forge import Order
+from patchgrad.tasks.forge import FRUITLESS, Order
 from patchgrad.tasks.making import Made, forge_set
 from patchgrad.tasks.mutations import FAMILIES
 from patchgrad.tasks.projects.catalogue import CATALOGUE
@@ -105,6 +105,7 @@ def _sentence(made: Made) -> str:
     left = f", left out {listed(made.left_out)}" if made.left_out else ""
     tried = len(made.members) + sum(made.rejected.values())
     fell = f" The others: {reasons}." if reasons else ""
+    fell += " It was given up there." if tried >= FRUITLESS and not made.members else ""
     tests = f"{made.reliable} reliable tests{left}"
     return f"{made.project}: {len(made.members)} tasks of {tried} candidates, {made.cpu:.0f} s of CPU; {tests}.{fell}"
 

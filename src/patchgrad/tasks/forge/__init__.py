@@ -32,6 +32,9 @@ from patchgrad.tasks.sets import TASKS, Member, append, members, row_of, rows
 __all__ = ["SHARES", "Forged", "Order", "Profile", "forge", "profile"]
 
 LEDGER = "ledger.jsonl"
+FRUITLESS = 300
+"""Candidates without a single task after which a project is given up: what fells the first hundreds mostly fells all."""
+
 Progress = Callable[[int, int, str], None]
 
 
@@ -114,7 +117,7 @@ class _Bench:
     async def work(self, kinds: Sequence[Kind], candidates: Iterator[Candidate]) -> None:
         """Tries candidates until there are tasks enough of each kind."""
         draw = lambda: self._next(kinds, candidates)  # noqa: E731
-        async for candidate, fate in in_order(draw, self._fate, self._order.workers, self.limits.admit, self._settled):
+        async for candidate, fate in in_order(draw, self._fate, self._order.workers, self._wanted, self._settled):
             if isinstance(fate, Member):
                 if candidate.key not in self._known:
                     append(self._folder / TASKS, row_of(fate, self._folder))
@@ -130,11 +133,18 @@ class _Bench:
             if self._progress:
                 self._progress(len(self.made), len(self.made) + self.rejected.total(), word)
 
+    @property
+    def _fruitless(self) -> bool:
+        return not self.made and self.rejected.total() >= FRUITLESS
+
+    def _wanted(self, candidate: Candidate) -> bool:
+        return not self._fruitless and self.limits.admit(candidate)
+
     def _settled(self, candidate: Candidate) -> bool:
         return candidate.key in self._fates or candidate.key in self._known
 
     def _next(self, kinds: Sequence[Kind], candidates: Iterator[Candidate]) -> Candidate | None:
-        if not any(self.limits.wants(kind) for kind in kinds):
+        if self._fruitless or not any(self.limits.wants(kind) for kind in kinds):
             return None
         return next((candidate for candidate in candidates if self.limits.admit(candidate)), None)
 
