@@ -18,13 +18,13 @@ from patchgrad.credit import (
     contrast,
     corrected,
     kinds,
-    retold,
     solved_only,
     sound,
     verify,
 )
 from patchgrad.errors import CertificateError, ConfigError
 from patchgrad.objectives.corrections import MaskGeometric, MaskToken, Together, TruncateToken
+from patchgrad.recipes.algorithms import retold
 from patchgrad.values import (
     Action,
     Bools,

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from patchgrad.contracts import Correction, Estimator, Rescale
 from patchgrad.errors import CertificateError, ConfigError
-from patchgrad.values import Bools, Floats, Group, Ids, Malformed, Rollout, Sample, Segment, Trajectory, Turn, digest, floats
+from patchgrad.values import Bools, Floats, Group, Malformed, Rollout, Sample, Trajectory, digest, floats
 
 Treatment = Literal["keep", "mask", "withhold"]
 FailurePolicy = Mapping[str, Treatment]
@@ -100,25 +100,6 @@ def solved_only(groups: Sequence[Group], cap_per_task: int | None = None, dedupe
     return chosen
 
 
-def retold(group: Group, context: Ids) -> Group:
-    """The same attempts, as if they had begun after `context` and not after what they were prompted with: a new chain of turns.
-
-    Their log-probabilities are those of the other beginning, so they can be imitated and nothing else. The paper collects with a
-    demonstration in the prompt and imitates without it (arXiv 2508.03501, section 4.2).
-    """
-    return Group(tuple(replace(rollout, trajectory=_begun(rollout.trajectory, context)) for rollout in group.rollouts))
-
-
-def _begun(trajectory: Trajectory, context: Ids) -> Trajectory:
-    turns: list[Turn] = []
-    for turn in trajectory.turns:
-        new = replace(turn, parent=turns[-1].address) if turns else replace(turn, context=context)
-        turns.append(new)
-    rest = iter(turns)
-    segments = tuple(Segment(tuple(next(rest) for _ in segment.turns)) for segment in trajectory.segments)
-    return replace(trajectory, segments=segments)
-
-
 def _sound(rollout: Rollout) -> bool:
     return not rollout.broken and bool(rollout.trajectory.turns)
 
@@ -187,7 +168,7 @@ class _Rated:
 
 def _treatments(trajectory: Trajectory, failures: FailurePolicy) -> npt.NDArray[np.str_]:
     treatments: list[Treatment] = [failures.get(kind or "", "keep") for kind in kinds(trajectory)]
-    if trajectory.stop in LIMITS and "overlong" in failures:
+    if trajectory.stop in LIMITS and failures.get("overlong", "keep") != "keep":
         treatments = [failures["overlong"]] * len(treatments)
     return np.repeat(treatments, [len(turn.action.token_ids) for turn in trajectory.turns])
 

@@ -49,7 +49,7 @@ NEUTRAL = Sampling(max_tokens=1, seed=0)
 class World:
     """What an episode needs, handed in by a recipe. `on_turn(trajectory id, turn)` writes the journal, `on_state` what turns left.
 
-    `sampling` shapes the distribution, in evaluations only; its seed and length are replaced.
+    `sampling` shapes the distribution, in evaluations and studies only; its seed and length are replaced.
     """
 
     agent: Agent

@@ -96,7 +96,7 @@ async def rollout(
     """Let the agent work on the task in the sandbox until it submits or a limit is reached.
 
     `on_turn` is called once for each new turn, `on_state` before it for each new state: together they are a journal. `sampling`
-    shapes the distribution in evaluations (its seed and length are replaced). The same seed, id and answers give the same turns.
+    shapes the distribution, in evaluations (its seed and length are replaced). The same seed, id and answers give the same turns.
 
     `history` resumes or forks: turns that were already taken, with the sandbox opened from the last one's state. An agent may have
     committed in them, so `base` then names the repository's own commit, which `commit` reads from a fresh sandbox.

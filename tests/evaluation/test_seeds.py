@@ -16,7 +16,7 @@ def test_the_error_is_that_of_a_mean_of_seeds_and_its_interval_student_s() -> No
     assert found.mean == pytest.approx(0.398333, abs=1e-6)
     assert found.error == pytest.approx(0.045293, abs=1e-6)
     assert (found.low, found.high) == pytest.approx((0.398333 - 4.302653 * 0.045293, 0.398333 + 4.302653 * 0.045293), abs=1e-5)
-    assert over_seeds([0.2, 0.4]).low == 0.0, "a share is none below 0"
+    assert over_seeds([0.2, 0.4]).high == pytest.approx(0.3 + 12.7062 * 0.1, abs=1e-4)
 
 
 def test_one_seed_has_no_error() -> None:

@@ -9,10 +9,10 @@ from typing import get_args
 import pytest
 
 from patchgrad.agents import prompts_full
-from patchgrad.config import dumps, leaves, loads, override
+from patchgrad.config import dumps, leaves, loads, override, written
 from patchgrad.errors import ConfigError
 from patchgrad.recipes import Recipe, laptop, nebius2508, printed, train
-from patchgrad.recipes.nebius2508 import CHANGES, PAPER, UNREPORTED, Scale, remarks
+from patchgrad.recipes.nebius2508 import CHANGES, PAPER, READ, REPORTED, UNREPORTED, Scale, remarks
 from patchgrad.store import Run
 from patchgrad.tools import toolset
 from patchgrad.viewer.progress import Silent
@@ -64,9 +64,9 @@ def test_what_is_printed_tells_each_difference_with_its_reason_and_reads_back_eq
 
 
 def test_a_value_of_the_reader_s_own_gets_no_reason() -> None:
-    told = remarks(override(nebius2508("laptop"), {"rft.lr": "0.5", "stages.0.iterations": "7"}))
+    told = remarks(override(nebius2508("laptop"), {"rft.lr": "0.5", "agent.window": "7"}))
     assert told["rft.lr"] == "paper: 5e-06"
-    assert told["stages.0.iterations"] == "cluster: 80"
+    assert told["agent.window"] == "cluster: 60"
     assert "minutes" in told["stages.1.iterations"]
 
 
@@ -75,20 +75,32 @@ def test_other_recipes_print_as_they_are() -> None:
     assert printed(own) == dumps(own)
 
 
-def test_what_the_paper_does_not_tell_is_a_field_and_stands_on_the_page() -> None:
-    named = {key.replace(".0.", ".*.").replace(".1.", ".*.") for key in leaves(PAPER)}
-    assert set(UNREPORTED) <= named
-    page = PAGE.read_text()
-    assert [key for key in UNREPORTED if f"`{key}`" not in page] == []
+def test_what_the_paper_does_not_tell_or_not_in_one_way_is_a_field_and_stands_on_the_page() -> None:
+    values: dict[str, list[str]] = {}
+    for key, value in leaves(PAPER).items():
+        values.setdefault(re.sub(r"\.\d+\.", ".*.", key), []).append(written(value))
+    page = PAGE.read_text().splitlines()
+    for key, why in {**READ, **UNREPORTED}.items():
+        assert f"| `{key}` | {', '.join(dict.fromkeys(values[key]))} | {why} |" in page
+    assert set(values) >= REPORTED
+    assert REPORTED.isdisjoint(READ.keys() | UNREPORTED.keys())
+    assert READ.keys().isdisjoint(UNREPORTED)
 
 
-def test_all_turns_of_a_stage_fit_into_its_context() -> None:
+def test_nothing_is_called_the_paper_s_that_it_does_not_tell() -> None:
+    changed = remarks(override(laptop(), {"seed": "3", "optimiser.threads": "1", "stages.0.discount": "0.5", "sandbox.image": "x"}))
+    assert "name" not in changed
+    assert [changed[key][:8] for key in ("seed", "optimiser.threads", "stages.0.discount", "sandbox.image")] == ["cluster:"] * 4
+
+
+@pytest.mark.parametrize("scale", ["gpu", "cluster"])
+def test_all_turns_of_a_stage_fit_into_its_context(scale: Scale) -> None:
     """At 3 characters a token, which is few, for code with line numbers; actions have 350 tokens in the mean."""
-    agent = PAPER.agent
+    agent = nebius2508(scale).agent
     system = prompts_full.system([(tool.name, tool.usage) for tool in toolset().values()], demonstration=False)
     prompt = (len(system) + len(prompts_full.first("x" * 6000))) / 3
-    for stage in PAPER.stages:
-        assert prompt + stage.turns * (agent.observation / 3 + 350) <= stage.context
+    for stage in nebius2508(scale).stages:
+        assert prompt + stage.turns * (agent.longest / 3 + 350) <= stage.context
 
 
 @pytest.mark.parametrize("scale", ["gpu", "cluster"])

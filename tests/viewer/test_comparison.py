@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tests.viewer.synthetic import RECIPE, make, policy
 from tests.viewer.test_page import well_formed
 
 from patchgrad.cli import main
-from patchgrad.errors import ConfigError
+from patchgrad.errors import ConfigError, StoreError
 from patchgrad.store import plain
 from patchgrad.viewer.comparison import comparison, gather
 
@@ -33,7 +34,33 @@ def test_runs_that_differ_in_their_seed_are_one_arm_and_others_stand_beside_it(t
     assert "2 recipes, 3 runs" in page
     assert "stages.0.turns" in page, "what differs is told"
     assert "<td>seed" not in page
-    assert page.count("from + stage 1") == 2
+    assert page.count("from + stage 1<") == 1, "in the first arm from row to row"
+    assert page.count("from laptop<") == 4, "the others from the first"
+
+
+def test_iterations_are_compared_by_phase_and_number_whatever_came_before(tmp_path: Path) -> None:
+    sources = []
+    for seed, length in ((1, 2), (2, 4)):
+        metrics = [{"phase": "stage1", "iteration": i, "pass_at_1": 0.1} for i in range(length)]
+        metrics += [{"phase": "stage2", "iteration": i, "pass_at_1": 0.9} for i in range(2)]
+        path = tmp_path / f"{seed}.json"
+        path.write_text(
+            json.dumps({"arm": "a", "seed": seed, "reports": [plain(policy("p", 0.5, 0.7, 0.9, 6.0, 2.0))], "metrics": metrics})
+        )
+        sources.append(str(path))
+    page = comparison(sources, tmp_path / "page.html").read_text()
+    assert re.findall(r"<title>a: ([\d.]+)</title>", page) == ["0.1"] * 4 + ["0.9"] * 2
+
+
+def test_models_that_differ_are_arms_of_their_own(tmp_path: Path) -> None:
+    text = RECIPE.replace('model = ""', 'model = "other"')
+    assert len(gather([seeded(tmp_path / "a", 1), str(make(tmp_path / "b", recipe=text).folder)])) == 2
+
+
+def test_a_file_that_is_no_report_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("{")
+    with pytest.raises(StoreError, match="is no JSON"):
+        gather([str(tmp_path / "x.json")])
 
 
 def test_arms_of_one_policy_are_compared_with_the_first(tmp_path: Path) -> None:

@@ -71,6 +71,15 @@ class Pool:
         kept = [task for task in self._tasks.values() if self._keeps(task.id, solved_from)]
         return Pool(kept or list(self._tasks.values()), self._seed + 1)
 
+    def part(self, count: int) -> Pool:
+        """The pool with so many of its tasks, chosen by its seed, and what is known of them."""
+        kept = random.Random(f"part {self._seed}").sample(sorted(self._tasks), min(count, len(self)))
+        smaller = Pool([self._tasks[task] for task in kept], self._seed)
+        smaller._solved, smaller._attempts = (
+            {task: told[task] for task in kept if task in told} for told in (self._solved, self._attempts)
+        )
+        return smaller
+
     def _keeps(self, task: str, solved_from: float) -> bool:
         attempts = self._attempts.get(task, 0)
         return attempts == 0 or 0 < self._solved[task] < solved_from * attempts

@@ -15,7 +15,7 @@ from patchgrad.values import Estimate, Report
 
 
 def over_seeds(values: Sequence[float]) -> Estimate:
-    """Mean, its error over seeds, and Student's interval: `over_seeds([0.2, 0.4])` -> 0.3 with an error of 0.1, and 0 to 1.
+    """Mean, its error over seeds, and Student's interval: `over_seeds([0.2, 0.4])` -> 0.3 with an error of 0.1, and -0.97 to 1.57.
 
     With few seeds the interval is wide, as it should be: three seeds say little of a fourth. An error needs two.
     """
@@ -24,7 +24,7 @@ def over_seeds(values: Sequence[float]) -> Estimate:
         return Estimate(float(found.mean()) if len(found) else math.nan, math.nan)
     mean, error = float(found.mean()), float(found.std(ddof=1)) / math.sqrt(len(found))
     reach = student(len(found) - 1) * error
-    return Estimate(mean, error, max(0.0, mean - reach), min(1.0, mean + reach))
+    return Estimate(mean, error, mean - reach, mean + reach)
 
 
 def pooled(first: Mapping[int, Report], second: Mapping[int, Report]) -> Comparison:

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from patchgrad.config import dumps
 from patchgrad.contracts import Progress
 from patchgrad.recipes.evaluation import Evaluation, of_run
 from patchgrad.recipes.laptop import laptop, smoke
-from patchgrad.recipes.nebius2508 import Scale, nebius2508, remarks
+from patchgrad.recipes.nebius2508 import Scale, nebius2508, printed
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.store import Run
 from patchgrad.values import Report
@@ -18,14 +17,6 @@ from patchgrad.values import Report
 RECIPES: dict[str, Callable[[], Recipe]] = {"laptop": laptop, "nebius2508": nebius2508, "smoke": smoke}
 SCALED: dict[str, Callable[[Scale], Recipe]] = {"nebius2508": nebius2508}
 """Those of them that are sized for several machines."""
-
-
-def printed(recipe: Recipe) -> str:
-    """A recipe as TOML; where it is the paper's, with what the paper has, above each line that differs, and why."""
-    if recipe.name not in ("nebius2508", "laptop"):
-        return dumps(recipe)
-    head = "# paper: what arXiv 2508.03501 has where this differs; cluster: what we take at its size where it tells nothing.\n"
-    return head + dumps(recipe, remarks(recipe))
 
 
 def train(recipe: Recipe, run: Run, progress: Progress) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from patchgrad.advantages import (
@@ -25,7 +26,6 @@ from patchgrad.credit import (
     FailurePolicy,
     as_they_are,
     contrast,
-    retold,
     solved_only,
     sound,
 )
@@ -40,7 +40,7 @@ from patchgrad.packing import group_mean_token_mean, seq_mean_token_mean, seq_me
 from patchgrad.recipes.phases import Rft, Stage
 from patchgrad.recipes.rows import ROWS, Aggregation, Mismatch, clip
 from patchgrad.rewards import Resolved, TurnPenalty, Weighted
-from patchgrad.values import Group, Ids, Task
+from patchgrad.values import Group, Ids, Segment, Task, Trajectory, Turn
 
 
 def imitation(rft: Rft, plain: Callable[[Task], Ids] | None = None) -> Algorithm:
@@ -54,6 +54,25 @@ def imitation(rft: Rft, plain: Callable[[Task], Ids] | None = None) -> Algorithm
         return [retold(group, plain(group.task)) for group in chosen] if plain else chosen
 
     return Algorithm(select, Ones(), cross_entropy, MASK_FORMAT_ERRORS)
+
+
+def retold(group: Group, context: Ids) -> Group:
+    """The same attempts, as if they had begun after `context` and not after what they were prompted with: a new chain of turns.
+
+    Their log-probabilities are those of the other beginning, so they can be imitated and nothing else. The paper collects with a
+    demonstration in the prompt and imitates without it (arXiv 2508.03501, section 4.2).
+    """
+    return Group(tuple(replace(rollout, trajectory=_begun(rollout.trajectory, context)) for rollout in group.rollouts))
+
+
+def _begun(trajectory: Trajectory, context: Ids) -> Trajectory:
+    turns: list[Turn] = []
+    for turn in trajectory.turns:
+        new = replace(turn, parent=turns[-1].address) if turns else replace(turn, context=context)
+        turns.append(new)
+    rest = iter(turns)
+    segments = tuple(Segment(tuple(next(rest) for _ in segment.turns)) for segment in trajectory.segments)
+    return replace(trajectory, segments=segments)
 
 
 def algorithm(stage: Stage, reference: Score | None = None) -> Algorithm:

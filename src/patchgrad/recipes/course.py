@@ -46,7 +46,6 @@ from patchgrad.values import Group, Ids, Report, Rollout, Task, digest
 DRILL = 12  # turns: a look and eleven edits
 FIRST = 60  # episodes spelled in bytes, from which the tokenizer learns its words
 PROBED, PROBE_TOKENS = 16, 48  # actions of the sampler's probe, and the tokens of each
-SECONDS = 600.0  # an episode that takes longer is stuck, on whatever machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ class Course:
         if not state:
             return 0
         self.pool.restore(state["pool"])
-        self.minutes, self.kept = state["minutes"], list(state.get("kept", self._kept(state["checkpoint"])))
+        self.minutes, self.kept = state["minutes"], list(state.get("kept", self._kept(state)))
         self.reports = self.run.reports()
         self.watch = Watch(self.recipe.guards, [figures(row) for row in self.run.metrics()])
         checkpoint = self.run.folder / "checkpoints" / state["checkpoint"]
@@ -156,8 +155,9 @@ class Course:
         self.policy.load(self.trainer.weights(), self.trainer.version)
         return int(state["position"])
 
-    def _kept(self, last: str) -> list[str]:
-        """What a run that began before states named it has kept."""
+    def _kept(self, state: Mapping[str, Any]) -> list[str]:
+        """What a run has kept that began before states named it: all but the last, and that too once it was measured."""
+        last = "" if state["step"].startswith("evaluate") else state["checkpoint"]
         return [path.name for path in self.run.checkpoints() if path.name != last]
 
     @property
@@ -216,12 +216,12 @@ class Course:
 
     async def _rft(self, round_: int) -> None:
         rft = self.recipe.rft
-        budget = Budget(rft.turns, rft.context, self.recipe.agent.action_tokens, SECONDS, self.recipe.agent.format_errors)
+        budget = Budget(rft.turns, rft.context, self.recipe.agent.action_tokens, rft.seconds, self.recipe.agent.format_errors)
         optimiser = self.recipe.optimiser
         plan = Plan(rft.tasks, rft.attempts, budget, Resolved(), rft.batch, optimiser.pack, optimiser.threads, rft.epochs, self._scheduled)
         self.trainer.forget()
         self.progress.stage("rejection fine-tuning", rft.tasks * rft.attempts)
-        if not rft.demonstration:
+        if not rft.demonstration or round_:  # it is for the base model, which never saw the protocol
             await self._iterate("rft", round_, imitation(rft), plan, self._world())
             return
         shown = replace(self._world(), agent=replace(self.agent, demonstration=True))
@@ -240,16 +240,19 @@ class Course:
             if stage.refresh_before:
                 self.pool = self.pool.refreshed()
                 self.progress.say(f"refresh: {len(self.pool)} of {len(self.train)} tasks stay, those solved sometimes but not mostly")
+            self.pool = self.pool.part(stage.pool) if stage.pool else self.pool
             self.pool.begin()
-        budget = Budget(stage.turns, stage.context, self.recipe.agent.action_tokens, SECONDS, self.recipe.agent.format_errors)
+        budget = Budget(stage.turns, stage.context, self.recipe.agent.action_tokens, stage.seconds, self.recipe.agent.format_errors)
         reward = shaped(stage.length_threshold, stage.turns, stage.length_weight)
         optimiser = self.recipe.optimiser
         plan = Plan(stage.tasks, stage.attempts, budget, reward, stage.minibatch, optimiser.pack, optimiser.threads)
         self.progress.stage(f"stage {number}, iteration {iteration + 1} of {stage.iterations}", stage.tasks * stage.attempts)
         self.policy.training = stage.top_p == 1
         world = replace(self._world(), sampling=replace(NEUTRAL, top_p=stage.top_p))
-        await self._iterate(f"stage{number}", iteration, algorithm(stage, self._reference(stage)), plan, world)
-        self.policy.training = True
+        try:
+            await self._iterate(f"stage{number}", iteration, algorithm(stage, self._reference(stage)), plan, world)
+        finally:
+            self.policy.training = True
         if self._plateaued(stage):
             self.progress.say(f"stage {number} ends: Pass@1 has not risen over the last {stage.plateau} iterations")
 
@@ -259,7 +262,8 @@ class Course:
     def _scheduled(self, steps: int) -> None:
         """The learning rate of a round of fine-tuning, which is so many steps long."""
         rft = self.recipe.rft
-        self.trainer.schedule = cosine(rft.lr, steps, rft.warmup) if rft.schedule == "cosine" else constant(rft.lr, rft.warmup)
+        warmup = min(rft.warmup, steps // 5)
+        self.trainer.schedule = cosine(rft.lr, steps, warmup) if rft.schedule == "cosine" else constant(rft.lr, warmup)
 
     def _reference(self, stage: Stage) -> Score | None:
         """The policy that RL began with, where the stage's penalty pulls to it; its checkpoint is one of the table's."""
@@ -272,13 +276,15 @@ class Course:
     async def _iterate(self, phase: str, iteration: int, row: Algorithm, plan: Plan, world: World) -> None:
         label, seed = f"{phase}/{iteration}", self.recipe.seed
         probed = await self._probed(plan.budget, int(digest(str(seed), label)[:8], 16))
-        self._guard(Watch(self.recipe.guards), probed)  # before an iteration is spent on it
+        _stop(self._alarmed(Watch(self.recipe.guards), probed))  # before an iteration is spent on it
         done = await iterate(world, self.policy, self.pool, self.trainer, row, plan, label, seed, self._seen)
         self.run.write_rollouts(phase, iteration, [r for group in done.groups for r in group.rollouts])
         told = measured(done, plan.attempts, compared=world.agent == self.agent)
-        told |= await self._between(phase, iteration)
+        reason = self._alarmed(self.watch, told)
+        if not reason:
+            told |= await self._between(phase, iteration)
         self.run.write_metrics({"phase": phase, "iteration": iteration, **told, **probed})
-        self._guard(self.watch, told)
+        _stop(reason)
 
     async def _between(self, phase: str, iteration: int) -> dict[str, float]:
         """How the policy does on held-out tasks after this iteration, where the recipe asks for it."""
@@ -314,13 +320,12 @@ class Course:
         seen = await probe(self.policy, self.trainer, [*(stream for stream in near if len(stream) <= room), far], tokens, seed)
         return {"surprise": seen.surprise, "probe_gap": seen.gap}
 
-    def _guard(self, watch: Watch, told: Mapping[str, Any]) -> None:
-        """Says what is beyond a guard's bound, and ends the run where it has to."""
+    def _alarmed(self, watch: Watch, told: Mapping[str, Any]) -> str:
+        """Says what is beyond a guard's bound; why the run has to end, or nothing."""
         seen, reason = watch.see(figures(told))
         for alarm in seen:
             self.progress.say(f"guard: {alarm.sentence}")
-        if reason:
-            raise TrainingStopped(f"A guard stopped the run: {reason}. What was committed stands; the bounds are the recipe's `guards`.")
+        return reason
 
     # --- small parts ---------------------------------------------------------------------------
 
@@ -339,3 +344,8 @@ class Course:
 
 async def _nothing() -> None:
     """A phase that is not measured."""
+
+
+def _stop(reason: str) -> None:
+    if reason:
+        raise TrainingStopped(f"A guard stopped the run: {reason}. What was committed stands; the bounds are the recipe's `guards`.")

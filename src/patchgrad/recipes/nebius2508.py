@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from patchgrad.config import leaves, override, require, written
+from patchgrad.config import dumps, leaves, override, require, written
 from patchgrad.recipes.phases import EvaluationChoice, Optimiser, Rft, Stage
 from patchgrad.recipes.recipe import AgentChoice, Machine, PolicyChoice, Recipe, SandboxChoice, TaskSource
 
@@ -34,6 +34,7 @@ _STAGE = Stage(
     clip_high=0.3,
     turns=40,
     context=65_536,
+    seconds=7200.0,
     length_threshold=10,
     length_weight=1.0,
     baseline="group",
@@ -66,6 +67,7 @@ PAPER = Recipe(
         warmup=10,
         turns=40,
         context=65_536,
+        seconds=7200.0,
     ),
     stages=(_STAGE, _SECOND),
     evaluation=EvaluationChoice(
@@ -82,34 +84,59 @@ PAPER = Recipe(
     ),
 )
 
+REPORTED = frozenset(
+    {
+        *("machine.nodes", "machine.gpus", "tasks.train", "tasks.held_out", "agent.prompts", "policy.model", "policy.context"),
+        *(f"optimiser.{name}" for name in ("name", "betas", "epsilon", "weight_decay", "clip")),
+        *(f"rft.{name}" for name in ("rounds", "tasks", "attempts", "demonstration", "epochs", "lr", "schedule", "warmup", "context")),
+        *(
+            f"stages.*.{name}"
+            for name in ("tasks", "attempts", "minibatch", "lr", "algorithm", "clip_low", "clip_high", "turns", "context")
+        ),
+        *(f"stages.*.{name}" for name in ("length_threshold", "length_weight", "refresh_before", "overlong", "top_p")),
+        *(f"stages.*.{name}" for name in ("baseline", "lowered", "step_weight", "certain", "waste")),
+        *("evaluation.attempts", "evaluation.every", "evaluation.sample"),
+    }
+)
+"""Fields whose value the paper tells, or tells that it has nothing of the kind."""
+
+READ: Mapping[str, str] = {
+    "policy.yarn": "a factor of 4 for 131k tokens; whether at 65k too is not told, and a model has one rope here",
+    "sandbox.backend": "a pod each under Kubernetes; here containers of any engine",
+    "rft.batch": "64 sequences in 50 steps; that fits its 6,548 trajectories only if two share a sequence",
+    "stages.*.aggregate": "the mean over all tokens of the batch in the prose, over a group in Eq. 8; the row's own is the former",
+    "stages.*.filter_on": "samples without an advantage are dropped; only the reading by outcome fits 2 to 8 steps an iteration",
+    "stages.*.plateau": "a stage ends when Pass@1 begins to plateau; how that is seen is not told",
+    "stages.*.iterations": "more than 100 together; a plateau ends a stage before",
+    "evaluation.context": "131k for the last policy and 65k for those before; here all are measured under one limit",
+    "evaluation.temperature": "that of the model's own generation_config.json, which is this",
+    "evaluation.top_p": "the same",
+    "evaluation.top_k": "the same",
+    "evaluation.repetition_penalty": "the same",
+}
+"""What the paper tells otherwise or in two ways, and how it is read."""
+
 UNREPORTED: Mapping[str, str] = {
+    "seed": "any",
     "tasks.folder": "what patchgrad tasks import and lint --filter nebius2508 make of SWE-rebench, with SWE-bench Verified held out",
     "agent.window": "what an observation has room for",
     "agent.observation": "80 turns fit into 131,072 tokens, and 40 into half of them, even if each has the longest observation",
     "agent.action_tokens": "room for a thought and a new file; 80 turns fit while actions have 350 tokens in the mean",
     "agent.format_errors": "none ends an attempt",
-    "sandbox.live": "all attempts of an iteration at once, one pod each",
+    "sandbox.live": "all attempts of an iteration at once",
     "optimiser.pack": "one longest attempt",
     "optimiser.precision": "weights and states stay float32",
     "rft.turns": "as in the first stage",
-    "rft.cap": "6,548 attempts are 9.0 % of 72,490, so none was dropped",
-    "rft.dedupe": "the same",
-    "rft.batch": "how many trajectories; 50 steps of 64 sequences fit its 6,548 if two share a sequence",
-    "stages.*.iterations": "more than 100 together; a plateau ends the stage before",
-    "stages.*.plateau": "the paper says that Pass@1 begins to plateau, and not how that is seen",
-    "stages.*.decay": "no schedule is told",
-    "stages.*.aggregate": "the row's, over the batch as the prose has it; Eq. 8 writes it over a group",
-    "stages.*.old": "whose log-probabilities is not told; the sampler's",
-    "stages.*.filter_on": "samples without an advantage are dropped; only the reading by outcome fits 2 to 8 steps",
+    "rft.seconds": "two hours, for a loaded server",
+    "rft.cap": "none is told",
+    "rft.dedupe": "none is told",
+    "stages.*.seconds": "two hours, for a loaded server",
+    "stages.*.decay": "no schedule and no warm-up is told",
+    "stages.*.old": "the sampler's; recomputing them is the other reading",
     "evaluation.turns": "as in the second stage",
-    "evaluation.context": "policies are compared under one limit; the paper measured the earlier ones at 65k",
     "evaluation.seconds": "no limit is told",
-    "evaluation.temperature": "the paper takes the model's own generation_config.json, which has these",
-    "evaluation.top_p": "the same",
-    "evaluation.top_k": "the same",
-    "evaluation.repetition_penalty": "the same",
 }
-"""What the paper does not say, or not exactly, and why we take what we take."""
+"""What the paper does not tell, and why we take what we take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,22 +175,28 @@ LAPTOP = (
             "agent.format_errors": "3",
         },
     ),
-    Change("no container engine is needed", {"sandbox.backend": "bwrap", "sandbox.live": "24"}),
+    Change("no container engine is needed", {"sandbox.backend": "bwrap"}),
+    Change("what two cores keep busy", {"sandbox.live": "24"}),
     Change(
         "edits that do not apply in 73 % of episodes after a warm-up by Muon, 94 % by AdamW (docs/studies/laptop.md)",
-        {"optimiser.name": "muon", "optimiser.betas": "0.9,0.95", "optimiser.weight_decay": "0"},
+        {"optimiser.name": "muon"},
     ),
+    Change("usual for small networks; not compared", {"optimiser.betas": "0.9,0.95", "optimiser.weight_decay": "0"}),
     Change("faster on such cores", {"optimiser.pack": "2560", "optimiser.precision": "float32"}),
-    Change("minutes, not days", {"rft.tasks": "100", "rft.batch": "8", "rft.turns": "12", "rft.context": "1536"}),
-    Change("two small rounds; one of 100 x 10 left a weaker base for RL (docs/studies/laptop.md)", {"rft.rounds": "2", "rft.epochs": "2"}),
+    Change(
+        "minutes, not days",
+        {"rft.tasks": "100", "rft.batch": "8", "rft.turns": "12", "rft.context": "1536", "rft.seconds": "600"},
+    ),
+    Change("two small rounds in the place of a large one", {"rft.rounds": "2"}),
+    Change("few solved attempts are seen twice", {"rft.epochs": "2"}),
     Change("the warm-up taught the protocol", {"rft.demonstration": "false"}),
     Change("easy tasks would fill so small a set, often with the same few tokens", {"rft.cap": "4", "rft.dedupe": "true"}),
     Change("a small network takes larger steps, and a round has few", {"rft.lr": "1e-3", "rft.schedule": "constant", "rft.warmup": "0"}),
     Change(
         "minutes, not days",
         _stages(
-            {"iterations": "4", "tasks": "16", "minibatch": "20", "turns": "12", "context": "1536"},
-            {"iterations": "2", "tasks": "16", "minibatch": "20", "turns": "20", "context": "2048"},
+            {"iterations": "4", "tasks": "16", "minibatch": "20", "turns": "12", "context": "1536", "seconds": "600"},
+            {"iterations": "2", "tasks": "16", "minibatch": "20", "turns": "20", "context": "2048", "seconds": "600"},
         ),
     ),
     Change("fewer iterations than the test needs", _both(plateau="0")),
@@ -178,15 +211,13 @@ LAPTOP = (
     Change("beyond the paper: copying is most of an attempt, and is the same in what succeeds and what fails", _both(certain="0.9")),
     Change("beyond the paper: a turn that did nothing is never rewarded", _both(waste="withhold")),
     Change(
-        "minutes, not days; and the distribution that was trained, since no model's own setting exists",
-        {
-            "evaluation.every": "0",
-            "evaluation.attempts": "2",
-            "evaluation.turns": "20",
-            "evaluation.context": "2048",
-            "evaluation.seconds": "600",
-        }
-        | {"evaluation.temperature": "1", "evaluation.top_p": "1", "evaluation.top_k": "0", "evaluation.repetition_penalty": "1"},
+        "minutes, not days",
+        {f"evaluation.{n}": v for n, v in (("attempts", "2"), ("turns", "20"), ("context", "2048"), ("seconds", "600"))},
+    ),
+    Change("100 attempts beside an iteration's 160", {"evaluation.every": "0"}),
+    Change(
+        "the distribution that was trained: a network made here has no setting of its own",
+        {"evaluation.temperature": "1", "evaluation.top_p": "1", "evaluation.top_k": "0", "evaluation.repetition_penalty": "1"},
     ),
 )
 
@@ -196,16 +227,13 @@ GPU = (
         "4 billion parameters take 64 GB with gradients and AdamW's states; this model reads 262,144 tokens as it is",
         {"policy.model": "Qwen/Qwen3-4B-Instruct-2507", "policy.yarn": "1"},
     ),
-    Change("what one card samples for at once", {"sandbox.live": "64"}),
+    Change("the caches of so many attempts of middling length beside that", {"sandbox.live": "16"}),
     Change(
-        "hours, not weeks",
-        {"tasks.train": "1000", "tasks.held_out": "50", "rft.tasks": "200", "rft.batch": "32", "evaluation.attempts": "5"}
-        | {"rft.context": "32768", "policy.context": "65536", "evaluation.context": "65536", "optimiser.pack": "65536"}
-        | _stages(
-            {"iterations": "40", "tasks": "16", "minibatch": "32", "context": "32768"},
-            {"iterations": "20", "tasks": "16", "minibatch": "64", "context": "65536"},
-        ),
+        "days, not months",
+        {"tasks.train": "1000", "rft.tasks": "200", "rft.batch": "32", "evaluation.attempts": "5", "evaluation.every": "10"}
+        | _stages({"iterations": "40", "tasks": "16", "minibatch": "32"}, {"iterations": "20", "tasks": "16", "minibatch": "64"}),
     ),
+    Change("Verified-50, where it is there", {"tasks.held_out": "50"}),
     Change("the model's own generation_config.json", {"evaluation.repetition_penalty": "1"}),
 )
 
@@ -219,21 +247,33 @@ def nebius2508(scale: Scale = "laptop") -> Recipe:
 
 
 def remarks(recipe: Recipe) -> dict[str, str]:
-    """What to say of each field: the paper's value where it is another, with the reason, or why we take what it does not tell.
+    """What to say of each field: what the paper tells where this differs or is a reading of it, and why; or that it tells nothing.
 
-    For two cores `optimiser.clip` has none, `rft.lr` has `"paper: 5e-06; a small network ..."`, and `stages.0.iterations`, which the paper
-    does not tell, `"cluster: 80; minutes, not days"`. A value that no scale has is the reader's own, and gets no reason.
+    For two cores `optimiser.clip`, which is the paper's, has none. `rft.lr` has `"paper: 5e-06; a small network ..."`, and `agent.window`,
+    of which the paper is silent, `"cluster: 60; what such ..."`. A value that no scale has is the reader's own, and gets no reason.
     """
     own, paper = leaves(recipe), leaves(PAPER)
     sizes = {scale: leaves(nebius2508(scale)) for scale in CHANGES}
-    nearest = min(sizes, key=lambda scale: sum(own[key] != value for key, value in sizes[scale].items() if key in own))
+    nearest = min(sizes, key=lambda scale: sum(own.get(key) != value for key, value in sizes[scale].items()))
     reasons = {key: change.why for change in CHANGES[nearest] for key in change.to}
-    told = {}
+    told: dict[str, str] = {}
     for key, value in own.items():
-        silent = UNREPORTED.get(re.sub(r"\.\d+\.", ".*.", key), "")
-        if key in paper and paper[key] != value:
-            why = reasons.get(key) if sizes[nearest].get(key) == value else None
-            told[key] = "; ".join([f"{'cluster' if silent else 'paper'}: {written(paper[key])}", *([why] if why else [])])
-        elif silent:
-            told[key] = f"not in the paper: {silent}"
+        kind = re.sub(r"\.\d+\.", ".*.", key)
+        why = [reasons[key]] if key in reasons and sizes[nearest][key] == value else []
+        if key in paper and paper[key] != value and key != "name":
+            who = "paper" if kind in REPORTED else "cluster"
+            parts = [f"{who}: {written(paper[key])}", *([f"paper: {READ[kind]}"] if kind in READ else []), *why]
+            told[key] = "; ".join(parts)
+        elif kind in READ:
+            told[key] = f"paper: {READ[kind]}"
+        elif kind in UNREPORTED:
+            told[key] = f"not in the paper: {UNREPORTED[kind]}"
     return told
+
+
+def printed(recipe: Recipe) -> str:
+    """A recipe as TOML; where it is the paper's, with what the paper has, above each line that differs, and why."""
+    if recipe.name not in ("nebius2508", "laptop"):
+        return dumps(recipe)
+    head = "# paper: what arXiv 2508.03501 tells; cluster: what we take at its size where it tells no number.\n"
+    return head + dumps(recipe, remarks(recipe))

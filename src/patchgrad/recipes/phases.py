@@ -59,7 +59,8 @@ class Rft:
     """Rejection fine-tuning, PAPER section 5: roll out, keep what passes, imitate. More rounds than one are the plain baseline to RL.
 
     Of a task at most `cap` attempts are imitated, or all where it is none, and of twins one with `dedupe`. `batch` counts trajectories per
-    optimiser step. The rate rises over `warmup` steps; then it stays, or falls along a cosine to 0.
+    optimiser step. The rate rises over `warmup` steps, or a fifth of them if those are fewer; then it stays, or falls along a cosine to 0.
+    An attempt that takes `seconds` is stuck.
 
     With `demonstration` a prompt to collect by shows one solved issue, and what is imitated follows the prompt without it.
     """
@@ -77,6 +78,7 @@ class Rft:
     warmup: int = 0
     turns: int = 12
     context: int = 1536
+    seconds: float = 600.0
 
     def __post_init__(self) -> None:
         require(self.rounds >= 0 and self.warmup >= 0, "rft.rounds and rft.warmup must be at least 0")
@@ -93,7 +95,8 @@ class Stage:
     It ends after `iterations`, or before, when Pass@1 on the tasks that were drawn has not risen over the last `plateau` of them
     (`curricula/plateau.py`); 0 never asks. `overlong` attempts, those that ran into a limit, are kept as examples of what not to do, as in
     the paper, or masked. Actions are drawn from the whole distribution; a `top_p` below 1 cuts it, which is what the paper warns of, and
-    is here to be studied.
+    is here to be studied. Of the tasks that are left a `pool` of so many is drawn from, or all with 0. An attempt that takes `seconds` is
+    stuck.
 
     `algorithm` is a row of the table (`recipes/rows.py`); its own `clip_low`, `clip_high` and `aggregate` hold where none is given here.
     Ratios are taken to the `old` log-probabilities: those `sampled`, or `recomputed` by the trainer before the first step of an iteration,
@@ -113,6 +116,7 @@ class Stage:
 
     iterations: int = 6
     plateau: int = 0
+    pool: int = 0
     tasks: int = 16
     attempts: int = 10
     minibatch: int = 20
@@ -127,6 +131,7 @@ class Stage:
     penalty: Penalty = field(default_factory=Penalty)
     turns: int = 8
     context: int = 1024
+    seconds: float = 600.0
     length_threshold: int = 6
     length_weight: float = 0.1
     refresh_before: bool = False
@@ -145,6 +150,7 @@ class Stage:
             require(getattr(self, name) >= 1, f"a stage's {name} is {getattr(self, name)}; it must be at least 1")
         require(self.lr > 0, f"a stage's lr is {self.lr}; a learning rate must be above 0")
         require(0 <= self.decay <= 1, f"a stage's decay is {self.decay}; it is the share, from 0 to 1, by which its lr falls")
+        require(self.pool >= 0, f"a stage's pool is {self.pool}; it counts tasks, and 0 is all")
         require(self.plateau >= 0, f"a stage's plateau is {self.plateau}; it counts iterations, and 0 never ends a stage early")
         require(0 < self.top_p <= 1, f"a stage's top_p is {self.top_p}; it must be above 0, and at most 1, which cuts nothing")
         require(self.attempts >= 2, f"attempts is {self.attempts}; a group needs at least 2 attempts to have an advantage")

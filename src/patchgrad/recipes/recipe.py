@@ -101,15 +101,21 @@ class PolicyChoice:
 class AgentChoice:
     """`full` prompts say what the paper's say; `brief` ones suit a model of a few million parameters. The tools are the same.
 
-    A view has `window` lines; an `observation` is cut to so many characters. So many `format_errors` in a row end an attempt; with 0 none
+    A view has `window` lines; an `observation` is cut to so many characters, where none is said to 600 with brief prompts and 16,384 with
+    full ones. So many `format_errors` in a row end an attempt; with 0 none
     do (`rollout.Budget`).
     """
 
     prompts: Literal["full", "brief"] = "brief"
     window: int = 12
-    observation: int = 600
+    observation: int | None = None
     action_tokens: int = 48
     format_errors: int = 3
+
+    @property
+    def longest(self) -> int:
+        """Characters of an observation."""
+        return self.observation or (600 if self.prompts == "brief" else 16_384)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from patchgrad.recipes.course import Assigned, Course
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.world import sandboxes
 from patchgrad.store import Run
+from patchgrad.tasks.evaluation_sets import VERIFIED_50, fifty
 from patchgrad.tasks.sets import load_set
 from patchgrad.tasks.splits import mixed, trainable
 from patchgrad.tasks.workshop import workshop_tasks
@@ -25,7 +26,7 @@ def train(recipe: Recipe, run: Run, progress: Progress) -> None:
     if (machine.nodes, machine.gpus) != (1, 0):
         raise ConfigError(
             f"{recipe.name} is sized for {machine.nodes} x {machine.gpus} GPUs, and this version trains on the cores of one machine: "
-            "--print shows the recipe, --scale laptop runs here."
+            "--print shows the recipe; --scale laptop runs here, as does another recipe whose machine.nodes is 1 and machine.gpus 0."
         )
     if recipe.policy.model:  # refused now and not after the tasks were made
         models.shape(recipe.policy.model).reaching(recipe.policy.context, recipe.policy.yarn)
@@ -50,6 +51,7 @@ def _of_a_set(recipe: Recipe) -> tuple[list[Task], list[Task]]:
     source = recipe.tasks
     members = load_set(Path(source.folder), source.level)
     held_out = [task for task in members if task.tags.get("split") in ("held_out", "evaluation")]
+    held_out = (fifty(held_out) if source.held_out == len(VERIFIED_50) else []) or held_out
     train_tasks = mixed(trainable(members), asdict(source.mix), source.train, recipe.seed)
     for side, found in (("to train on", train_tasks), ("held out", held_out)):
         if not found:

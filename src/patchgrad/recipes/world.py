@@ -18,7 +18,7 @@ from patchgrad.values import Call, Rollout
 
 def an_agent(choice: AgentChoice) -> ReactAgent:
     """The recipe's prompts over the paper's tools."""
-    view = View(lines=choice.window, limit=choice.observation, brief=choice.prompts == "brief")
+    view = View(lines=choice.window, limit=choice.longest, brief=choice.prompts == "brief")
     return ReactAgent(toolset(view), prompts=choice.prompts)
 
 

@@ -14,11 +14,15 @@ STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line: `values[i]` belongs to iteration i, `None` where it was not measured; `errors` draw the band."""
+    """One line: `values[i]` belongs to iteration i, `None` where it was not measured; `errors` draw the band.
+
+    A gap stays a gap unless the points are `joined`, as those of what is measured now and then.
+    """
 
     name: str
     values: Sequence[float | None]
     errors: Sequence[float | None] = ()
+    joined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,8 @@ def _line(one: Series, number: int, x: object, y: object) -> list[str]:
     assert callable(x)
     assert callable(y)
     parts = []
-    for run in _runs(one.values):
+    measured = [i for i, value in enumerate(one.values) if value is not None]
+    for run in [measured] if one.joined and measured else _runs(one.values):
         if any(_at(one.errors, i) for i in run):
             upper = [f"{x(i):.1f},{y((one.values[i] or 0) + _at(one.errors, i)):.1f}" for i in run]
             lower = [f"{x(i):.1f},{y((one.values[i] or 0) - _at(one.errors, i)):.1f}" for i in reversed(run)]

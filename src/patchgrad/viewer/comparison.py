@@ -82,13 +82,15 @@ def gather(sources: Sequence[str]) -> list[Arm]:
 def _read(path: Path) -> tuple[str, str, Told]:
     """The arm's name, what makes two runs the same arm, and the run."""
     if path.is_file():
-        told = json.loads(path.read_text())
         reports = {report.name: report for report in read_reports(path)}
-        return str(told.get("arm", path.stem)), str(told.get("arm", path)), Told(int(told.get("seed", 0)), reports, told.get("metrics", []))
+        about = json.loads(path.read_bytes())
+        about = about if isinstance(about, dict) else {}
+        arm = str(about.get("arm", path.stem))
+        told = Told(int(about.get("seed", 0)), reports, about.get("metrics", []), about.get("recipe", {}))
+        return arm, json.dumps([arm if "arm" in about else str(path), told.recipe], sort_keys=True), told
     run = Run.open(path)
     recipe = dict(_flat(tomllib.loads(run.recipe)))
     seed, name = recipe.pop("seed", 0), str(recipe.pop("name", path.name))
-    recipe.pop("policy.model", None)  # arms of a study begin with a checkpoint of their own seed
     key = json.dumps([name, recipe], sort_keys=True)
     return name, key, Told(int(str(seed)), {report.name: report for report in run.reports()}, run.metrics(), recipe)
 
@@ -113,10 +115,10 @@ def page(arms: Sequence[Arm]) -> str:
     """The page's text."""
     runs = sum(len(arm.runs) for arm in arms)
     seeds = sorted({seed for arm in arms for seed in arm.runs})
-    head = f"{len(arms)} recipes, {runs} runs" if len(arms) > 1 else f"{escape(arms[0].name)}, {runs} runs"
+    head = f"{len(arms)} recipes, {runs} runs" if len(arms) > 1 else f"{arms[0].name}, {runs} runs"
     lead = f"Seeds {', '.join(str(seed) for seed in seeds)}. Means over seeds; ± is one standard error over them."
     sections = [
-        f'<p class="kicker">patchgrad</p><h1>{head}</h1><p class="lead">{lead}</p>',
+        f'<p class="kicker">patchgrad</p><h1>{escape(head)}</h1><p class="lead">{lead}</p>',
         section("Results", _table(arms)),
         section("Learning", _curves(arms)),
         section("What differs between the recipes", _differences(arms)),
@@ -131,8 +133,9 @@ def _table(arms: Sequence[Arm]) -> str:
     titles = ("Pass@1", "Pass@k", "submitted", "turns", "difference", "p")
     head = '<th>policy</th><th class="track"></th>' + "".join(f"<th>{title}</th>" for title in titles)
     note = (
-        "Below Pass@1 is each seed's; the thin line is Student's 95 % interval over seeds. A difference is in points, paired by task and "
-        "seed: its 95 % interval and p (a sign-flip test) say whether these runs differ, and not what another seed would do."
+        "Below Pass@1 is each seed's; the thin line is Student's 95 % interval over seeds. A difference is in points, of the seeds that "
+        "both have, paired by task and seed: its 95 % interval and p (a sign-flip test) say whether these runs differ, and not what "
+        "another seed would do."
     )
     return f'<p class="note">{note}</p>{_arms_table(head, "".join(rows))}'
 
@@ -142,15 +145,14 @@ def _arms_table(head: str, body: str) -> str:
 
 
 def _against(arms: Sequence[Arm], arm: Arm, policy: str) -> tuple[str, Comparison | None]:
-    """What a row is compared with: the policy before it, or where an arm has one policy alone, the last one of the first arm."""
-    place = arm.policies.index(policy)
-    if place:
-        other, name = arm, arm.policies[place - 1]
-        label = name
-    else:
-        other, label = arms[0], arms[0].name
-        name = other.policies[-1] if len(arm.policies) == 1 and other.policies else policy
-    if (other is arm and not place) or name not in other.policies:
+    """What a row is compared with: in the first arm the policy before it; in others the first arm's of that name, or its last one where an
+    arm has one policy alone.
+    """
+    other, label, place = arms[0], arms[0].name, arm.policies.index(policy)
+    name = other.policies[-1] if len(arm.policies) == 1 and other.policies else policy
+    if arm is other:
+        name = label = arm.policies[place - 1] if place else ""
+    if name not in other.policies:
         return "", None
     first, second = other.reports(name), arm.reports(policy)
     both = sorted(first.keys() & second.keys())
@@ -191,34 +193,46 @@ def _error(mean: Estimate) -> str:
 def _track(mean: Estimate) -> str:
     if not math.isfinite(mean.mean):
         return ""
-    low, high = (mean.low, mean.high) if math.isfinite(mean.low) else (mean.mean, mean.mean)
+    low, high = (max(0.0, mean.low), min(1.0, mean.high)) if math.isfinite(mean.low) else (mean.mean, mean.mean)
     return f'<div><i style="width:{100 * mean.mean:.2f}%"></i><u style="left:{100 * low:.2f}%;width:{100 * (high - low):.2f}%"></u></div>'
 
 
 def _curves(arms: Sequence[Arm]) -> str:
-    drawn = [arm for arm in arms if any(run.metrics for run in arm.runs.values())][:DRAWN]
+    measured = [arm for arm in arms if any(run.metrics for run in arm.runs.values())]
+    drawn = measured[:DRAWN]
+    steps = list(dict.fromkeys(_step(record) for arm in drawn for run in arm.runs.values() for record in run.metrics))
+    steps = sorted(steps, key=lambda step: (_order(step[0]), step[1]))
+    names = phases([{"phase": phase} for phase, _ in steps]) if steps else []
     figures = []
     for title, share, wanted in CHARTS:
         for name, key, _ in wanted:
-            curves = [_over_runs(arm, key) for arm in drawn]
+            curves = [_over_runs(arm, key, steps) for arm in drawn]
             if any(number(value) is not None for curve in curves for value in curve.values):
-                longest = max((run.metrics for arm in drawn for run in arm.runs.values()), key=len)
                 heading = title if len(wanted) == 1 else f"{title}: {name}"
-                figures.append(f"<figure><div class='title'><h3>{heading}</h3></div>{lines(curves, phases(longest), share)}</figure>")
+                drawing = lines(curves, names, share)
+                figures.append(f"<figure><div class='title'><h3>{heading}</h3></div>{drawing}</figure>")
     if not figures:
         return ""
     note = "One point an iteration, on the tasks trained on unless it says otherwise: the mean over seeds, in a band of its error."
-    note += f" The first {DRAWN} recipes are drawn." if len(drawn) < len(arms) else ""
+    note += f" The first {DRAWN} recipes are drawn." if len(drawn) < len(measured) else ""
     return f'<p class="note">{note}</p>{legend([arm.name for arm in drawn])}<div class="grid2">{"".join(figures)}</div>'
 
 
-def _over_runs(arm: Arm, key: str) -> Series:
+def _step(record: Record) -> tuple[str, int]:
+    return str(record.get("phase")), int(record.get("iteration", 0))
+
+
+def _order(phase: str) -> int:
+    """Warm-up, fine-tuning, then the stages."""
+    return {"warmup": 0, "rft": 1}.get(phase, 2 + int(phase.removeprefix("stage")) if phase.removeprefix("stage").isdigit() else 2)
+
+
+def _over_runs(arm: Arm, key: str, steps: Sequence[tuple[str, int]]) -> Series:
     """Iteration by iteration; where a run lacks the figure, over the others."""
-    columns: list[Estimate] = []
-    for place in range(max(len(run.metrics) for run in arm.runs.values())):
-        told = [number(run.metrics[place].get(key)) for run in arm.runs.values() if place < len(run.metrics)]
-        columns.append(_mean([value for value in told if value is not None]))
-    return Series(arm.name, [number(column.mean) for column in columns], [number(column.error) for column in columns])
+    told = [{_step(record): number(record.get(key)) for record in run.metrics} for run in arm.runs.values()]
+    columns = [_mean([value for one in told if (value := one.get(step)) is not None]) for step in steps]
+    means, errors = [number(column.mean) for column in columns], [number(column.error) for column in columns]
+    return Series(arm.name, means, errors, joined=key.startswith("held_out"))
 
 
 def _mean(values: Sequence[float]) -> Estimate:

@@ -176,7 +176,7 @@ def _learning(metrics: Sequence[Record]) -> str:
         if not used:
             continue
         series = [
-            Series(name, [number(r.get(key)) for r in used], [number(r.get(error)) for r in used])
+            Series(name, [number(r.get(key)) for r in used], [number(r.get(error)) for r in used], key.startswith("held_out"))
             for name, key, error in wanted
             if any(number(r.get(key)) is not None for r in used)
         ]
