@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from patchgrad.contracts import Sandboxes
 from patchgrad.sandboxes import host
+from patchgrad.sandboxes.bwrap import BwrapSandboxes
+from patchgrad.sandboxes.landlock import LandlockSandboxes
+from patchgrad.sandboxes.landlock.confine import NEEDED, version
+from patchgrad.tasks.archive import pack, store
+from patchgrad.values import Checks, Task
 
 
 def test_every_offer_has_words_for_its_lack() -> None:
@@ -44,3 +56,47 @@ def test_an_engine_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere:2375")
     (engine,) = [offer for offer in host.offers() if "engine" in offer.name]
     assert (engine.there, engine.found) == (True, "tcp://elsewhere:2375")
+
+
+NAMES = {"site-packages", "dist-packages", "third_party", "_vendor", "vendor", "vendored", "python-wheels", "_bundled"}
+LOOK = """
+import json, os, sys, pytest
+own = os.path.dirname(os.path.dirname(os.path.realpath(pytest.__file__)))
+names, places = set(sys.argv[1].split(",")), json.load(open("places.json"))
+found = []
+for place in ("/", *places):
+    for top, folders, files in os.walk(place):
+        folders[:] = [name for name in folders if os.path.join(top, name) not in ("/proc", "/sys", "/dev", own)]
+        if not top.startswith(own) and names & set(top.split("/")):
+            found += [os.path.join(top, name) for name in files if name.endswith((".py", ".whl"))]
+print(len(os.listdir(os.path.dirname(os.__file__))) > 100, found[:3])
+"""
+
+
+def copies() -> list[str]:
+    """Folders of this host that hold packages, under each name that a sandbox may know them by."""
+    found = []
+    for prefix in {"/usr", sys.base_prefix}:
+        for top, folders, _ in os.walk(prefix):
+            held = [name for name in folders if name in NAMES]
+            folders[:] = [name for name in folders if name not in held]
+            found += [os.path.join(top, name) for name in held]
+    return found + [path.replace(sys.base_prefix, "/opt/python", 1) for path in found if path.startswith(sys.base_prefix)]
+
+
+@pytest.mark.parametrize("backend", [BwrapSandboxes, LandlockSandboxes])
+def test_no_copy_of_a_package_that_the_host_keeps_is_in_reach(backend: Callable[..., Sandboxes], tmp_path: Path) -> None:
+    """What a program of the host brought along may be the original of a task, by whichever path it might be read."""
+    if (backend is BwrapSandboxes and shutil.which("bwrap") is None) or (backend is LandlockSandboxes and version() < NEEDED):
+        pytest.skip("this host has not what the backend needs")
+
+    async def look() -> str:
+        boxes = backend(2)
+        try:
+            repository = store(tmp_path, pack({"look.py": LOOK.encode(), "places.json": json.dumps(copies()).encode()}))
+            async with await boxes.open(Task("t", "", repository, Checks((), ()))) as box:
+                return (await box.run(f"python look.py {','.join(NAMES)}", 60.0)).output.strip()
+        finally:
+            await boxes.close()
+
+    assert asyncio.run(look()) == "True []"

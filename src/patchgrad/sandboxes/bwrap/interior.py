@@ -42,7 +42,7 @@ def host(shared: str, settings: Header, site: str) -> Interior:
             args += ["--ro-bind", f"{shared}/empty", path]
     python = f"/opt/python/bin/{settings['python']}"
     args += ["--ro-bind", f"{shared}/etc", "/etc", "--ro-bind-try", "/etc/alternatives", "/etc/alternatives"]
-    args += ["--ro-bind", f"{shared}/python", "/opt/python", "--ro-bind", f"{shared}/bin", "/opt/python/bin"]
+    args += [*_standard(shared, settings), "--ro-bind", f"{shared}/bin", "/opt/python/bin"]
     args += ["--ro-bind", f"{shared}/python/bin/{settings['python']}", python]
     args += ["--ro-bind", f"{shared}/{site or settings['site']}", f"/opt/python/{settings['packages']}"]
     if os.path.isdir(f"{shared}/python/{_BUNDLED.format(settings['python'])}"):
@@ -50,6 +50,20 @@ def host(shared: str, settings: Header, site: str) -> Interior:
     if library := settings["library"]:  # at its own path, which is written into the program
         args += ["--ro-bind", f"{shared}/python{library.removeprefix(settings['prefix'])}", library]
     return Interior(args, [], [python], ("/tmp",))
+
+
+def _standard(shared: str, settings: Header) -> list[str]:
+    """Python's own library and nothing beside it: a prefix may be all of `/usr`, where copies of packages lie that `hidden` tells of."""
+    prefix, found = f"{shared}/python", list[str]()
+    for place in settings["standard"]:
+        found += ["--ro-bind", f"{prefix}/{place}", f"/opt/python/{place}"]
+        for name in ("site-packages", "dist-packages"):
+            if os.path.isdir(f"{prefix}/{place}/{name}"):
+                found += ["--ro-bind", f"{shared}/empty", f"/opt/python/{place}/{name}"]
+    if settings["prefix"] == "/usr" or not os.path.isdir(f"{prefix}/lib"):
+        return found
+    libraries = [name for name in sorted(os.listdir(f"{prefix}/lib")) if ".so" in name and os.path.isfile(f"{prefix}/lib/{name}")]
+    return found + [word for name in libraries for word in ("--ro-bind", f"{prefix}/lib/{name}", f"/opt/python/lib/{name}")]
 
 
 def image(shared: str, settings: Header, name: str, folder: str) -> Interior:

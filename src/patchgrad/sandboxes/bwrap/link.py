@@ -98,6 +98,7 @@ class Link:
             "site": f"sites/{site.name}",
             "library": _library(),
             "hidden": list(hidden()),
+            "standard": _standard(sys.base_prefix),
             "packages": os.path.relpath(purelib, sys.base_prefix),
             "user": self._user,
             "group": str(self._group or ""),
@@ -170,6 +171,12 @@ class Link:
             self._process.wait()
         if self._group is not None:
             await asyncio.to_thread(cgroups.remove, self._group)
+
+
+def _standard(prefix: str) -> list[str]:
+    """Where Python's own library lies below its prefix; on some hosts what is compiled lies apart."""
+    folders = {sysconfig.get_path("stdlib"), os.path.dirname(str(sysconfig.get_config_var("DESTSHARED")))}
+    return sorted(os.path.relpath(folder, prefix) for folder in folders if folder.startswith(f"{prefix}/") and os.path.isdir(folder))
 
 
 def _library() -> str:

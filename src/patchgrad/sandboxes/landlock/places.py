@@ -62,7 +62,7 @@ class Places:
             if not (self._folder / "bin").is_dir():
                 self._folder.mkdir(parents=True, exist_ok=True)
                 self._folder.chmod(0o755)
-                self._python = _at_hand(Path(sys.base_prefix), self._folder)
+                self._python = _at_hand(Path(sys.base_prefix), self._folder, bare=sys.base_prefix != "/usr")
                 (self._folder / "bin").mkdir()
                 for name, text in _PROGRAMS.items():
                     path = self._folder / "bin" / name
@@ -83,9 +83,8 @@ class Places:
         """Programs, libraries and a Python with the packages of `site`, and nothing that is installed beside it."""
         top = self.top()
         if not self._readable:
-            packages = [str(path) for path in Path(self._python, "lib").glob("python3*/*-packages")]
-            covered = [path for path in (*hidden(), *packages) if os.path.isdir(path)]
-            found = covering("/usr", covered) + covering(self._python, packages)
+            covered = [*hidden(), *_packages(Path(self._python))]
+            found = covering("/usr", covered) + covering(self._python, covered)
             found += [path for path in ("/bin", "/sbin", "/lib", "/lib32", "/lib64") if os.path.isdir(path) and not os.path.islink(path)]
             found += [f"/etc/{name}" for name in _ETC]
             self._readable = [*found, "/proc", str(top / "bin"), str(top / "gitconfig")]
@@ -109,17 +108,29 @@ def _open_to_all(folder: Path) -> bool:
     return all(above.stat().st_mode & 0o001 for above in (folder.resolve(), *folder.resolve().parents))
 
 
-def _at_hand(folder: Path, top: Path) -> str:
-    """A folder of programs as other users can read it: itself, or, where it lies in a closed home, a copy without installed packages."""
+def _packages(prefix: Path) -> list[str]:
+    """Folders below a Python's prefix that hold packages, wheels included."""
+    return [str(path) for pattern in ("*-packages", "ensurepip/_bundled") for path in Path(prefix, "lib").glob(f"python3*/{pattern}")]
+
+
+def _at_hand(folder: Path, top: Path, bare: bool = False) -> str:
+    """A folder of programs as other users can read it: itself, or a copy without installed packages where it lies in a closed home.
+
+    A copy too where a `bare` one is wanted and it holds any: a folder of which a part is hidden cannot be listed, and Python lists its own.
+    """
     folder = folder.resolve()
-    if os.geteuid() != 0 or _open_to_all(folder):
+    if not (bare and _packages(folder)) and (os.geteuid() != 0 or _open_to_all(folder)):
         return str(folder)
     wanted = [folder / "bin" / f"python{_VERSION}", *folder.glob("lib/libpython*"), folder / "lib" / f"python{_VERSION}"]
     for path in [path for path in wanted if path.exists()] or [folder]:
         target = top / folder.name / path.relative_to(folder)
         if path.is_dir():
             shutil.copytree(
-                path, target, symlinks=True, ignore=shutil.ignore_patterns("site-packages", "test", "idlelib"), dirs_exist_ok=True
+                path,
+                target,
+                symlinks=True,
+                ignore=shutil.ignore_patterns("site-packages", "dist-packages", "_bundled", "test", "idlelib"),
+                dirs_exist_ok=True,
             )
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
