@@ -6,13 +6,14 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from patchgrad.errors import TaskError
 from patchgrad.tasks.archive import open_archive
 from patchgrad.values import Repository
 
+SHORTEST = 40  # characters of code that are no coincidence
 _NAMES = re.compile(r"^--- ([^\t\n]+).*\n\+\+\+ ([^\t\n]+)", re.MULTILINE)
 
 
@@ -54,3 +55,24 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
 def python(files: Iterable[str]) -> list[str]:
     """The Python files among these."""
     return [name for name in files if name.endswith(".py")]
+
+
+def blocks(repair: str, after: Mapping[str, bytes]) -> list[str]:
+    """Three lines around each line that the solution adds, with single spaces: what would give it away anywhere else."""
+    added = {line[1:].strip() for line in repair.splitlines() if line.startswith("+") and not line.startswith("+++")}
+    found = []
+    for name in touched(repair):
+        lines = [" ".join(line.split()) for line in after.get(name, b"").decode(errors="replace").splitlines()]
+        for number, line in enumerate(lines):
+            block = " ".join(lines[max(0, number - 1) : number + 2]).strip()
+            if line and line in added and len(block) >= SHORTEST:
+                found.append(block)
+    return found
+
+
+def copies(repair: str, after: Mapping[str, bytes], files: Mapping[str, bytes], sources: Sequence[str]) -> list[str]:
+    """Files of a tree, other than the `sources` that the repair changes, that hold the repaired code as well."""
+    wanted = blocks(repair, after)
+    others = {name: content for name, content in files.items() if name not in sources} if wanted else {}
+    flat = {name: " ".join(content.decode(errors="replace").split()) for name, content in others.items()}
+    return [name for name, text in flat.items() if any(block in text for block in wanted)]

@@ -11,9 +11,11 @@ from patchgrad.tasks.forge.profile import Profile
 from patchgrad.tasks.mutations import Mutant, apply
 from patchgrad.tasks.projects.project import Project
 from patchgrad.tasks.running import Failure, Run, Runner
+from patchgrad.tasks.sets import unified
 from patchgrad.tasks.statements.honest import honest
 from patchgrad.tasks.statements.leaks import secrets_of
 from patchgrad.tasks.statements.symptom import names_the_bug, rank, statements
+from patchgrad.tasks.trees import copies
 
 MOST_BROKEN = 50
 SCREENED = 30
@@ -61,6 +63,8 @@ async def attempt(shop: Shop, candidate: Candidate) -> Bug | str:
         return "unstable"
     if not shop.visible_tests and not _hidden(shop, broken):
         return "tests cannot be hidden"
+    if _copied(shop, files):
+        return "stands elsewhere too"
     told = {test: run.failures[test] for test in broken if test in run.failures}
     failures = await honest(shop.run, shop.files, files, shop.project.tests, told)
     levels = _levels(shop, candidate, mutants, files, broken, failures)
@@ -105,6 +109,13 @@ async def screen(shop: Shop, candidate: Candidate, files: Mapping[str, bytes]) -
     if len(failing) * len(candidate.covering) / len(tests) > 2 * _most(shop):
         return "breaks too much"
     return Screened(tests, failing)
+
+
+def _copied(shop: Shop, files: Mapping[str, bytes]) -> bool:
+    """Does another file of the tree hold what the bug took away, as a backup or a second copy would?"""
+    changed = [path for path, content in files.items() if content != shop.files[path]]
+    repair = "".join(unified(path, files[path].decode(), shop.files[path].decode()) for path in changed)
+    return bool(copies(repair, shop.files, shop.files, changed))
 
 
 def _hidden(shop: Shop, broken: Sequence[str]) -> bool:

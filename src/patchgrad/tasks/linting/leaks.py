@@ -11,16 +11,29 @@ from typing import Any
 from patchgrad.contracts import Sandbox
 from patchgrad.tasks.sets import Member
 from patchgrad.tasks.statements.leaks import leaks, secrets_of
-from patchgrad.tasks.trees import patched, python, touched
+from patchgrad.tasks.trees import blocks, copies, patched, python
 
-_SHORTEST = 40  # characters of code that are no coincidence
+AS_WRITTEN = "as_written"  # what somebody wrote is a level of its own because it may tell, and the others are checked
+_NO_PYTHON = 127  # what a shell says of a program that is not there, as in an image of another language
 _BUILT = {"__pycache__", "build", "dist", "site-packages", ".git", ".hg", ".eggs", ".tox", "node_modules"}
 _ENDINGS = (".pyc", ".pyo", ".orig", ".rej", ".patch", ".diff", ".whl", ".egg")
 
-# In the sandbox: what git holds beyond one commit, modules of the repository's names elsewhere, files anywhere with a line of the solution.
+# In the sandbox: what git holds beyond one commit, modules of the repository's names elsewhere, code anywhere with a line of the solution,
+# whatever its file is called, in wheels as well.
 _LOOK = r"""
-import importlib.machinery, json, os, subprocess, sys
+import importlib.machinery, json, os, subprocess, sys, zipfile
 asked = json.load(sys.stdin)
+def holds(content):
+    text = " ".join(content.decode(errors="replace").split())
+    return any(block in text for block in asked["blocks"])
+def copy(path):
+    try:
+        if path.endswith(".py"):
+            return holds(open(path, "rb").read())
+        with zipfile.ZipFile(path) as packed:
+            return any(holds(packed.read(name)) for name in packed.namelist() if name.endswith(".py"))
+    except (OSError, zipfile.BadZipFile):
+        return False
 def git(*words):
     return subprocess.run(["git", *words], capture_output=True, text=True).stdout.split("\n")[:-1]
 found = {"commits": len(git("rev-list", "--all", "--reflog"))}
@@ -31,14 +44,8 @@ found["modules"] = [m for m in asked["modules"] if importlib.machinery.PathFinde
 found["copies"] = []
 for top, folders, files in os.walk("/"):
     folders[:] = [f for f in folders if os.path.join(top, f) not in ("/proc", "/sys", "/dev", "/testbed")]
-    for name in files:
-        if name in asked["names"]:
-            try:
-                text = " ".join(open(os.path.join(top, name), errors="replace").read().split())
-            except OSError:
-                continue
-            if any(block in text for block in asked["blocks"]):
-                found["copies"].append(os.path.join(top, name))
+    paths = [os.path.join(top, name) for name in files if name.endswith((".py", ".whl", ".egg", ".zip", ".pyz"))]
+    found["copies"] += [path for path in paths if os.path.isfile(path) and copy(path)]
 print(json.dumps(found))
 """
 
@@ -47,15 +54,12 @@ def readable(member: Member, files: Mapping[str, bytes], sources: Sequence[str])
     """What of the answer stands in the statements and in `files`, the agent's tree; `sources` are the files that the solution changes."""
     checks = member.task.checks
     secrets = secrets_of(member.repair, checks.fail_to_pass, checks.patch, member.task.tags.get("family", "").split("+"))
-    told = {f"the statement {level!r} tells {leak}" for level, text in member.levels.items() for leak in leaks(text, secrets)}
+    own = {level: text for level, text in member.levels.items() if level != AS_WRITTEN}
+    told = {f"the statement {level!r} tells {leak}" for level, text in own.items() for leak in leaks(text, secrets)}
     built = [name for name in files if _BUILT & set(PurePosixPath(name).parts[:-1]) or name.endswith(_ENDINGS)]
     found = [*sorted(told), *(f"the tree has {name}, which was built or left over" for name in built)]
     after = patched(files, member.repair)
-    for block in blocks(member.repair, after):
-        copies = [
-            name for name, content in files.items() if name not in sources and block in " ".join(content.decode(errors="replace").split())
-        ]
-        found += [f"{name} has the repaired code as well" for name in copies]
+    found += [f"{name} has the repaired code as well" for name in copies(member.repair, after, files, sources)]
     return found + _visible(member, files)
 
 
@@ -82,32 +86,18 @@ def _tests(content: bytes) -> dict[str, str]:
     return {node.name: ast.dump(node) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
-def blocks(repair: str, after: Mapping[str, bytes]) -> list[str]:
-    """Three lines around each line that the solution adds, with single spaces: what would give it away anywhere else."""
-    added = {line[1:].strip() for line in repair.splitlines() if line.startswith("+") and not line.startswith("+++")}
-    found = []
-    for name in touched(repair):
-        lines = [" ".join(line.split()) for line in after.get(name, b"").decode(errors="replace").splitlines()]
-        for number, line in enumerate(lines):
-            block = " ".join(lines[max(0, number - 1) : number + 2]).strip()
-            if line and line in added and len(block) >= _SHORTEST:
-                found.append(block)
-    return found
-
-
 async def look(sandbox: Sandbox, member: Member, files: Mapping[str, bytes], sources: Sequence[str]) -> list[str]:
     """What of the answer is in reach of an agent in its sandbox outside of its tree's files."""
     modules = {_top(name) for name in python(sources)} - {""}
     asked = {
         "modules": sorted(modules),
-        "names": sorted({PurePosixPath(name).name for name in sources}),
         "blocks": blocks(member.repair, patched(files, member.repair)),
     }
     done = await sandbox.exec(["python", "-c", _LOOK], 60.0, stdin=json.dumps(asked).encode())
     try:
         told: dict[str, Any] = json.loads(done.output.strip().splitlines()[-1])
     except (ValueError, IndexError):
-        return []
+        return [] if done.exit_code == _NO_PYTHON else [f"the sandbox could not be searched: {done.output.strip()[-200:] or done.state}"]
     found = [f"the packages of the sandbox have a module {name}" for name in told["modules"]]
     if told["commits"] > 1 or told["unreachable"] or told["refs"] > 1:
         found.append(f"git holds more than one commit ({told['commits']} commits, {told['unreachable']} unreachable objects)")
