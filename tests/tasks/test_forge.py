@@ -32,6 +32,7 @@ from patchgrad.tasks.projects.catalogue import CATALOGUE, split_of
 from patchgrad.tasks.running import LocalRunner, Run, Runner
 from patchgrad.tasks.sets import MANIFEST, TASKS, Member, members
 from patchgrad.tasks.splits import LOOK_ALIKES
+from patchgrad.tasks.trees import touched
 from patchgrad.values import Task
 
 ORDER = Order(5, seed=4, confirmations=2, workers=2)
@@ -233,6 +234,20 @@ def test_an_interrupted_run_goes_on_to_the_same_set_with_another_number_of_worke
 def _movable(member: Member) -> Member:
     repository = replace(member.task.repository, location="")
     return replace(member, task=replace(member.task, repository=repository))
+
+
+def test_a_bug_whose_repair_stands_elsewhere_in_the_tree_is_no_task(bench: Bench, tmp_path: Path) -> None:
+    (path,) = {touched(member.repair)[0] for member in bench.forged.members[:1]}
+    order = replace(ORDER, count=2)
+    doubled = {**bench.files, "docs/old_copy.txt": bench.files[path]}
+    profiled = (bench.folder / "profile.json").read_bytes()
+    for files, place in ((bench.files, tmp_path / "one"), (doubled, tmp_path / "two")):
+        place.mkdir()
+        (place / "profile.json").write_bytes(profiled)
+        made = asyncio.run(forge(bench.project, files, order, lambda _: bench.runner, place))
+        copied = [member for member in made.members if path in touched(member.repair)]
+        assert bool(copied) == (files is bench.files)
+        assert (made.rejected.get("stands elsewhere too", 0) > 0) == (files is not bench.files)
 
 
 @pytest.mark.parametrize("workers", [1, 3])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +29,7 @@ from patchgrad.tasks.linting import Plan, lint
 from patchgrad.tasks.linting.chance import noticed, power, wilson
 from patchgrad.tasks.linting.duplicates import fingerprint
 from patchgrad.tasks.linting.filters import complexity, quality, references
-from patchgrad.tasks.linting.leaks import readable
+from patchgrad.tasks.linting.leaks import look, readable
 from patchgrad.tasks.linting.probes import probes
 from patchgrad.tasks.sets import QUARANTINE, Member, members, save, unified
 from patchgrad.tasks.trees import first_state
@@ -197,6 +199,31 @@ def test_what_can_be_read_is_named(tmp_path: Path, files: dict[str, str], statem
     found = readable(one, first_state(one.task.repository), ["shop.py"])
     assert [word for word in words if not any(word in line for line in found)] == []
     assert bool(found) == bool(words)
+
+
+@needs_bwrap
+def test_a_copy_outside_of_the_tree_is_found_by_what_it_holds_in_a_wheel_as_well(tmp_path: Path) -> None:
+    one = member(tmp_path, "a")
+    files = first_state(one.task.repository)
+    whole = BAD.replace("result - price", "result + price")
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as wheel:
+        wheel.writestr("vendored/__init__.py", whole)
+
+    async def looked() -> tuple[list[str], list[str]]:
+        boxes = BwrapSandboxes(2)
+        try:
+            async with await boxes.open(one.task) as box:
+                clean = await look(box, one, files, ["shop.py"])
+                await box.write("/tmp/other_name.py", whole.encode())
+                await box.write("/tmp/some.whl", packed.getvalue())
+                return clean, await look(box, one, files, ["shop.py"])
+        finally:
+            await boxes.close()
+
+    clean, found = asyncio.run(looked())
+    assert clean == []
+    assert sorted(found) == ["/tmp/other_name.py has the repaired code", "/tmp/some.whl has the repaired code"]
 
 
 def test_probes_empty_delete_and_answer_by_heart(tmp_path: Path) -> None:
