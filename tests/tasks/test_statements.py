@@ -40,9 +40,17 @@ def test_an_exception_is_told_as_one() -> None:
 
 def test_without_a_call_the_failing_statement_and_its_message_are_told() -> None:
     found = told([Failure("AssertionError", "assert 5 == 6\n +  where 5 = f()\n <X at 0x7f>", "assert f() == 6")])
-    assert "    assert f() == 6\n\nfails with\n\n    AssertionError: assert 5 == 6\n" in found["report"]
+    assert "    assert f() == 6\n\nfails in some case with\n\n    AssertionError: assert 5 == 6\n" in found["report"]
     assert "where" not in found["report"]
     assert "0x7f" not in found["report"]
+
+
+def test_a_script_which_was_tried_alone_fails_without_a_condition_and_what_is_cut_shows_it() -> None:
+    found = told([Failure("ValueError", "no", "", {}, "from shapes import area\narea(2, 3)")])
+    assert "    area(2, 3)\n\nfails with\n\n    ValueError: no" in found["report"]
+    assert found["brief"].startswith("area(2, 3) fails.\n")
+    long = told([Failure("ValueError", "no", "", SHOWN | {"code": f"area({', '.join(map(str, range(40)))})"})])
+    assert long["brief"].startswith("area(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15... gives 5")
 
 
 def test_two_faults_are_told_with_both_places() -> None:

@@ -15,6 +15,7 @@ from patchgrad.tasks.statements.leaks import Secrets, leaks
 
 LEVELS = ("report", "located", "brief")
 SHORT = 60  # characters of a piece of code in the brief statement
+SOMETIMES = "fails in some case"  # of a function that was called in a test: not with all arguments
 _SUMMED = 4
 _NAMES_THE_BUG = ("NameError", "UnboundLocalError", "NotImplementedError")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+| id='\d+'")  # of an object, or of a mock
@@ -107,16 +108,23 @@ def _symptom(failure: Failure, implement: bool) -> str:
     message, code = _message(failure), failure.script or failure.statement
     if not code or not (message or failure.kind != "AssertionError" or implement):
         return ""
-    return f"{_block(code)}\n\nfails with\n\n{_block(f'{failure.kind}: {message}'.removesuffix(': '))}"
+    how = "fails" if failure.script or implement else SOMETIMES
+    return f"{_block(code)}\n\n{how} with\n\n{_block(f'{failure.kind}: {message}'.removesuffix(': '))}"
 
 
 def _in_a_line(failure: Failure) -> str:
     if not failure.shown:
-        return " ".join(told_by(failure).splitlines()[-1].split())[:SHORT] + " fails."
-    code, expected = " ".join(failure.shown["code"].split())[:SHORT], failure.shown["expected"]
+        return f"{_cut(told_by(failure).splitlines()[-1])} {'fails' if failure.script else SOMETIMES}."
+    code, expected = _cut(failure.shown["code"]), failure.shown["expected"]
     verb, _, value = failure.shown["actual"].partition(" ")
-    symptom = f"{code} {'gives' if verb == 'returns' else 'raises'} {value[:SHORT]}"
-    return f"{symptom} instead of {expected[:SHORT]}." if expected else f"{symptom}."
+    symptom = f"{code} {'gives' if verb == 'returns' else 'raises'} {_cut(value)}"
+    return f"{symptom} instead of {_cut(expected)}." if expected else f"{symptom}."
+
+
+def _cut(text: str) -> str:
+    """On one line, and with dots where it is too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= SHORT else f"{line[: SHORT - 3].rstrip()}..."
 
 
 def _message(failure: Failure) -> str:
