@@ -24,6 +24,7 @@ from patchgrad.tasks.history.environments import Environments
 from patchgrad.tasks.history.split import loaded, split
 from patchgrad.tasks.history.trial import attempt
 from patchgrad.tasks.ordered import in_order
+from patchgrad.tasks.projects.catalogue import split_of
 from patchgrad.tasks.projects.project import Project
 from patchgrad.tasks.projects.source import Found, project_of
 from patchgrad.tasks.running import Runner
@@ -81,7 +82,7 @@ async def mine(clone: Clone, wish: Wish, runner: Callable[[Path], Runner], cache
         word = bench.took(commit, fate)
         if word and progress:
             progress(len(bench.made), len(bench.made) + bench.rejected.total(), word)
-    split_name = "evaluation" if wish.evaluation else "train"
+    split_name = "evaluation" if wish.evaluation else split_of(project.name)
     made = [replace(m, task=replace(m.task, tags={**m.task.tags, "split": split_name})) for m in bench.made]
     return Mined(project, commits[0].sha, tuple(made), dict(sorted(bench.rejected.items())))
 
