@@ -352,6 +352,14 @@ def test_a_repository_that_models_are_measured_on_gives_tasks_for_that_only(
     assert {member.task.tags["split"] for member in members(tmp_path / "set")} == {"evaluation"}
 
 
+def test_a_mined_task_is_on_the_side_of_its_package(
+    history: tuple[Repository, dict[str, str]], kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("patchgrad.tasks.history.split_of", lambda name: "held_out")
+    mine_set(str(history[0].folder), tmp_path / "set", Wish(), kept)
+    assert {member.task.tags["split"] for member in members(tmp_path / "set")} == {"held_out"}
+
+
 def test_the_verb_makes_a_set(
     history: tuple[Repository, dict[str, str]],
     kept: Path,
