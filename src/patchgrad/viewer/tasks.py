@@ -33,7 +33,7 @@ def section(tasks: Sequence[Task], attempts: Attempts) -> str:
     if not tasks:
         return ""
     kinds = _frequent(task.tags.get("kind", "repair") for task in tasks)
-    families = _frequent(family for task in tasks for family in _families(task))[:MOST]
+    families = _frequent(family for task in tasks for family in families_of(task))[:MOST]
     packages = _frequent(_package(task) for task in tasks)
     tried = sum(tries for _, tries in attempts.values())
     note = f"{len(tasks)} tasks of {len(packages)} {'packages' if len(packages) != 1 else 'package'}."
@@ -53,7 +53,7 @@ def _bar(name: str, own: Sequence[Task], kinds: Sequence[str], attempts: Attempt
 def _table(tasks: Sequence[Task], packages: Sequence[str], families: Sequence[str], attempts: Attempts) -> str:
     cells: dict[tuple[str, str], list[Task]] = {}
     for task in tasks:
-        for family in _families(task):
+        for family in families_of(task):
             cells.setdefault((_package(task), family), []).append(task)
     head = "".join(f"<th>{escape(family)}</th>" for family in families)
     body = "".join(
@@ -85,7 +85,8 @@ def _package(task: Task) -> str:
     return task.tags.get("package") or task.tags.get("source") or "made here"
 
 
-def _families(task: Task) -> list[str]:
+def families_of(task: Task) -> list[str]:
+    """The families of a task's bugs: two of a pair, none where the tag is missing."""
     return [name for name in task.tags.get("family", "").split("+") if name]
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from patchgrad.tasks.archive import write_whole
 from patchgrad.tasks.sets import Member, members, read_origins
 from patchgrad.viewer.page import tasks_page
+from patchgrad.viewer.tasks import families_of
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     for column in table.columns[1:]:
         column.justify = "right"
     for package, kinds in told["packages"].items():
-        own = {m.task.tags.get("family", "") for m in found if m.task.tags.get("package", "") == package}
+        own = {family for m in found if m.task.tags.get("package", "") == package for family in families_of(m.task)}
         table.add_row(package or "none", *(str(kinds.get(kind, 0)) for kind in told["kind"]), str(sum(kinds.values())), str(len(own)))
     console.print(table)
     console.print(f"family   {_listed(told['family'])}", markup=False)
@@ -63,11 +64,10 @@ def _listed(counts: dict[str, int]) -> str:
 
 
 def figures(found: list[Member]) -> dict[str, Any]:
-    """The counts of a set, most frequent first."""
+    """The counts of a set, most frequent first; a pair counts for the families of both of its bugs."""
     tasks = [member.task for member in found]
-    counted = {
-        name: dict(Counter(task.tags.get(name, "") for task in tasks).most_common()) for name in ("kind", "family", "split", "licence")
-    }
+    counted = {name: dict(Counter(task.tags.get(name, "") for task in tasks).most_common()) for name in ("kind", "split", "licence")}
+    counted["family"] = dict(Counter(family for task in tasks for family in families_of(task)).most_common())
     packages: dict[str, Counter[str]] = {}
     for task in tasks:
         packages.setdefault(task.tags.get("package", ""), Counter())[task.tags.get("kind", "")] += 1
