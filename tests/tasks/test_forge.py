@@ -250,6 +250,35 @@ def test_a_bug_whose_repair_stands_elsewhere_in_the_tree_is_no_task(bench: Bench
         assert (made.rejected.get("stands elsewhere too", 0) > 0) == (files is not bench.files)
 
 
+SQUARE = """
+
+class Shape:
+    def sides(self, more=0):
+        return {base} + more
+
+
+class Square(Shape):
+    def sides(self, more=0):
+        return 4 + more
+"""
+TEST_SQUARE = """
+
+def test_sides():
+    assert box.Square().sides() == 4
+    assert box.Square().sides(2) == 6
+"""
+
+
+@pytest.mark.parametrize(("base", "weak"), [(4, 1), (3, 0)])
+def test_a_bug_that_is_gone_with_its_function_is_no_task(bench: Bench, tmp_path: Path, base: int, weak: int) -> None:
+    tree = {**TREE, "src/shapes/box.py": TREE["src/shapes/box.py"] + SQUARE.format(base=base)}
+    tree["tests/test_box.py"] += TEST_SQUARE
+    project, files = open_project(str(write(tmp_path / "shapes", tree)), tmp_path / "cache")
+    made = asyncio.run(forge(project, files, Order(9, families=("op_swap",), confirmations=1), lambda _: bench.runner, tmp_path))
+    assert made.rejected.get("weak", 0) == weak
+    assert ("Square.sides" in {member.task.tags["function"] for member in made.members}) == (not weak)
+
+
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_project_that_gives_no_task_is_given_up(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
     async def survived(*_: object) -> str:

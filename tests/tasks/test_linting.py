@@ -30,7 +30,7 @@ from patchgrad.tasks.linting.chance import noticed, power, wilson
 from patchgrad.tasks.linting.duplicates import fingerprint
 from patchgrad.tasks.linting.filters import complexity, quality, references
 from patchgrad.tasks.linting.leaks import look, readable
-from patchgrad.tasks.linting.probes import probes
+from patchgrad.tasks.probes import probes
 from patchgrad.tasks.sets import QUARANTINE, Member, members, save, unified
 from patchgrad.tasks.trees import first_state
 from patchgrad.values import Checks, Limits, Task, Verdict
@@ -228,12 +228,13 @@ def test_a_copy_outside_of_the_tree_is_found_by_what_it_holds_in_a_wheel_as_well
 
 def test_probes_empty_delete_and_answer_by_heart(tmp_path: Path) -> None:
     one = member(tmp_path, "a")
-    found = probes(one, first_state(one.task.repository))
+    found = probes(one.repair, first_state(one.task.repository), one.levels["report"])
     assert len(found) == 3
-    emptied, deleted, by_heart = found.values()
-    assert "+    pass\n" in emptied
-    assert "-def total(prices):\n" in deleted
-    assert "+    return 3\n" in by_heart
+    emptied, deleted, by_heart = (changed["shop.py"] for changed in found.values())
+    assert "\n    pass\n" in emptied
+    assert "def total(prices):\n" not in deleted
+    assert "\n    return 3\n" in by_heart
+    assert len(probes(one.repair, first_state(one.task.repository))) == 2
 
 
 def test_the_paper_s_filters_say_what_falls(tmp_path: Path) -> None:

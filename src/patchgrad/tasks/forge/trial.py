@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgrad.tasks.forge.candidates import Candidate, text_of
+from patchgrad.tasks.forge.checks import make_checks
 from patchgrad.tasks.forge.hiding import hide
 from patchgrad.tasks.forge.profile import Profile
 from patchgrad.tasks.mutations import Mutant, apply
+from patchgrad.tasks.probes import probes
 from patchgrad.tasks.projects.project import Project
 from patchgrad.tasks.running import Failure, Run, Runner
 from patchgrad.tasks.sets import unified
 from patchgrad.tasks.statements.honest import honest
 from patchgrad.tasks.statements.leaks import secrets_of
 from patchgrad.tasks.statements.symptom import names_the_bug, rank, statements
-from patchgrad.tasks.trees import copies
+from patchgrad.tasks.trees import copies, touched
 
 MOST_BROKEN = 50
 SCREENED = 30
@@ -63,13 +65,16 @@ async def attempt(shop: Shop, candidate: Candidate) -> Bug | str:
         return "unstable"
     if not shop.visible_tests and not _hidden(shop, broken):
         return "tests cannot be hidden"
-    if _copied(shop, files):
+    repair = _repair(shop, files)
+    if copies(repair, shop.files, shop.files, touched(repair)):  # as a backup or a second copy would
         return "stands elsewhere too"
     told = {test: run.failures[test] for test in broken if test in run.failures}
     failures = await honest(shop.run, shop.files, files, shop.project.tests, told)
     levels = _levels(shop, candidate, mutants, files, broken, failures)
     if isinstance(levels, str):
         return levels
+    if await _weak(shop, candidate, files, broken, probes(repair, files, levels["report"]).values()):
+        return "weak"
     for variation in range(1, shop.confirmations):
         again = await _confirm(shop, files, variation)
         if isinstance(again, str) or again[0] != broken:
@@ -111,11 +116,26 @@ async def screen(shop: Shop, candidate: Candidate, files: Mapping[str, bytes]) -
     return Screened(tests, failing)
 
 
-def _copied(shop: Shop, files: Mapping[str, bytes]) -> bool:
-    """Does another file of the tree hold what the bug took away, as a backup or a second copy would?"""
+def _repair(shop: Shop, files: Mapping[str, bytes]) -> str:
     changed = [path for path, content in files.items() if content != shop.files[path]]
-    repair = "".join(unified(path, files[path].decode(), shop.files[path].decode()) for path in changed)
-    return bool(copies(repair, shop.files, shop.files, changed))
+    return "".join(unified(path, files[path].decode(), shop.files[path].decode()) for path in changed)
+
+
+async def _weak(
+    shop: Shop, candidate: Candidate, files: Mapping[str, bytes], broken: Sequence[str], wrong: Iterable[Mapping[str, str]]
+) -> bool:
+    """Would one of these wrong repairs pass the checks of the task? What the bug broke is asked first, and mostly says no."""
+    checks = make_checks(shop.project, files, shop.profile, broken, candidate.covering, shop.seed)
+    for changed in wrong:
+        tree = {**files, **{path: text.encode() for path, text in changed.items()}}
+        if await _pass(shop, tree, checks.fail_to_pass) and await _pass(shop, tree, checks.pass_to_pass):
+            return True
+    return False
+
+
+async def _pass(shop: Shop, files: Mapping[str, bytes], tests: Sequence[str]) -> bool:
+    run = await _run(shop, files, tests, 0, explain=False)
+    return all(run.outcomes.get(test) in ("passed", "skipped") for test in tests)
 
 
 def _hidden(shop: Shop, broken: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 
 from patchgrad.errors import TaskError
-from patchgrad.tasks.linting.probes import changed_lines, functions_at
+from patchgrad.tasks.probes import changed_lines, functions_at
 from patchgrad.tasks.sets import Member
 from patchgrad.tasks.trees import patched
 from patchgrad.values import digest

@@ -17,8 +17,8 @@ from patchgrad.tasks.linting.duplicates import fingerprint
 from patchgrad.tasks.linting.filters import complexity, quality, references
 from patchgrad.tasks.linting.findings import Checked, Finding
 from patchgrad.tasks.linting.leaks import look, readable
-from patchgrad.tasks.linting.probes import probes
-from patchgrad.tasks.sets import Member, append, rows
+from patchgrad.tasks.probes import probes
+from patchgrad.tasks.sets import Member, append, rows, unified
 from patchgrad.tasks.trees import first_state, touched
 from patchgrad.values import Task, Verdict, digest
 
@@ -169,7 +169,9 @@ class _Case:
     async def _probe(self) -> None:
         if not self._plan.probes or self._tree is None:
             return
-        for words, patch in probes(self._member, self._tree).items():
+        member, tree = self._member, self._tree
+        for words, changed in probes(member.repair, tree, member.levels.get("report", "")).items():
+            patch = "".join(unified(path, tree[path].decode(), text) for path, text in changed.items())
             if (await self._judge(patch, 0)).resolved:
                 self._found.append(Finding("weak", f"{words} wins"))
 

@@ -1,4 +1,4 @@
-"""Wrong patches that must not win: the faulty functions emptied, deleted, and made to return what the report says they should."""
+"""Wrong repairs that must not win: the faulty functions emptied, deleted, and made to return what the report says they should."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Mapping
 
-from patchgrad.tasks.sets import Member, unified
 from patchgrad.tasks.trees import touched
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -14,20 +13,21 @@ _HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@.*$")
 _EXPECTED = re.compile(r"^Expected: `(.+)`$", re.MULTILINE)
 
 
-def probes(member: Member, files: Mapping[str, bytes]) -> dict[str, str]:
-    """Name -> patch, for the functions of `files` (the tree with the bug) that the solution changes; none where it changes no function.
+def probes(repair: str, files: Mapping[str, bytes], report: str = "") -> dict[str, dict[str, str]]:
+    """What was done -> the files that it changes, as they are then; for the functions of `files` (with the bug) that the repair changes.
 
-    For a bug in `def area(a, b): return a + b` and a report that expects `6`: one patch with the body `pass`, one without the function,
-    and one with the body `return 6`.
+    For a bug in `def area(a, b): return a + b` and a report that expects `6`: one with the body `pass`, one without the function, and one
+    with the body `return 6`. None where the repair changes no function.
     """
-    found: dict[str, str] = {}
+    found = {}
     bodies = {"does nothing": "pass", "is deleted": None}
-    if expected := _expected(member):
+    if expected := _expected(report):
         bodies[f"always returns {expected}"[:60]] = f"return {expected}"
     for words, body in bodies.items():
-        patch = "".join(_changed(name, files[name].decode(), lines, body) for name, lines in _places(member.repair, files).items())
-        if patch:
-            found[f"a patch after which the function {words}"] = patch
+        sources = {name: files[name].decode() for name in _places(repair, files)}
+        changed = {name: _changed(source, _places(repair, files)[name], body) for name, source in sources.items()}
+        if different := {name: text for name, text in changed.items() if text not in ("", sources[name])}:
+            found[f"a patch after which the function {words}"] = different
     return found
 
 
@@ -66,7 +66,7 @@ def _places(repair: str, files: Mapping[str, bytes]) -> dict[str, set[int]]:
     return {name: lines[name] for name in touched(repair) if name in lines and name in files and name.endswith(".py")}
 
 
-def _changed(path: str, source: str, lines: set[int], body: str | None) -> str:
+def _changed(source: str, lines: set[int], body: str | None) -> str:
     rows = source.split("\n")
     for node in sorted(functions_at(source, lines), key=lambda n: -n.lineno):
         first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
@@ -81,12 +81,12 @@ def _changed(path: str, source: str, lines: set[int], body: str | None) -> str:
         ast.parse(text)
     except SyntaxError:
         return ""
-    return unified(path, source, text) if text != source else ""
+    return text
 
 
-def _expected(member: Member) -> str:
+def _expected(report: str) -> str:
     """What the report says should come out, where that is a value that can be written down."""
-    found = _EXPECTED.search(member.levels.get("report", ""))
+    found = _EXPECTED.search(report)
     try:
         return found[1] if found and ast.literal_eval(found[1]) is not None else ""
     except (ValueError, SyntaxError):
