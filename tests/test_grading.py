@@ -20,7 +20,7 @@ from patchgrad.tasks.archive import pack, store
 from patchgrad.testing.attacks.patches import CHECKS, FILES, GRADER, REPAIR, Change
 from patchgrad.testing.attacks.run import patch as forge
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
-from patchgrad.values import Checks, Limits, Repository, Snapshot, Task, Verdict
+from patchgrad.values import Checks, HiddenFile, Limits, Repository, Snapshot, Task, Verdict
 
 TASK = Task("shop", "total is wrong", Repository("archive", "", "0" * 64), CHECKS, limits=Limits(test_seconds=20.0))
 QUICK = Limits(test_seconds=4.0)
@@ -91,6 +91,53 @@ def test_a_repair_that_breaks_something_is_not(judge: Bench) -> None:
     verdict = judge({"shop/cart.py": "def total(items):\n    return 3\n"})
     assert [t.status for t in verdict.tests] == ["passed", "failed"]
     assert not verdict.resolved
+
+
+CASE = """\
+import unittest
+from shop.cart import total
+
+class TestTotal(unittest.TestCase):
+    def test_sum(self):
+        self.assertEqual(total([1, 2]), 3)
+
+    def test_none(self):
+        self.assertEqual(total([]), 0)
+"""
+SWALLOWS = """\
+import contextlib, unittest.case
+
+@contextlib.contextmanager
+def quiet(self, case, *more, **words):
+    with contextlib.suppress(Exception):
+        yield
+
+unittest.case._Outcome.testPartExecutor = quiet
+"""
+
+
+def test_cases_of_unittest_are_watched_too(judge: Bench) -> None:
+    names = [f"tests/test_cart.py::TestTotal::{name}" for name in ("test_sum", "test_none")]
+    checks = replace(CHECKS, fail_to_pass=(names[0],), pass_to_pass=(names[1],), files=(HiddenFile("tests/test_cart.py", CASE),))
+    bench = replace(judge, task=replace(judge.task, checks=checks))
+    assert bench(FIXED).resolved
+    forged = bench({"shop/cart.py": SWALLOWS + FILES["shop/cart.py"]})
+    assert (forged.tamper, forged.resolved) == (("makes tests pass whatever they find",), False)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_what_a_test_itself_expects_to_fail_holds_where_the_task_is_not_strict(judge: Bench, strict: bool) -> None:
+    text = "import pytest\n\ndef test_sum():\n    pytest.xfail('known')\n\ndef test_none():\n    pytest.skip('known')\n"
+    checks = replace(CHECKS, files=(HiddenFile("tests/test_cart.py", text),), strict=strict)
+    verdict = replace(judge, task=replace(judge.task, checks=checks))(FIXED)
+    assert [test.status for test in verdict.tests] == ["xfailed", "skipped"]
+    assert (verdict.tamper, verdict.resolved) == ((), not strict)
+
+
+def test_a_run_that_ends_at_the_first_failure_has_no_canary(judge: Bench) -> None:
+    bench = replace(judge, task=replace(judge.task, checks=replace(CHECKS, command=("pytest", "-x"))))
+    assert bench(FIXED).resolved
+    assert not bench({"README.md": "better\n"}).resolved
 
 
 @pytest.mark.parametrize(

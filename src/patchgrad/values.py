@@ -97,6 +97,7 @@ class Checks:
 
     Every path under `protected` is put back to its state in the repository, `files` are written and `patch` is applied, before `command`
     runs. `parser` is `report`, our own plugin of pytest, or the name of a reader of logs for commands that are none of pytest's.
+    `strict` says that every expected test was seen to pass with the repair, so that nothing else will do (see `TestOutcome.satisfied`).
     """
 
     fail_to_pass: tuple[str, ...]
@@ -106,6 +107,7 @@ class Checks:
     command: tuple[str, ...] = ("pytest",)
     parser: str = "report"
     patch: str = ""
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,10 +349,13 @@ class TestOutcome:
     id: str
     expected: Literal["fail_to_pass", "pass_to_pass"]
     status: Status
+    strict: bool = False
 
     @property
     def satisfied(self) -> bool:
-        """SWE-bench's rule in its version-5 form: a skipped pass-to-pass test holds, a skipped or missing fail-to-pass does not."""
+        """A strict one has to pass. Otherwise SWE-bench's rule in its version-5 form: expected failures hold, and skipped pass-to-pass."""
+        if self.strict:
+            return self.status == "passed"
         good = ("passed", "xfailed") if self.expected == "fail_to_pass" else ("passed", "xfailed", "skipped")
         return self.status in good
 

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchgrad.packages import ensure_site
+from patchgrad.sandboxes.linux.shell import ENVIRONMENT
 from patchgrad.tasks.running import LocalRunner, Run
 from patchgrad.tasks.running.runner import _Slot
 
@@ -48,6 +49,12 @@ def gone(number: int) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def test_a_test_finds_the_variables_of_a_sandbox(runner: LocalRunner) -> None:
+    same = {name: ENVIRONMENT[name] for name in ("LANG", "TERM", "PAGER", "GIT_PAGER", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")}
+    text = f"import os\n\ndef test_same():\n    assert {{n: os.environ.get(n) for n in {list(same)}}} == {same}\n"
+    assert run(runner, {"test_a.py": text}).outcomes == {"test_a.py::test_same": "passed"}
 
 
 def test_a_run_tells_how_each_test_ended_and_which_files_do_not_import(runner: LocalRunner) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from patchgrad.contracts import Result, Sandbox, Sandboxes, patience
 from patchgrad.errors import SandboxFault, TaskError
 from patchgrad.grading.conditions import USUAL, Conditions
-from patchgrad.grading.guard import Entries, Finding, Guard, folders, outside
+from patchgrad.grading.guard import Entries, Finding, Guard, folders, outside, touched
 from patchgrad.grading.logs import reader
 from patchgrad.grading.output import read_output
 from patchgrad.grading.report import TestRun, read_report
@@ -81,7 +81,8 @@ async def _judge(task: Task, submission: str, argv: Sequence[str], sandboxes: Sa
             raise TaskError(f"Task {task.id}: the patch with its hidden tests does not fit its repository.")
         if conditions.crowd:
             await _exec(sandbox, ("bash", "-c", _CROWD, "bash", str(conditions.crowd)), 10.0)
-        run = await (_test if task.checks.parser == "report" else _print)(sandbox, argv, task, conditions)
+        reported = task.checks.parser == "report"
+        run = await (_test(sandbox, argv, task, conditions, submission) if reported else _print(sandbox, argv, task, conditions))
     finally:
         await sandbox.close()
     return _Found(run.stages, (*tamper, *run.tamper), run)
@@ -136,10 +137,12 @@ async def _restore(sandbox: Sandbox, findings: Sequence[Finding], known: Sequenc
                 raise SandboxFault(f"The grader could not put the tests back: {done.output[:200]!r}.")
 
 
-async def _test(sandbox: Sandbox, argv: Sequence[str], task: Task, conditions: Conditions) -> TestRun:
+async def _test(sandbox: Sandbox, argv: Sequence[str], task: Task, conditions: Conditions, submission: str = "") -> TestRun:
     """Run the tests in a fresh process. The key of its report goes in through the standard input, which nothing later can read."""
     key = secrets.token_hex(32)
-    result = await _exec(sandbox, argv, task.limits.test_seconds, {"PATCHGRAD_NONCE": "stdin", **conditions.variables}, f"{key}\n".encode())
+    told = "".join(f"{line}\n" for line in (key, *touched(submission)))
+    variables = {"PATCHGRAD_NONCE": "stdin", **conditions.variables}
+    result = await _exec(sandbox, argv, task.limits.test_seconds, variables, told.encode("utf-8", "surrogateescape"))
     return read_report(result, key)
 
 

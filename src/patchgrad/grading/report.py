@@ -11,6 +11,7 @@ from patchgrad.contracts import Result
 from patchgrad.values import Status
 
 _RED = ("failed", "error")
+_GREEN = ("passed", "xpassed", "xfailed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,13 @@ def read_report(result: Result, key: str) -> TestRun:
     """The statuses by test id, and what is wrong with the report.
 
     A line without a valid signature, out of order, or about a test that was told of before, is tamper evidence; so is a pytest that
-    ends other than it began. A run that ended early, or whose exit code does not fit its tests, is not `complete`.
+    ends other than it began, a canary that does not fail, and a test that the submission skips or expects to fail. A run that ended
+    early, or whose exit code does not fit its tests, is not `complete`.
     """
     statuses: dict[str, Status] = {}
+    canaries: list[Status] = []
     tamper: list[str] = []
-    collected = uncollected = 0
+    collected = awaited = uncollected = 0
     finish: dict[str, Any] = {}
     for position, line in enumerate(result.report.splitlines()):
         mac, _, text = line.partition(b" ")
@@ -51,17 +54,21 @@ def read_report(result: Result, key: str) -> TestRun:
             break
         match event["event"]:
             case "collected":
-                collected = event["count"]
+                collected, awaited = event["count"], event["canaries"]
             case "uncollected":
                 uncollected += 1
             case "test" if event["id"] in statuses:
                 tamper.append(f"ran {event['id']} twice")
             case "test":
                 statuses[event["id"]] = event["status"]
+            case "canary":
+                canaries.append(event["status"])
             case "finish":
                 finish = event
     tamper += [f"patched pytest: {name}" for name in finish.get("changed", ())]
-    red = uncollected + sum(status in _RED for status in statuses.values())
+    tamper += [f"skips tests, or expects them to fail, in {path}" for path in finish.get("evaded", ())]
+    tamper += ["makes tests pass whatever they find"] * any(status in _GREEN for status in canaries)
+    red = uncollected + sum(status in _RED for status in (*statuses.values(), *canaries))
     ended = result.state == "ok" and finish.get("exit") == result.exit_code == (1 if red else 0)
-    complete = ended and finish["tests"] == len(statuses) == collected
+    complete = ended and finish["tests"] == len(statuses) == collected and len(canaries) == awaited
     return TestRun(statuses, collected, complete, tuple(tamper))

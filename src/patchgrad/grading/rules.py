@@ -17,8 +17,8 @@ _KINDS: Mapping[Status, str] = {"passed": "holds", "xfailed": "holds", "skipped"
 def outcomes(checks: Checks, statuses: Mapping[str, Status]) -> tuple[TestOutcome, ...]:
     """An outcome for each expected test, fail-to-pass first, in the order of the lists."""
     return (
-        *(TestOutcome(test, "fail_to_pass", status_of(test, statuses)) for test in checks.fail_to_pass),
-        *(TestOutcome(test, "pass_to_pass", status_of(test, statuses)) for test in checks.pass_to_pass),
+        *(TestOutcome(test, "fail_to_pass", status_of(test, statuses), checks.strict) for test in checks.fail_to_pass),
+        *(TestOutcome(test, "pass_to_pass", status_of(test, statuses), checks.strict) for test in checks.pass_to_pass),
     )
 
 

@@ -1,16 +1,24 @@
 """A pytest plugin that reports each test's final status on file descriptor 3, in lines that only it can sign.
 
-It is active when `PATCHGRAD_NONCE` is set: the key itself, or the word `stdin` when the key is the standard input, which, unlike
-the environment, no later `/proc/self/environ` shows. Each line is `MAC JSON`, the MAC being an HMAC-SHA-256 over the JSON, whose
-`seq` counts up: a line cannot be forged, replayed or left out by code that does not have the key.
+It is active when `PATCHGRAD_NONCE` is set: the key itself, or the word `stdin` when the standard input is the key, which, unlike the
+environment, no later `/proc/self/environ` shows, and on the next lines the files that the submission changes. Each line is `MAC JSON`,
+the MAC being an HMAC-SHA-256 over the JSON, whose `seq` counts up: a line cannot be forged, replayed or left out by code that does not
+have the key.
 
-    3f..9a {"seq": 0, "event": "collected", "count": 2}
+    3f..9a {"seq": 0, "event": "collected", "count": 2, "canaries": 1}
     71..0c {"seq": 1, "event": "test", "id": "tests/test_a.py::test_b", "status": "passed"}
-    e0..55 {"seq": 2, "event": "finish", "exit": 0, "tests": 2, "changed": []}
+    a5..e1 {"seq": 3, "event": "canary", "id": "tests/test_a.py::test_b_again", "status": "failed"}
+    e0..55 {"seq": 4, "event": "finish", "exit": 1, "tests": 2, "changed": [], "evaded": []}
 
-Tests run in the same interpreter as the code under test, which may try to patch pytest. So the pieces that decide an outcome are
-remembered before any of that code is imported, and `changed` names those that are different at the end. What this cannot stop is
-code that walks the interpreter's objects for the key.
+Tests run in the same interpreter as the code under test, which may try to make them pass. Three things stand against that:
+
+* the pieces of pytest that decide an outcome are remembered before any of that code is imported, and `changed` names those that are
+  different at the end;
+* at the end of a few test modules stands a **canary**, a test that cannot pass: whatever makes tests pass without regard to what they
+  find makes it pass too;
+* a test that was skipped, or expected to fail, by a file which the submission changes has failed, and `evaded` names the file.
+
+What they cannot stop is code that walks the interpreter's objects for the key, or that knows canaries from tests.
 
 `PATCHGRAD_ORDER` turns the tests round (1) or shuffles them by that seed, and `PATCHGRAD_CLOCK` moves the time by so many seconds: to
 find tests that depend on either.
@@ -22,6 +30,7 @@ from __future__ import annotations
 
 import builtins
 import hmac
+import itertools
 import json
 import os
 import random
@@ -35,6 +44,18 @@ import pytest
 
 Pieces = dict[str, tuple[object, object]]
 
+CANARIES = 3  # modules that have one
+_AGAIN = ("again", "twice", "empty", "nested", "default", "other", "single", "repeated", "unchanged", "kept")
+_FUNCTION = """def {name}():
+    found = {found}
+    assert found == {wanted}
+"""
+_CASE = """class {name}(unittest.TestCase):
+    def test_{word}(self):
+        self.assertEqual({found}, {wanted})
+"""
+_EVASIONS = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
+_DECIDED = {"skip", "skipif", "xfail"}
 _MODULES = ("runner", "reports", "outcomes", "assertion.rewrite", "raises")
 _CLASSES = (
     ("python", "Function"),
@@ -88,11 +109,58 @@ def _signer(key: bytes, descriptor: int = 3) -> Callable[[dict[str, Any]], None]
     return emit
 
 
+def _canaries(items: list[pytest.Item]) -> dict[str, list[pytest.Item]]:
+    """The id of the last test of a few modules -> what to run after it: a function, and a case of unittest where the module has such."""
+    last: dict[pytest.Module, pytest.Function] = {}
+    cased: set[pytest.Module] = set()
+    for item in items:
+        module = item.getparent(pytest.Module)
+        if module is None or not isinstance(item, pytest.Function) or _DECIDED & {mark.name for mark in module.iter_markers()}:
+            continue
+        last[module] = item
+        if item.cls is not None and issubclass(item.cls, unittest.TestCase):
+            cased.add(module)
+    chosen = random.SystemRandom().sample(list(last), min(CANARIES, len(last)))
+    return {last[module].nodeid: [_function(module, last[module]), *(_case(module) if module in cased else ())] for module in chosen}
+
+
+def _function(module: pytest.Module, like: pytest.Function) -> pytest.Item:
+    name = f"{like.originalname}_{_word()}"
+    return pytest.Function.from_parent(module, name=name, callobj=_written(_FUNCTION, name, module))
+
+
+def _case(module: pytest.Module) -> list[pytest.Item]:
+    from _pytest.unittest import UnitTestCase  # its place in pytest is private, and no public name leads to it
+
+    name = f"Test{_word().capitalize()}{_word().capitalize()}"
+    setattr(module.obj, name, _written(_CASE, name, module))
+    case = UnitTestCase.from_parent(module, name=name)
+    found = [item for item in case.collect() if isinstance(item, pytest.Item)]
+    delattr(module.obj, name)
+    return found
+
+
+def _written(template: str, name: str, module: pytest.Module) -> Any:
+    found, away = random.SystemRandom().randrange(2, 900), random.SystemRandom().randrange(1, 90)
+    space: dict[str, Any] = {"__name__": module.obj.__name__, "unittest": unittest}
+    text = template.format(name=name, word=_word(), found=found, wanted=found + away)
+    exec(compile(text, str(module.path), "exec"), space)
+    return space[name]
+
+
+def _word() -> str:
+    return random.SystemRandom().choice(_AGAIN)
+
+
 class Reporter:
     """Collects the phases of one test and emits its final status when pytest is done with it."""
 
-    def __init__(self, emit: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, emit: Callable[[dict[str, Any]], None], touched: tuple[str, ...] = ()) -> None:
         self._emit = emit
+        self._touched = touched
+        self._canaries: set[str] = set()
+        self._evading: set[str] = set()
+        self._evaded: set[str] = set()
         self._status: dict[str, str] = {}
         self._tests = 0
         self._before: Pieces = {}
@@ -106,7 +174,11 @@ class Reporter:
             _move_the_clock(self._clock)
 
     @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        if not config.getoption("maxfail"):  # a canary would be the failure at which the run ends
+            after = _canaries(items)
+            self._canaries = {item.nodeid for found in after.values() for item in found}
+            items[:] = list(itertools.chain.from_iterable([item, *after.get(item.nodeid, ())] for item in items))
         if self._order == 1:  # backwards, no two tests keep their order
             items.reverse()
         elif self._order:
@@ -114,14 +186,24 @@ class Reporter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._emit({"event": "collected", "count": len(session.items)})
+        there = sum(item.nodeid in self._canaries for item in session.items)
+        self._emit({"event": "collected", "count": len(session.items) - there, "canaries": there})
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
             self._emit({"event": "uncollected", "id": report.nodeid})
 
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+        if call.excinfo is not None and isinstance(call.excinfo.value, _EVASIONS):
+            way = {os.path.relpath(entry.path, item.config.rootpath) for entry in call.excinfo.traceback}
+            if through := sorted(way.intersection(self._touched)):
+                self._evaded.update(through)
+                self._evading.add(item.nodeid)
+        yield
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        status = _status(report)
+        status = "failed" if report.nodeid in self._evading else _status(report)
         if status == "rerun":
             self._status.pop(report.nodeid, None)
         elif status is not None and self._status.get(report.nodeid) not in ("failed", "error"):
@@ -129,12 +211,14 @@ class Reporter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        self._tests += 1
-        self._emit({"event": "test", "id": nodeid, "status": self._status.pop(nodeid, "error")})
+        canary = nodeid in self._canaries
+        self._tests += not canary
+        self._emit({"event": "canary" if canary else "test", "id": nodeid, "status": self._status.pop(nodeid, "error")})
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        self._emit({"event": "finish", "exit": int(exitstatus), "tests": self._tests, "changed": _changed(self._before)})
+        seen = {"changed": _changed(self._before), "evaded": sorted(self._evaded)}
+        self._emit({"event": "finish", "exit": int(exitstatus), "tests": self._tests, **seen})
 
 
 def _move_the_clock(seconds: int) -> None:
@@ -160,10 +244,11 @@ def _status(report: pytest.TestReport) -> str | None:
 
 
 def _start() -> Reporter | None:
-    key = os.environ.pop("PATCHGRAD_NONCE", "").encode()
-    if key == b"stdin":
-        key = os.read(0, 4096).strip()
-    return Reporter(_signer(key)) if key else None
+    key, *touched = [os.environ.pop("PATCHGRAD_NONCE", "")]
+    if key == "stdin":
+        with open(0, "rb", closefd=False) as told:
+            key, *touched = told.read().decode("utf-8", "surrogateescape").splitlines()
+    return Reporter(_signer(key.encode()), tuple(touched)) if key else None
 
 
 _reporter = _start()

@@ -219,7 +219,7 @@ def _member(row: Mapping[str, Any], folder: Path) -> Member:
             id=row["id"],
             instruction=row["instruction"],
             repository=repository,
-            checks=Checks(**lists, files=files, parser=checks["parser"], patch=checks["patch"]),
+            checks=Checks(**lists, files=files, parser=checks["parser"], patch=checks["patch"], strict=checks.get("strict", False)),
             packages=tuple(row["packages"]),
             setup=tuple(row["setup"]),
             limits=Limits(**row["limits"]),

@@ -37,4 +37,4 @@ def make_checks(
     kept = sorted([*first, *sample])
     used = sorted({t.split("::")[0] for t in [*broken, *kept]})
     protected = tuple(sorted({p for p in files if project.is_test(p)} | {CONFIG}))
-    return Checks(tuple(sorted(broken)), tuple(kept), protected=protected, command=("pytest", *used))
+    return Checks(tuple(sorted(broken)), tuple(kept), protected=protected, command=("pytest", *used), strict=True)

@@ -49,7 +49,7 @@ def made(told: Mapping[str, Any], place: str) -> Member:
     try:
         lists = {name: _texts(told[name]) for name in _CHECKS}
         files = tuple(HiddenFile(**file) for file in told["files"])
-        checks = Checks(**lists, files=files, parser=told["parser"], patch=told["test_patch"])
+        checks = Checks(**lists, files=files, parser=told["parser"], patch=told["test_patch"], strict=told.get("strict", False))
         task = Task(
             id=told["id"],
             instruction=told["instruction"],

@@ -44,6 +44,7 @@ def generated(member: Member) -> dict[str, bytes]:
         "files": {file.path: file.content for file in checks.files},
         "protected": checks.protected,
         "patch": checks.patch,
+        "strict": checks.strict,
         "arguments": checks.command[1:],
         "seconds": task.limits.test_seconds,
     }

@@ -54,8 +54,9 @@ def judge(checks: dict[str, Any], repository: Path) -> bool:
         if done.returncode:
             return False
     ended = run(checks, repository)
-    mended = all(ended.get(test) in ("passed", "xfailed") for test in checks["fail_to_pass"])
-    return mended and all(ended.get(test) in ("passed", "xfailed", "skipped") for test in checks["pass_to_pass"])
+    good = ("passed",) if checks["strict"] else ("passed", "xfailed")
+    mended = all(ended.get(test) in good for test in checks["fail_to_pass"])
+    return mended and all(ended.get(test) in (*good, *(() if checks["strict"] else ("skipped",))) for test in checks["pass_to_pass"])
 
 
 def run(checks: dict[str, Any], repository: Path) -> dict[str, str]:

@@ -44,7 +44,7 @@ _HASH = re.compile(r"\(?\b(in |commit |since |reverts? commit )?(?=[0-9a-f]*\d)(
 _FILE = r"[\w./*-]*[\w*]\.(py|pyi|pyx|c|h|rst|md|txt|cfg|toml|ini|yml|yaml|json)"
 _FILES = re.compile(rf"^\s*([*+-]\s*)?([MADR]\s+)?{_FILE}(\s*[,;&]?\s*(and\s+)?{_FILE})*\s*(:.*|\|.*)?$")
 _MERGED = re.compile(r"^\s*(Merge (pull|branch|remote)|#\s|-{4,}$)")
-_NAMES_TESTS = re.compile(r"\btest_\w+|\w+_test\.py\b")
+_NAMES_TESTS = re.compile(r"\btest_\w+|\w+_test\.py\b|\b(pinned|covered|guarded|verified) by (\w+ ){0,2}tests?\b", re.IGNORECASE)
 _NOTHING = frozenset(
     re.findall(
         r"\w+",

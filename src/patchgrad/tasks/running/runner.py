@@ -145,10 +145,13 @@ class LocalRunner:
             "HOME": str(slot.home),
             "TMPDIR": str(slot.temporary),
             "LANG": "C.UTF-8",
+            "TERM": "dumb",  # as in a sandbox, from here on: what a library prints may depend on it
+            "PAGER": "cat",
+            "GIT_PAGER": "cat",
             "PYTHONPATH": f"{slot.tree}:{self._site}",
             "PYTHONHASHSEED": str(variation),
             "PYTHONPYCACHEPREFIX": str(slot.folder / "compiled"),
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # as in a sandbox
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "PATCHGRAD_FORGE": str(slot.folder / "request.json"),
         }
         options = ["-p", "pytest_forge", "-p", "no:cacheprovider", "-qq", "--tb=no", "--no-header", "--no-summary"]

@@ -35,7 +35,7 @@ def statements(
     """The statement at each of `LEVELS`, or the reason why there is none in a few words.
 
     `report` is the symptom, one for each failure of `told`. `located` adds the file and function of each of `places`, and a command that
-    reproduces it; `brief` is the symptom in one line and the command that shows the faulty line, for policies that find their way in one
+    reproduces it; `brief` is each symptom in one line and the command that shows its faulty line, for policies that find their way in one
     small window. There the file goes by as much of its path as no path of `others` ends with. `paths` is where the package is imported
     from. With `implement` the fault is a missing body.
     """
@@ -49,7 +49,7 @@ def statements(
     found = {
         "report": "\n\n".join([first, symptom, _LAST]) + "\n",
         "located": "\n\n".join([first, symptom, where, *shown, _LAST]) + "\n",
-        "brief": f"{_in_a_line(told[0])}\nopen {_tail(places[0][0], others)} {places[0][2]}\n",
+        "brief": "".join(f"{_in_a_line(f)}\nopen {_tail(path, others)} {line}\n" for f, (path, _, line) in zip(told, places, strict=True)),
     }
     return "leaks" if any(leaks(text, secrets) for text in found.values()) else found
 

@@ -117,6 +117,7 @@ def _task(bug: Bug, random_: random.Random, functions: int) -> tuple[dict[str, s
             files=(HiddenFile(test_file, head + _tests(bug.template, bug, hidden) + others),),
             protected=("tests", "pytest.ini"),
             command=("pytest", test_file),
+            strict=True,
         ),
         limits=LIMITS,
         tags={
