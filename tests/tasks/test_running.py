@@ -57,6 +57,23 @@ def test_a_test_finds_the_variables_of_a_sandbox(runner: LocalRunner) -> None:
     assert run(runner, {"test_a.py": text}).outcomes == {"test_a.py::test_same": "passed"}
 
 
+def test_a_test_of_which_a_part_failed_has_failed(runner: LocalRunner) -> None:
+    text = """import unittest
+
+class TestParts(unittest.TestCase):
+    def test_parts(self):
+        for number in range(3):
+            with self.subTest(number=number):
+                self.assertNotEqual(number, 1)
+
+    def test_sound_parts(self):
+        with self.subTest():
+            self.assertTrue(True)
+"""
+    found = run(runner, {"test_a.py": text}).outcomes
+    assert found == {"test_a.py::TestParts::test_parts": "failed", "test_a.py::TestParts::test_sound_parts": "passed"}
+
+
 def test_a_run_tells_how_each_test_ended_and_which_files_do_not_import(runner: LocalRunner) -> None:
     text = """import pytest
 def test_good(): pass

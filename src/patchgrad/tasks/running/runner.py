@@ -303,7 +303,8 @@ def _read(report: Path, tree: Path, state: State) -> Run:
         if row["event"] in ("setup", "call", "teardown"):
             name = row["id"]
             seconds[name] = seconds.get(name, 0.0) + row["seconds"]
-            if row["event"] == "call" or row["outcome"] != "passed":
+            told = row["event"] == "call" or row["outcome"] != "passed"
+            if told and outcomes.get(name) not in ("failed", "error"):  # a part of it that failed (a subtest) is told of before the whole
                 outcomes[name] = "error" if row["outcome"] == "failed" and row["event"] != "call" else row["outcome"]
             if "kind" in row and name not in failures:
                 failures[name] = Failure(row["kind"], row["message"], row.get("statement", ""), row.get("shown", {}), row.get("script", ""))
