@@ -7,6 +7,12 @@ What makes it fast on one core, each measured (`benchmarks/policy.py`):
 * keys are stored transposed, `[K, D, T]`: the product with few queries then reads memory in order;
 * dense layers run over the concatenation of all rows without padding, attention over blocks of rows cut to the longest in the block.
 
+What is computed for a token depends on the tokens before it and on nothing else, to the last bit: not on which rows run beside it, nor on
+whether it ran alone or with the tokens before it. A matrix product adds up a row's terms in one order as long as it has `LEAST` rows, and
+those of attention as long as it has `SHORTEST` positions and a multiple of `WIDTH`, of which the last ones may be masked. That is so of the
+libraries that were tried, on one thread; `exact` asks the one at hand. So a stream that is run again, by whatever route, gives the same
+log-probabilities.
+
 Axes: R rows, T positions, H heads, K key-value heads, G = H / K, D head size, d hidden size, V vocabulary, L layers.
 """
 
@@ -23,6 +29,13 @@ from patchgrad.networks.decoder import Decoder, DecoderConfig
 
 BLOCK = 16  # rows that share one attention call; smaller blocks are cut tighter, larger ones call less often
 QUERIES = 256  # new tokens of one row that attend at once
+LEAST = 4
+SHORTEST, WIDTH = 384, 64
+
+
+def reach(length: int) -> int:
+    """The positions over which attention runs where `length` of them count: `reach(10) == 384`, `reach(400) == 448`."""
+    return max(SHORTEST, -(-length // WIDTH) * WIDTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +58,8 @@ class Cache:
 
     def __init__(self, config: DecoderConfig, rows: int, length: int) -> None:
         shape = (config.layers, rows, config.kv_heads)
-        self.keys = torch.zeros(*shape, config.head_size, length)
-        self.values = torch.zeros(*shape, length, config.head_size)
+        self.keys = torch.zeros(*shape, config.head_size, reach(length))
+        self.values = torch.zeros(*shape, reach(length), config.head_size)
 
     def clear(self) -> None:
         """Zeros everywhere again."""
@@ -126,8 +139,8 @@ class CachedDecoder:
     def step(self, cache: Cache, tokens: Tensor, positions: Tensor, mask: Tensor, longest: Sequence[int]) -> Tensor:
         """Runs one token of each of the first R rows: `[R], [R] -> [R, V]`.
 
-        `mask` is `[rows, T]`, 0 where a row may look and -inf elsewhere; block b of `BLOCK` rows is cut to `longest[b]`
-        positions, and left out when that is 0.
+        `mask` is `[rows, T]`, 0 where a row may look and -inf elsewhere; block b of `BLOCK` rows is cut to `longest[b]` positions (see
+        `reach`), and left out when that is 0.
         """
         count = len(tokens)
         rotations = self.rotations[positions].unsqueeze(1)
@@ -146,13 +159,13 @@ class CachedDecoder:
         for block, length in enumerate(longest):
             if not length:
                 continue
-            first, last = block * BLOCK, min(count, (block + 1) * BLOCK)
+            first, last, length = block * BLOCK, min(count, (block + 1) * BLOCK), reach(length)
             rows = last - first
             keys = cache.keys[layer, first:last, :, :, :length].flatten(0, 1)
             values = cache.values[layer, first:last, :, :length].flatten(0, 1)
-            scores = torch.bmm(q[first:last].reshape(rows * c.kv_heads, -1, c.head_size), keys)
+            scores = _product(q[first:last].reshape(rows * c.kv_heads, -1, c.head_size), keys)
             scores.view(rows, c.heads, length).add_(mask[first:last, None, :length])
-            out[first:last] = torch.bmm(torch.softmax(scores, -1), values).view(rows, c.heads, c.head_size)
+            out[first:last] = _product(torch.softmax(scores, -1), values).view(rows, c.heads, c.head_size)
         return out
 
     def _extend(self, cache: Cache, layer: int, row: int, known: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -160,21 +173,17 @@ class CachedDecoder:
         c, new = self.config, len(q)
         cache.keys[layer, row, :, :, known : known + new] = k.permute(1, 2, 0)
         cache.values[layer, row, :, known : known + new] = v.transpose(0, 1)
-        if not known and new > 1:
-            q, k, v = (part.transpose(0, 1).unsqueeze(0) for part in (q, k, v))
-            attended = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0, enable_gqa=c.heads != c.kv_heads)
-            return attended[0].transpose(0, 1)
         out = []
         for first in range(0, new, QUERIES):
             queries = q[first : first + QUERIES]
-            count, length = len(queries), known + min(new, first + QUERIES)
+            count, length = len(queries), reach(known + min(new, first + QUERIES))
             # [n, K, G, D] -> [K, G n, D]: one product serves all heads that share a key head
             grouped = queries.view(count, c.kv_heads, -1, c.head_size).permute(1, 2, 0, 3).reshape(c.kv_heads, -1, c.head_size)
-            scores = torch.bmm(grouped, cache.keys[layer, row, :, :, :length]).view(c.heads, count, length)
-            future = torch.full((count, count), float("-inf")).triu_(1)
-            scores[:, :, length - count :] += future
+            scores = _product(grouped, cache.keys[layer, row, :, :, :length]).view(c.heads, count, length)
+            past = known + first
+            scores[:, :, past:] += torch.full((count, length - past), float("-inf")).triu_(1)
             weights = torch.softmax(scores, -1).view(c.kv_heads, -1, length)
-            attended = torch.bmm(weights, cache.values[layer, row, :, :length])
+            attended = _product(weights, cache.values[layer, row, :, :length])
             out.append(attended.view(c.heads, count, c.head_size).transpose(0, 1))
         return torch.cat(out)
 
@@ -182,7 +191,9 @@ class CachedDecoder:
         """Scaled and rotated queries `[R, H, D]`, rotated keys and values `[R, K, D]`."""
         c = self.config
         normed = F.rms_norm(x, (c.hidden,), None, c.epsilon)
-        mixed = normed @ layer.qkv if layer.bias is None else torch.addmm(layer.bias, normed, layer.qkv)
+        mixed = _product(normed, layer.qkv)
+        if layer.bias is not None:
+            mixed += layer.bias
         heads = mixed.view(len(x), -1, c.head_size)
         turned, v = heads[:, : c.heads + c.kv_heads], heads[:, c.heads + c.kv_heads :]
         if c.family == "qwen3":
@@ -193,9 +204,15 @@ class CachedDecoder:
         return turned[:, : c.heads], turned[:, c.heads :], v
 
     def _finish(self, layer: CachedLayer, x: Tensor, attended: Tensor) -> Tensor:
-        x = torch.addmm(x, attended.reshape(len(x), -1), layer.out)
-        gate, up = (F.rms_norm(x, (self.config.hidden,), None, self.config.epsilon) @ layer.gate_up).chunk(2, -1)
-        return torch.addmm(x, F.silu(gate).mul_(up), layer.down)
+        x = x + _product(attended.reshape(len(x), -1), layer.out)
+        gate, up = _product(F.rms_norm(x, (self.config.hidden,), None, self.config.epsilon), layer.gate_up).chunk(2, -1)
+        return x + _product(F.silu(gate).mul_(up), layer.down)
 
     def _logits(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, (self.config.hidden,), None, self.config.epsilon) @ self.head
+        return _product(F.rms_norm(x, (self.config.hidden,), None, self.config.epsilon), self.head)
+
+
+def _product(left: Tensor, right: Tensor) -> Tensor:
+    """`[..., R, N] @ [..., N, M]`, of at least `LEAST` rows."""
+    rows = left.shape[-2]
+    return left @ right if rows >= LEAST else (F.pad(left, (0, 0, 0, LEAST - rows)) @ right)[..., :rows, :]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from patchgrad.networks.cached import BLOCK, Cache, CachedDecoder
+from patchgrad.networks.cached import BLOCK, Cache, CachedDecoder, reach
 from patchgrad.values import NO_IDS, Ids, Sampling, ids
 
 PREFILL = 2048  # tokens that run through the dense layers at once
@@ -72,7 +72,7 @@ class Sampler:
         self.logprobs = np.zeros((self.rows, context), np.float32)
         self.uniform = np.zeros((self.rows, context), np.float32)
         self.columns = (self.alive, self.length, self.count, self.limit, self.bent, self.next, self.drawn, self.logprobs, self.uniform)
-        self.mask = torch.full((self.rows, context), float("-inf"))
+        self.mask = torch.full((self.rows, reach(context)), float("-inf"))
         self.eos = np.isin(np.arange(config.vocabulary), list(eos))
 
     @property
