@@ -12,7 +12,7 @@ from torch import Tensor
 from patchgrad.errors import ConfigError
 from patchgrad.networks import decoder as decoders
 from patchgrad.networks import folder
-from patchgrad.networks.cached import Cache, CachedDecoder
+from patchgrad.networks.cached import Cache, CachedDecoder, reach
 from patchgrad.networks.decoder import Decoder, DecoderConfig, Family
 from patchgrad.networks.rope import Yarn
 
@@ -76,7 +76,7 @@ def test_the_cached_network_continues_where_the_packed_one_stands(family: Family
         after = cached.prefill(cache, [0, 1], [30, 20], [texts[0][30:36], texts[1][20:79]])
         assert torch.allclose(after, torch.stack([logits[35], logits[37 + 78]]), atol=1e-5)
         lengths = torch.tensor([36, 79])
-        mask = torch.where(torch.arange(100) <= lengths[:, None], 0.0, float("-inf"))
+        mask = torch.where(torch.arange(reach(100)) <= lengths[:, None], 0.0, float("-inf"))
         last = cached.step(cache, torch.stack([texts[0][36], texts[1][79]]), lengths, mask, [80])
         assert torch.allclose(last, torch.stack([logits[36], logits[116]]), atol=1e-5)
 

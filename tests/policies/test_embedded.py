@@ -13,6 +13,7 @@ import torch
 
 from patchgrad.errors import ConfigError, PolicyFault, SamplingRefused
 from patchgrad.networks import folder
+from patchgrad.networks.cached import exact
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.values import Action, Ids, Message, Sampling, ids
@@ -21,9 +22,9 @@ torch.set_num_threads(1)  # several test runs may share the cores
 TOKENIZER = ChatTokenizer.train(["the tests fail", "exit code 1"], 300)
 
 
-def network(seed: int = 0) -> Decoder:
+def network(seed: int = 0, heads: tuple[int, int] = (5, 1)) -> Decoder:
     """Small and far from uniform, so that a wrong prefix shows in what it draws."""
-    made = Decoder(DecoderConfig(TOKENIZER.vocabulary, 40, 2, 5, 1, 8, intermediate=64, eos=(2,)), seed)
+    made = Decoder(DecoderConfig(TOKENIZER.vocabulary, 40, 2, *heads, 8, intermediate=64, eos=(2,)), seed)
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.mul_(4.0 if parameter.dim() == 2 else 1.0)
@@ -75,6 +76,40 @@ def test_neighbours_eviction_and_waiting_change_nothing(sessions: int, rows: int
         for (tokens, action), (_, single) in zip(one, other, strict=True):
             assert np.array_equal(action.token_ids, single.token_ids)
             assert np.allclose(action.logprobs, expected(tokens, action, made), atol=1e-4)
+
+
+@pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")
+@pytest.mark.parametrize("heads", [(5, 1), (3, 3), (6, 2)], ids=str)
+@pytest.mark.parametrize(("sessions", "rows"), [(12, 12), (5, 3), (30, 7)])
+def test_neighbours_eviction_and_waiting_change_no_bit(sessions: int, rows: int, heads: tuple[int, int]) -> None:
+    made = network(heads=heads)
+
+    def fresh(sessions: int, rows: int) -> EmbeddedPolicy:
+        return EmbeddedPolicy(made, TOKENIZER, sessions=sessions, context=900, rows=rows)
+
+    async def together() -> list[list[tuple[Ids, Action]]]:
+        play = fresh(sessions, rows)
+        return await asyncio.gather(*[episode(play, name, turns=6) for name in range(12)])
+
+    async def apart() -> list[list[tuple[Ids, Action]]]:
+        return [await episode(fresh(1, 1), name, turns=6) for name in range(12)]
+
+    for one, other in zip(asyncio.run(together()), asyncio.run(apart()), strict=True):
+        assert [a.token_ids.tobytes() for _, a in one] == [a.token_ids.tobytes() for _, a in other]
+        assert [a.logprobs.tobytes() for _, a in one] == [a.logprobs.tobytes() for _, a in other]
+
+
+@pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")
+def test_a_stream_that_is_read_at_once_goes_on_as_one_that_was_drawn(tmp_path: Path) -> None:
+    async def play() -> list[tuple[Action, Action]]:
+        kept, fresh = policy(context=900), policy(context=900)
+        told = []
+        for number, (tokens, action) in enumerate(await episode(kept, 4, turns=8)):
+            told.append((action, await fresh.act(f"another {number}", tokens, Sampling(6 + 4 % 5, seed=400 + number))))
+        return told
+
+    for drawn, read in asyncio.run(play()):
+        assert drawn.logprobs.tobytes() == read.logprobs.tobytes()
 
 
 def test_an_action_ends_with_the_end_of_turn_exactly_when_it_stopped() -> None:

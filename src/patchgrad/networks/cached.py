@@ -9,9 +9,8 @@ What makes it fast on one core, each measured (`benchmarks/policy.py`):
 
 What is computed for a token depends on the tokens before it and on nothing else, to the last bit: not on which rows run beside it, nor on
 whether it ran alone or with the tokens before it. A matrix product adds up a row's terms in one order as long as it has `LEAST` rows, and
-those of attention as long as it has `SHORTEST` positions and a multiple of `WIDTH`, of which the last ones may be masked. That is so of the
-libraries that were tried, on one thread; `exact` asks the one at hand. So a stream that is run again, by whatever route, gives the same
-log-probabilities.
+those of attention as long as it has `SHORTEST` positions and a multiple of `WIDTH`, of which the last ones may be masked. That is so of MKL
+on one thread; `exact` asks the library at hand. So a stream that is run again, by whatever route, gives the same log-probabilities.
 
 Axes: R rows, T positions, H heads, K key-value heads, G = H / K, D head size, d hidden size, V vocabulary, L layers.
 """
@@ -31,6 +30,25 @@ BLOCK = 16  # rows that share one attention call; smaller blocks are cut tighter
 QUERIES = 256  # new tokens of one row that attend at once
 LEAST = 4
 SHORTEST, WIDTH = 384, 64
+
+
+def exact(positions: int = 1024) -> bool:
+    """Do products on this machine, on one thread, add up a row's terms in one order, however many rows and masked positions there are?"""
+    random, threads = torch.Generator().manual_seed(0), torch.get_num_threads()
+    left, dense, keys, values = (torch.randn(shape, generator=random) for shape in ((64, 64), (64, 512), (64, positions), (positions, 64)))
+
+    def attended(length: int, wide: int) -> Tensor:
+        scores = (left @ keys[:, :wide]).masked_fill(torch.arange(wide) >= length, float("-inf"))
+        return torch.softmax(scores, -1) @ values[:wide]
+
+    torch.set_num_threads(1)
+    try:
+        whole = left @ dense
+        rows = all(torch.equal(_product(left[:count], dense), whole[:count]) for count in (1, 2, 5, 16, 33))
+        lengths = (7, SHORTEST // 2 + 8, SHORTEST, SHORTEST + 5, positions - 9)
+        return rows and all(torch.equal(attended(n, reach(n)), attended(n, positions)) for n in lengths)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def reach(length: int) -> int:
@@ -163,9 +181,9 @@ class CachedDecoder:
             rows = last - first
             keys = cache.keys[layer, first:last, :, :, :length].flatten(0, 1)
             values = cache.values[layer, first:last, :, :length].flatten(0, 1)
-            scores = _product(q[first:last].reshape(rows * c.kv_heads, -1, c.head_size), keys)
-            scores.view(rows, c.heads, length).add_(mask[first:last, None, :length])
-            out[first:last] = _product(torch.softmax(scores, -1), values).view(rows, c.heads, c.head_size)
+            scores = _product(q[first:last].reshape(rows * c.kv_heads, -1, c.head_size), keys).reshape(rows, c.heads, length)
+            weights = torch.softmax(scores.add_(mask[first:last, None, :length]), -1).view(rows * c.kv_heads, -1, length)
+            out[first:last] = _product(weights, values).reshape(rows, c.heads, c.head_size)
         return out
 
     def _extend(self, cache: Cache, layer: int, row: int, known: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -179,12 +197,12 @@ class CachedDecoder:
             count, length = len(queries), reach(known + min(new, first + QUERIES))
             # [n, K, G, D] -> [K, G n, D]: one product serves all heads that share a key head
             grouped = queries.view(count, c.kv_heads, -1, c.head_size).permute(1, 2, 0, 3).reshape(c.kv_heads, -1, c.head_size)
-            scores = _product(grouped, cache.keys[layer, row, :, :, :length]).view(c.heads, count, length)
+            scores = _product(grouped, cache.keys[layer, row, :, :, :length]).reshape(c.heads, count, length)
             past = known + first
             scores[:, :, past:] += torch.full((count, length - past), float("-inf")).triu_(1)
             weights = torch.softmax(scores, -1).view(c.kv_heads, -1, length)
             attended = _product(weights, cache.values[layer, row, :, :length])
-            out.append(attended.view(c.heads, count, c.head_size).transpose(0, 1))
+            out.append(attended.reshape(c.heads, count, c.head_size).transpose(0, 1))
         return torch.cat(out)
 
     def _project(self, layer: CachedLayer, x: Tensor, rotations: Tensor) -> tuple[Tensor, Tensor, Tensor]:
