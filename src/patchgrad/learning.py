@@ -11,6 +11,8 @@ With `lag = 0`, the only mode here, sampling waits for the update and the update
 from __future__ import annotations
 
 import asyncio
+import itertools
+import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -29,6 +31,7 @@ from patchgrad.contracts import (
     Objective,
     Policy,
     Rescale,
+    Restart,
     RewardFunction,
     Sandboxes,
     Score,
@@ -39,9 +42,26 @@ from patchgrad.contracts import (
 from patchgrad.credit import FailurePolicy, as_they_are, by_group, corrected
 from patchgrad.errors import SandboxFault
 from patchgrad.packing import minibatches, pack, scored, token_mean
-from patchgrad.rollout import Budget, rollout
-from patchgrad.values import Group, Rollout, Sample, Sampling, Snapshot, Task, Trajectory, Turn, Update, Verdict, digest
+from patchgrad.rollout import Budget, commit, genesis, rollout
+from patchgrad.values import (
+    Ending,
+    Group,
+    Rollout,
+    Sample,
+    Sampling,
+    Segment,
+    Snapshot,
+    Task,
+    Trajectory,
+    Turn,
+    Update,
+    Verdict,
+    digest,
+)
 
+log = logging.getLogger(__name__)
+
+REOPENED = 2  # times that an attempt goes on after its sandbox or its policy broke
 NEUTRAL = Sampling(max_tokens=1, seed=0)
 
 
@@ -49,7 +69,9 @@ NEUTRAL = Sampling(max_tokens=1, seed=0)
 class World:
     """What an episode needs, handed in by a recipe. `on_turn(trajectory id, turn)` writes the journal, `on_state` what turns left.
 
-    `sampling` shapes the distribution, in evaluations and studies only; its seed and length are replaced.
+    `recall(trajectory id, beginning)` reads what the journal knows of an attempt, and `state(address, directory)` what a turn left: an
+    attempt that was interrupted goes on after its last turn, one that had ended is not made again. `sampling` shapes the distribution, in
+    evaluations and studies only; its seed and length are replaced.
     """
 
     agent: Agent
@@ -58,6 +80,9 @@ class World:
     executor: Executor
     on_turn: Callable[[str, Turn], None] = lambda _, turn: None
     on_state: Callable[[Snapshot], None] = lambda _: None
+    on_ending: Callable[[str, Ending], None] = lambda _, ending: None
+    recall: Callable[[str, str], tuple[tuple[Turn, ...], Ending | None]] = lambda _, beginning: ((), None)
+    state: Callable[[str, str], Snapshot] | None = None
     sampling: Sampling = NEUTRAL
 
 
@@ -111,17 +136,71 @@ class Attempt:
 async def attempt(world: World, policy: Policy, item: Attempt, budget: Budget, reward: RewardFunction) -> Rollout:
     """One attempt: a fresh sandbox, an episode, a grade in another sandbox, a reward.
 
-    A sandbox that cannot be opened is a failed trajectory without turns: data, not a crash.
+    What the journal knows of it is not done again. Where its sandbox or its policy breaks, it goes on after its last turn, in a new one, at
+    most `REOPENED` times. A sandbox that cannot be opened is a failed trajectory: data, not a crash.
     """
     started = time.monotonic()
+    turns, ending = _recalled(world, policy, item)
+    if ending is not None:
+        trajectory = Trajectory(
+            item.id, item.task.id, segments_of(world.agent, item.task, turns), ending.stop, ending.submission, ending.seconds
+        )
+        return Rollout(item.task, trajectory, ending.verdict, reward(item.task, trajectory, ending.verdict))
+    for _ in range(1 + REOPENED):
+        trajectory = await _episode(world, policy, item, budget, turns)
+        if trajectory.stop != "failed":
+            break
+        turns = _whole(trajectory.turns) if world.state else ()
+    trajectory = replace(trajectory, seconds=time.monotonic() - started)
+    if trajectory.turns or trajectory.stop != "failed":
+        verdict = await world.grade(item.task, trajectory.submission)
+    else:
+        verdict = Verdict(item.task.id, "", (), (), fault="its sandbox could not be opened, or broke before the first turn")
+    done = Rollout(item.task, trajectory, verdict, reward(item.task, trajectory, verdict))
+    if not done.broken:
+        last = trajectory.turns[-1].address if trajectory.turns else genesis(item.task, item.id)
+        world.on_ending(item.id, Ending(last, trajectory.stop, trajectory.submission, verdict, trajectory.seconds))
+    return done
+
+
+def _recalled(world: World, policy: Policy, item: Attempt) -> tuple[tuple[Turn, ...], Ending | None]:
+    """What is known of an attempt under this very policy; an earlier version's turns are another attempt's."""
+    turns, ending = world.recall(item.id, genesis(item.task, item.id))
+    if world.state is None or any(turn.action.version != policy.version for turn in turns):
+        return (), None
+    return (turns, ending) if ending else (_whole(turns), None)
+
+
+def _whole(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """The turns before the one in which infrastructure broke."""
+    return tuple(itertools.takewhile(lambda turn: turn.observation.failure != "infrastructure", turns))
+
+
+def segments_of(agent: Agent, task: Task, turns: Sequence[Turn]) -> tuple[Segment, ...]:
+    """The turns of an attempt as the token streams that they form: an agent that is asked again says again where it began a new one."""
+    found: list[list[Turn]] = []
+    for number, turn in enumerate(turns):
+        if not number or isinstance(agent.prompt(task.instruction, tuple(turns[:number])), Restart):
+            found.append([])
+        found[-1].append(turn)
+    return tuple(Segment(tuple(segment)) for segment in found)
+
+
+async def _episode(world: World, policy: Policy, item: Attempt, budget: Budget, turns: tuple[Turn, ...]) -> Trajectory:
+    """The rest of an attempt after these turns, in a sandbox of its own."""
+    segments = segments_of(world.agent, item.task, turns)
     try:
-        sandbox = await world.sandboxes.open(item.task)
+        base = ""
+        if turns:  # an agent may have committed in them
+            async with await world.sandboxes.open(item.task) as fresh:
+                base = await commit(fresh)
+        state = world.state(turns[-1].state, turns[-1].observation.place.directory) if turns and world.state else None
+        sandbox = await world.sandboxes.open(item.task, state)
     except SandboxFault as fault:
-        trajectory = Trajectory(item.id, item.task.id, (), "failed", "", time.monotonic() - started)
-        verdict = Verdict(item.task.id, "", (), (), fault=str(fault))
-        return Rollout(item.task, trajectory, verdict, reward(item.task, trajectory, verdict))
+        log.warning("%s: %s", item.id, fault)
+        return Trajectory(item.id, item.task.id, segments, "failed", "")
     try:
-        trajectory = await rollout(
+        return await rollout(
             item.task,
             world.agent,
             policy,
@@ -132,12 +211,12 @@ async def attempt(world: World, policy: Policy, item: Attempt, budget: Budget, r
             on_turn=lambda turn: world.on_turn(item.id, turn),
             on_state=world.on_state,
             sampling=world.sampling,
+            history=segments,
+            base=base,
         )
     finally:
         with suppress(SandboxFault):  # what an episode said stands, even if its sandbox broke on the way out
             await sandbox.close()
-    verdict = await world.grade(item.task, trajectory.submission)
-    return Rollout(item.task, trajectory, verdict, reward(item.task, trajectory, verdict))
 
 
 async def play(

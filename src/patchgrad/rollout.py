@@ -146,6 +146,8 @@ class _Episode:
         try:
             base = base or await commit(self.sandbox)
             await self._snapshot()
+            if self.turns and self.state != self.turns[-1].state:
+                raise SandboxFault("The sandbox was not opened in the state that the last turn left.")
             stop = await self._turns()
             if stop != "failed":
                 submission = await self._submission(base)

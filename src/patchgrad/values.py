@@ -383,6 +383,23 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Ending:
+    """How an attempt ended and was judged: the last link of its chain, `parent` its last turn, or its beginning where it has none."""
+
+    parent: str
+    stop: Stop
+    submission: str
+    verdict: Verdict
+    seconds: float = 0.0
+
+    @property
+    def address(self) -> str:
+        judged = asdict(self.verdict)
+        judged.pop("seconds")
+        return digest("ending", self.parent, self.stop, self.submission, json.dumps(judged, sort_keys=True))
+
+
+@dataclass(frozen=True, slots=True)
 class Reward:
     """A number and the named parts that add up to it; a pure function of task, trajectory and verdict."""
 

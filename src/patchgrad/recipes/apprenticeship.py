@@ -33,7 +33,7 @@ from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.muon import AdamW, Muon
 from patchgrad.trainers.muon import Optimiser as Steps
 from patchgrad.trainers.schedules import cosine
-from patchgrad.values import Call, Group, Rollout, Task, Update, Verdict, digest
+from patchgrad.values import Call, Ending, Group, Rollout, Task, Turn, Update, Verdict, digest
 
 PRACTICE: dict[str, Callable[[Task], Task]] = {"": lambda task: task, "drill": drill, "look": look}
 OFTEN = 0.1  # operators and numbers lie above it, names and keywords below
@@ -62,6 +62,14 @@ async def demonstrate(
     items = [Attempt(PRACTICE[lesson.practice](task), f"{lesson.label}/{i}", i) for i, task in enumerate(chosen)]
     budget = Budget(lesson.turns, recipe.policy.context, 256)
     world = replace(world, grade=_ungraded) if lesson.practice else world
+    known = world.recall
+
+    def ended(name: str, beginning: str) -> tuple[tuple[Turn, ...], Ending | None]:
+        """An episode that was interrupted begins again: the apprentice remembers what it has tried, and no turn tells that."""
+        turns, ending = known(name, beginning)
+        return (turns, ending) if ending else ((), None)
+
+    world = replace(world, recall=ended)
 
     def apprentice(item: Attempt) -> Policy:
         seed = int(digest(item.id, str(recipe.seed))[:15], 16)

@@ -331,7 +331,18 @@ class Course:
 
     def _world(self) -> World:
         executor = LocalExecutor(self.recipe.sandbox.live)
-        return World(self.agent, self.sandboxes, self.grader.grade, executor, self.run.write_turn, self.run.states.put)
+        run = self.run
+        return World(
+            self.agent,
+            self.sandboxes,
+            self.grader.grade,
+            executor,
+            on_turn=run.write_turn,
+            on_state=run.states.put,
+            on_ending=run.write_ending,
+            recall=run.journal.attempt,
+            state=run.states.get,
+        )
 
     def _seen(self, rollout: Rollout) -> None:
         self.progress.advance(solved=rollout.solved, turns=float(len(rollout.trajectory.turns)))

@@ -1,26 +1,32 @@
-"""The journal: every turn, once, in the order in which it happened, before anything else is made of it.
+"""The journal: every turn and every ending, once, in the order in which they happened, before anything else is made of them.
 
-A line names the turn's address first, so that an index is built without reading the arrays:
+A line names the address first, so that an index is built without reading the arrays:
 
     {"address": "9f2c...", "trajectory": "t1/0", "turn": {...}}
+    {"address": "07be...", "trajectory": "t1/0", "ending": {...}}
 
-The address is a hash over the turn and its parent's address. A line that does not match its address is damage, never data.
-A line survives the death of the process as soon as `append` returns; `sync` makes it survive the death of the machine.
+The address is a hash over the record and its parent's address: an attempt is a chain from its beginning, which is no record, to its ending.
+Where an attempt went on twice from one turn, since a sandbox broke or a process was killed, the later record is the one that counts.
+A line that does not match its address is damage, never data. A line survives the death of the process as soon as `append` returns;
+`sync` makes it survive the death of the machine.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from patchgrad.errors import StoreError
 from patchgrad.store import files
 from patchgrad.store.codec import plain, value
-from patchgrad.values import Turn
+from patchgrad.values import Ending, Turn
 
 PREFIX = b'{"address": "'
+_BODY = re.compile(rb', "(?:turn|ending)": \{')
 LIMIT = 256 << 20  # bytes after which a new file begins, so that one can be copied or deleted by itself
 
 
@@ -31,31 +37,60 @@ class Entry:
     trajectory: str
     turn: Turn
 
+    @property
+    def address(self) -> str:
+        return self.turn.address
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return {"turn": plain(self.turn)}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an attempt ended."""
+
+    trajectory: str
+    ending: Ending
+
+    @property
+    def address(self) -> str:
+        return self.ending.address
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return {"ending": plain(self.ending)}
+
 
 class Journal:
-    """Append-only turns. Reading sees what another process has written so far."""
+    """Append-only records. Reading sees what another process has written so far."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._places: dict[str, tuple[Path, int]] = {}
+        self._attempts: dict[str, list[str]] = {}
         self._read: dict[Path, int] = {}
         self._last: Path | None = None
 
-    def append(self, entry: Entry) -> str:
-        """Write one turn and give its address; a turn that is there already is not written twice."""
-        address = entry.turn.address
+    def append(self, entry: Entry | Ended) -> str:
+        """Write one record and give its address; one that is there already is not written twice."""
+        address = entry.address
         if self._last is None:  # what stands there is read once: nobody else writes while this process holds the lock
             self._index()
             self._last = (self.files() or [self.folder / "00000.jsonl"])[-1]
         if address not in self._places:
-            record = {"address": address, "trajectory": entry.trajectory, "turn": plain(entry.turn)}
+            record = {"address": address, "trajectory": entry.trajectory, **entry.body}
             line = json.dumps(record).encode() + b"\n"
             if self._read.get(self._last, 0) >= LIMIT:
                 self._last = self.folder / f"{int(self._last.stem) + 1:05d}.jsonl"
             offset = files.append(self._last, line)
-            self._places[address] = (self._last, offset)
+            self._note(address, entry.trajectory, self._last, offset)
             self._read[self._last] = offset + len(line)
         return address
+
+    def _note(self, address: str, trajectory: str, path: Path, offset: int) -> None:
+        self._places[address] = (path, offset)
+        self._attempts.setdefault(trajectory, []).append(address)
 
     def files(self) -> list[Path]:
         """The journal's files, oldest first."""
@@ -81,23 +116,47 @@ class Journal:
             if path.stat().st_size == self._read.get(path, 0):
                 continue
             for offset, line in files.lines(path, self._read.get(path, 0)):
-                self._places[line[len(PREFIX) : len(PREFIX) + 64].decode("ascii", "replace")] = (path, offset)
+                self._note(line[len(PREFIX) : len(PREFIX) + 64].decode("ascii", "replace"), _trajectory(line), path, offset)
                 self._read[path] = offset + len(line)
 
     def turn(self, address: str) -> Turn:
         """The turn of this address, verified."""
         if address not in self:
             raise StoreError(f"The journal in {self.folder} holds no turn {address[:12]}; a part of it was deleted.")
+        entry = self._at(address)
+        assert isinstance(entry, Entry), "an ending's address is no turn's"
+        return entry.turn
+
+    def _at(self, address: str) -> Entry | Ended:
         path, offset = self._places[address]
         with path.open("rb") as file:
             file.seek(offset)
             entry = _entry(file.readline())
-        if entry is None or entry.turn.address != address:
+        if entry is None or entry.address != address:
             raise StoreError(f"{path} is damaged at byte {offset}; restore it from a copy.")
-        return entry.turn
+        return entry
+
+    def attempt(self, trajectory: str, beginning: str) -> tuple[tuple[Turn, ...], Ending | None]:
+        """The turns of an attempt that has this beginning (`rollout.genesis`), as far as they go, and its ending where it has one."""
+        self._index()
+        after: dict[str, Turn | Ending] = {}
+        for address in self._attempts.get(trajectory, ()):
+            found = self._at(address)
+            link = found.turn if isinstance(found, Entry) else found.ending
+            after[link.parent] = link
+        turns: list[Turn] = []
+        last = after.get(beginning)
+        while isinstance(last, Turn):
+            turns.append(last)
+            last = after.get(last.address)
+        return tuple(turns), last
 
     def entries(self) -> Iterator[Entry]:
-        """Every turn with its place, verified, in the order of writing."""
+        """Every turn with its attempt, verified, in the order of writing."""
+        return (record for record in self.records() if isinstance(record, Entry))
+
+    def records(self) -> Iterator[Entry | Ended]:
+        """Every turn and every ending, verified, in the order of writing."""
         for path in self.files():
             for offset, line in files.lines(path):
                 entry = _entry(line)
@@ -106,11 +165,21 @@ class Journal:
                 yield entry
 
 
-def _entry(line: bytes) -> Entry | None:
-    """The line's turn, or `None` where the line is damaged."""
+def _trajectory(line: bytes) -> str:
+    """The attempt that a line is of; nothing where the line is damaged."""
+    body = _BODY.search(line)
+    try:
+        return str(json.loads(line[: body.start()] + b"}")["trajectory"]) if body else ""
+    except (ValueError, KeyError):
+        return ""
+
+
+def _entry(line: bytes) -> Entry | Ended | None:
+    """The line's record, or `None` where the line is damaged."""
     try:
         record = json.loads(line)
-        entry = Entry(record["trajectory"], value(Turn, record["turn"]))
+        of = record["trajectory"]
+        entry = Entry(of, value(Turn, record["turn"])) if "turn" in record else Ended(of, value(Ending, record["ending"]))
     except (ValueError, KeyError, TypeError, StoreError):
         return None
-    return entry if entry.turn.address == record["address"] else None
+    return entry if entry.address == record["address"] else None

@@ -15,9 +15,9 @@ from patchgrad import __version__
 from patchgrad.errors import StoreError
 from patchgrad.store import files, table
 from patchgrad.store.codec import finite, plain, value
-from patchgrad.store.journal import Entry, Journal
+from patchgrad.store.journal import Ended, Entry, Journal
 from patchgrad.store.states import States
-from patchgrad.values import Report, Rollout, Task, Turn
+from patchgrad.values import Ending, Report, Rollout, Task, Turn
 
 FORMAT = 1
 
@@ -162,6 +162,11 @@ class Run:
         """Journal one turn of the attempt `trajectory` as soon as it happened."""
         self._writable()
         self.journal.append(Entry(trajectory, turn))
+
+    def write_ending(self, trajectory: str, ending: Ending) -> None:
+        """Journal how an attempt ended and was judged, as soon as that is known."""
+        self._writable()
+        self.journal.append(Ended(trajectory, ending))
 
     def write_rollouts(self, phase: str, iteration: int, rollouts: Sequence[Rollout]) -> None:
         """One table for this phase and iteration, with the tasks and turns that it names; a second call replaces the table."""

@@ -1,0 +1,74 @@
+"""A run that is killed again and again ends where one ends that never was: the same tokens, verdicts, gradients and weights, to the bit."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.recipes.test_course import TINY, needs_bubblewrap
+
+from patchgrad.config import dumps
+from patchgrad.networks.cached import exact
+from patchgrad.recipes import train
+from patchgrad.store import Run
+from patchgrad.values import Ending, Turn
+from patchgrad.viewer.progress import Silent
+
+KILLS = 8
+
+
+def attempts(folder: Path) -> list[Any]:
+    """Every attempt of a run, without what a clock said."""
+    found = []
+    for row in Run.open(folder).rows():
+        trajectory, verdict = json.loads(row["trajectory"]), json.loads(row["verdict"])
+        trajectory.pop("seconds")
+        verdict.pop("seconds")
+        found.append((row["phase"], row["iteration"], trajectory, verdict, row["reward"]))
+    return sorted(found, key=lambda item: (item[0], item[1], item[2]["id"]))
+
+
+def weights(folder: Path) -> dict[str, bytes]:
+    """What every kept checkpoint holds."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted((folder / "checkpoints").rglob("*.safetensors"))}
+
+
+@needs_bubblewrap
+@pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")
+def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Run.create(tmp_path / "whole", dumps(TINY)) as run:
+        train(TINY, run, Silent())
+    chance, kills, left = random.Random(5), 0, 0
+    turn, ending = Run.write_turn, Run.write_ending
+
+    def killing(write: Any) -> Any:
+        def written(self: Run, trajectory: str, what: Turn | Ending) -> None:
+            nonlocal left
+            write(self, trajectory, what)
+            left -= 1
+            if not left:
+                signal.raise_signal(signal.SIGINT)
+
+        return written
+
+    monkeypatch.setattr(Run, "write_turn", killing(turn))
+    monkeypatch.setattr(Run, "write_ending", killing(ending))
+    made = Run.create(tmp_path / "killed", dumps(TINY))
+    while True:
+        left = chance.randrange(1, 40) if kills < KILLS else 0
+        try:
+            with made:
+                train(TINY, made, Silent())
+            break
+        except KeyboardInterrupt:
+            kills += 1
+            made = Run.resume(tmp_path / "killed")
+    assert kills == KILLS
+    assert attempts(tmp_path / "killed") == attempts(tmp_path / "whole")
+    assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
+    turns = [entry.address for entry in Run.open(tmp_path / "killed").journal.records()]
+    assert sorted(turns) == sorted(entry.address for entry in Run.open(tmp_path / "whole").journal.records()), "nothing was done twice"
