@@ -11,7 +11,7 @@ import pytest
 from patchgrad.agents import ReactAgent
 from patchgrad.contracts import Extend, Finish, Restart, Sandbox, Tool, Weights
 from patchgrad.errors import ConfigError, PolicyFault, SandboxFault
-from patchgrad.rollout import Budget, difference, genesis, rollout
+from patchgrad.rollout import Budget, difference, rollout
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
 from patchgrad.tools import View, toolset
 from patchgrad.values import (
@@ -27,6 +27,7 @@ from patchgrad.values import (
     Trajectory,
     Turn,
     floats,
+    genesis,
     ids,
 )
 

@@ -199,9 +199,14 @@ class Policy(Protocol):
 class TrainablePolicy(Policy, Protocol):
     """Token ids in, token ids and their exact log-probabilities out, under weights that it takes over: what training needs.
 
-    Every action is `certified`. A policy behind an endpoint of text is none.
+    Every action is `certified`, and says after which ids it was sampled, in which `spelling`: a digest of tokenizer and template, which is
+    the same as long as these are. `stops` are the ids that end a turn. A policy behind an endpoint of text is none.
     """
 
+    @property
+    def spelling(self) -> str: ...
+    @property
+    def stops(self) -> frozenset[int]: ...
     def load(self, weights: Weights, version: int) -> None: ...
 
 

@@ -3,7 +3,7 @@
     rl  = assign(contrast(groups), GroupNormalised(), KEEP_ALL)
     rft = assign(solved_only(groups, cap_per_task=4), Ones(), MASK_FORMAT_ERRORS)
 
-What infrastructure broke is dropped before anything is averaged: it is no zero. Every sample's chain of turns is verified. Where the
+What infrastructure broke is dropped before anything is averaged: it is no zero. Every attempt's chain of turns is verified. Where the
 sampler and the trainer disagree, `corrected` says what a token weighs.
 """
 
@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from patchgrad.certificates import MEANINGS, flaw
 from patchgrad.contracts import Correction, Estimator, Rescale
 from patchgrad.errors import CertificateError, ConfigError
 from patchgrad.values import Bools, Floats, Group, Malformed, Rollout, Sample, Trajectory, digest, floats
@@ -136,7 +136,8 @@ def by_group(
         raise ConfigError(f"No turn fails as {sorted(unknown)[0]!r}; the kinds are {', '.join(sorted(KINDS))}.")
     whole_groups = [sound([whole]) for whole in groups]
     for rollout in (rollout for found in whole_groups for group in found for rollout in group.rollouts):
-        verify(rollout.trajectory)
+        if (fault := flaw(rollout)) is not None:
+            raise CertificateError(f"{rollout.trajectory.id} cannot be trained on: {MEANINGS[fault]}.", fault)
     rated = [
         _Rated(place, group.rollouts[0].trajectory.id, rollout.trajectory, advantages, _treatments(rollout.trajectory, failures))
         for place, found in enumerate(whole_groups)
@@ -147,9 +148,9 @@ def by_group(
         if len(one.advantages) != len(one.treated):
             given, needed = len(one.advantages), len(one.treated)
             raise ConfigError(f"The estimator gave {given} advantages for the {needed} action tokens of {one.trajectory.id}.")
-    kept = [one.treated != "mask" for one in rated]
+    trained = [one.treated != "mask" for one in rated]
     units: list[list[Sample]] = [[] for _ in groups]
-    for one, advantages, keep in zip(rated, rescale([one.advantages for one in rated], kept), kept, strict=True):
+    for one, advantages, keep in zip(rated, rescale([one.advantages for one in rated], trained), trained, strict=True):
         earned = np.where(one.treated == "withhold", np.minimum(advantages, 0.0), advantages)
         units[one.place] += _split(one.trajectory, one.group, earned, keep)
     return units
@@ -164,6 +165,12 @@ class _Rated:
     trajectory: Trajectory
     advantages: Floats
     treated: npt.NDArray[np.str_]
+
+
+def kept(trajectory: Trajectory, failures: FailurePolicy = KEEP_ALL) -> Bools:
+    """Which of an attempt's action tokens are trained: all but those of turns that the policy of failures masks."""
+    trained: Bools = _treatments(trajectory, failures) != "mask"
+    return trained
 
 
 def _treatments(trajectory: Trajectory, failures: FailurePolicy) -> npt.NDArray[np.str_]:
@@ -221,23 +228,3 @@ def kinds(trajectory: Trajectory) -> list[str | None]:
         done.add(step)
         before = (turn.state, turn.observation.place)
     return found
-
-
-def verify(trajectory: Trajectory) -> None:
-    """Every turn's parent is the hash of the turn before, computed anew; each token has its log-probability.
-
-    `CertificateError` otherwise: then these tokens were not sampled after this prefix, and a ratio over them means nothing. What a policy
-    behind an endpoint said is refused first: its ids only spell its text.
-    """
-    turns = trajectory.turns
-    if not all(turn.action.certified for turn in turns):
-        raise CertificateError(
-            f"Trajectory {trajectory.id} was said by an endpoint, which tells no token ids and no log-probabilities: it can be evaluated "
-            "and not be trained on; train a policy that is loaded from a folder or a hub id."
-        )
-    for before, turn in pairwise(turns):
-        if turn.parent != replace(before).address:  # a copy has no cached address
-            raise CertificateError(f"Trajectory {trajectory.id} is broken: a turn does not follow the one before it.")
-    for turn in turns:
-        if len(turn.action.token_ids) != len(turn.action.logprobs):
-            raise CertificateError(f"Trajectory {trajectory.id} has an action whose tokens and log-probabilities differ in number.")

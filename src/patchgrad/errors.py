@@ -57,7 +57,11 @@ class TrainingStopped(PatchgradError):
 
 
 class CertificateError(PatchgradError):
-    """A sample whose chain of turns does not verify."""
+    """A sample whose chain of turns does not verify; `fault` is the name of what is wrong (`certificates.MEANINGS`)."""
+
+    def __init__(self, message: str, fault: str = "") -> None:
+        super().__init__(message)
+        self.fault = fault
 
 
 class Fault(PatchgradError):

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from patchgrad.certificates import Terms, certify, certify_batch, certify_samples
 from patchgrad.contracts import (
     Agent,
     Aggregate,
@@ -39,10 +40,10 @@ from patchgrad.contracts import (
     TrainablePolicy,
     Trainer,
 )
-from patchgrad.credit import FailurePolicy, as_they_are, by_group, corrected
+from patchgrad.credit import FailurePolicy, as_they_are, by_group, corrected, kept
 from patchgrad.errors import SandboxFault
 from patchgrad.packing import minibatches, pack, scored, token_mean
-from patchgrad.rollout import Budget, commit, genesis, rollout
+from patchgrad.rollout import Budget, commit, rollout
 from patchgrad.values import (
     Ending,
     Group,
@@ -57,6 +58,7 @@ from patchgrad.values import (
     Update,
     Verdict,
     digest,
+    genesis,
 )
 
 log = logging.getLogger(__name__)
@@ -71,7 +73,7 @@ class World:
 
     `recall(trajectory id, beginning)` reads what the journal knows of an attempt, and `state(address, directory)` what a turn left: an
     attempt that was interrupted goes on after its last turn, one that had ended is not made again. `sampling` shapes the distribution, in
-    evaluations and studies only; its seed and length are replaced.
+    evaluations and studies only; its seed and length are replaced. What is trained on has to be `journalled`.
     """
 
     agent: Agent
@@ -83,6 +85,7 @@ class World:
     on_ending: Callable[[str, Ending], None] = lambda _, ending: None
     recall: Callable[[str, str], tuple[tuple[Turn, ...], Ending | None]] = lambda _, beginning: ((), None)
     state: Callable[[str, str], Snapshot] | None = None
+    journalled: Callable[[str], bool] | None = None
     sampling: Sampling = NEUTRAL
 
 
@@ -253,7 +256,9 @@ def learn(groups: Sequence[Group], algorithm: Algorithm, trainer: Trainer, plan:
 
     With a correction, metrics also tell what it `truncated` and `masked`; a minibatch of which it leaves nothing makes no step.
     """
-    units = by_group(algorithm.select(groups), algorithm.estimator, algorithm.failures, algorithm.rescale)
+    chosen_groups = algorithm.select(groups)
+    units = by_group(chosen_groups, algorithm.estimator, algorithm.failures, algorithm.rescale)
+    certify_samples([sample for unit in units for sample in unit], chosen_groups, lambda one: kept(one, algorithm.failures))
     units = _scored(units, algorithm, trainer, plan)
     if not algorithm.whole_groups:
         units = [[sample] for unit in units for sample in unit]
@@ -263,6 +268,7 @@ def learn(groups: Sequence[Group], algorithm: Algorithm, trainer: Trainer, plan:
     for samples in chosen:
         left, shares = corrected(samples, algorithm.correction) if algorithm.correction else (samples, {})
         batch = pack(left, plan.pack, workers=plan.workers, aggregate=algorithm.aggregate)
+        certify_batch(batch, left)
         if batch.trained:
             update = trainer.update(batch, algorithm.objective)
             updates.append(Update(update.version, {**update.metrics, **shares}))
@@ -306,6 +312,7 @@ async def iterate(
     meter = Meter()
     groups = await play(world, policy, curriculum.draw(plan.tasks), plan.attempts, plan.budget, plan.reward, label, seed, on_rollout)
     meter.lap("play")
+    certify(groups, Terms(world.journalled, frozenset({policy.version}), policy.spelling, policy.stops))
     updates = await asyncio.to_thread(learn, groups, algorithm, trainer, plan, seed)
     meter.lap("learn")
     for group in groups:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from patchgrad.contracts import Agent, Extend, Finish, Policy, Restart, Result, Sandbox, patience
-from patchgrad.errors import ConfigError, ContextFault, PolicyFault, SandboxFault
+from patchgrad.errors import CertificateError, ConfigError, ContextFault, PolicyFault, SandboxFault
 from patchgrad.values import (
     NO_IDS,
     Action,
@@ -35,6 +35,7 @@ from patchgrad.values import (
     Trajectory,
     Turn,
     digest,
+    genesis,
     ids,
 )
 
@@ -71,11 +72,6 @@ class Budget:
     def __post_init__(self) -> None:
         if min(self.turns, self.context, self.action_tokens) < 1 or self.seconds <= 0:
             raise ConfigError(f"Every limit of a budget must be above zero, and not all are in {self}.")
-
-
-def genesis(task: Task, attempt_id: str) -> str:
-    """The address before the first turn: the chain of an attempt names its task and itself."""
-    return digest("genesis", task.digest(), attempt_id)
 
 
 async def rollout(
@@ -147,7 +143,7 @@ class _Episode:
             base = base or await commit(self.sandbox)
             await self._snapshot()
             if self.turns and self.state != self.turns[-1].state:
-                raise SandboxFault("The sandbox was not opened in the state that the last turn left.")
+                raise CertificateError(f"{self.id} cannot go on: its sandbox was not opened in the state that its last turn left.", "state")
             stop = await self._turns()
             if stop != "failed":
                 submission = await self._submission(base)

@@ -134,6 +134,11 @@ class Task:
         return digest(json.dumps(content, sort_keys=True))
 
 
+def genesis(task: Task, attempt: str) -> str:
+    """The address before the first turn: the chain of an attempt names its task and itself."""
+    return digest("genesis", task.digest(), attempt)
+
+
 # --- one turn ------------------------------------------------------------------------------------
 
 
@@ -171,6 +176,19 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """What a policy was given when it sampled: the digest of all ids before the action, and that of the tokenizer and template."""
+
+    prefix: str
+    spelling: str
+
+
+def stream_digest(tokens: Ids) -> str:
+    """Of a stream of ids, so that an action can say what it was sampled after."""
+    return hashlib.blake2b(tokens.tobytes(), digest_size=20).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
 class Action:
     """What the policy sampled: `token_ids` end with the end-of-turn token exactly when `finish` is `stop`.
 
@@ -184,6 +202,7 @@ class Action:
     text: str
     finish: Literal["stop", "length"]
     usage: Usage | None = None
+    origin: Origin | None = None
 
     @property
     def certified(self) -> bool:
@@ -283,8 +302,7 @@ class Turn:
         action, answer = self.action, asdict(self.observation)
         answer.pop("seconds")
         said = [action.version, action.text, action.finish, asdict(self.call), answer]
-        if action.usage is not None:
-            said.append(asdict(action.usage))
+        said += [asdict(fact) for fact in (action.usage, action.origin) if fact is not None]
         return digest(
             self.parent,
             self.context.tobytes(),

@@ -9,7 +9,7 @@ import numpy as np
 
 from patchgrad.contracts import Weights
 from patchgrad.errors import PolicyFault
-from patchgrad.values import Action, Ids, Message, Sampling, floats, ids
+from patchgrad.values import Action, Ids, Message, Origin, Sampling, floats, ids, stream_digest
 
 MESSAGE, OPEN, STOP = 256, 257, 258  # bytes are 0..255; then: a message begins, the assistant's turn opens, a turn ends
 
@@ -34,6 +34,14 @@ class ScriptedPolicy:
     def context(self) -> int:
         return self._context
 
+    @property
+    def spelling(self) -> str:
+        return "bytes"
+
+    @property
+    def stops(self) -> frozenset[int]:
+        return frozenset({STOP})
+
     def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
         parts = [STOP] if previous is not None and previous.finish == "length" else []
         for message in messages:
@@ -50,7 +58,8 @@ class ScriptedPolicy:
         self._said[session] = turn + 1
         stopped = said[-1] == STOP
         text = bytes(said[: len(said) - stopped]).decode(errors="replace")
-        return Action(ids(said), floats(np.zeros(len(said))), self._version, text, "stop" if stopped else "length")
+        origin = Origin(stream_digest(tokens), self.spelling)
+        return Action(ids(said), floats(np.zeros(len(said))), self._version, text, "stop" if stopped else "length", origin=origin)
 
     def _text(self, session: str, turn: int) -> str:
         if callable(self._script):

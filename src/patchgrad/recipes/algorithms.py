@@ -68,8 +68,8 @@ def retold(group: Group, context: Ids) -> Group:
 def _begun(trajectory: Trajectory, context: Ids) -> Trajectory:
     turns: list[Turn] = []
     for turn in trajectory.turns:
-        new = replace(turn, parent=turns[-1].address) if turns else replace(turn, context=context)
-        turns.append(new)
+        new = replace(turn, action=replace(turn.action, origin=None))  # it was not sampled after this
+        turns.append(replace(new, parent=turns[-1].address) if turns else replace(new, context=context))
     rest = iter(turns)
     segments = tuple(Segment(tuple(next(rest) for _ in segment.turns)) for segment in trajectory.segments)
     return replace(trajectory, segments=segments)

@@ -342,6 +342,7 @@ class Course:
             on_ending=run.write_ending,
             recall=run.journal.attempt,
             state=run.states.get,
+            journalled=run.journal.__contains__,
         )
 
     def _seen(self, rollout: Rollout) -> None:

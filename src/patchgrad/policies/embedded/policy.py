@@ -19,7 +19,7 @@ from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder
 from patchgrad.policies.embedded.sampler import Drawn, Request, Sampler
 from patchgrad.policies.embedded.tokenizer import ChatTokenizer
-from patchgrad.values import Action, Ids, Message, Sampling, floats
+from patchgrad.values import Action, Ids, Message, Origin, Sampling, floats, stream_digest
 
 GATHER = 0.001  # seconds for which an idle worker lets requests come together
 
@@ -48,8 +48,8 @@ class EmbeddedPolicy:
         self.tokenizer, self.training = tokenizer, training
         self._context, self._version, self._threads = context, 0, threads
         self._decoder = CachedDecoder(network, context)
-        eos = tokenizer.eos | frozenset(network.config.eos)
-        self._sampler = Sampler(self._decoder, sessions=sessions, rows=rows, eos=eos)
+        self._eos = tokenizer.eos | frozenset(network.config.eos)
+        self._sampler = Sampler(self._decoder, sessions=sessions, rows=rows, eos=self._eos)
         self._worker = ThreadPoolExecutor(1, "policy", initializer=torch.set_num_threads, initargs=(threads,))
         self._lock = threading.Lock()
         self._waiting: deque[tuple[Request, Future[Action]]] = deque()
@@ -73,6 +73,14 @@ class EmbeddedPolicy:
     @property
     def context(self) -> int:
         return self._context
+
+    @property
+    def spelling(self) -> str:
+        return self.tokenizer.spelling
+
+    @property
+    def stops(self) -> frozenset[int]:
+        return self._eos
 
     def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
         return self.tokenizer.encode(messages, previous)
@@ -164,7 +172,8 @@ class EmbeddedPolicy:
         for drawn in finished:
             text = self.tokenizer.decode(drawn.tokens[: len(drawn.tokens) - drawn.stopped].tolist())
             finish = "stop" if drawn.stopped else "length"
-            action = Action(drawn.tokens, floats(drawn.logprobs), self._version, text, finish)  # type: ignore[arg-type]
+            origin = Origin(stream_digest(drawn.request.tokens), self.tokenizer.spelling)
+            action = Action(drawn.tokens, floats(drawn.logprobs), self._version, text, finish, origin=origin)  # type: ignore[arg-type]
             self._futures.pop(id(drawn.request)).set_result(action)
 
     def _fail(self, error: Exception) -> None:

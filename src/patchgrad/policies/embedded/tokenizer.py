@@ -21,7 +21,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from patchgrad.errors import ConfigError
-from patchgrad.values import Action, Ids, Message, ids
+from patchgrad.values import Action, Ids, Message, digest, ids
 
 END, START, STOP = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 CHATML = (
@@ -50,6 +50,11 @@ class ChatTokenizer:
         self._frames: dict[tuple[bool, tuple[str, ...]], Frame] = {}
         # Content never meets the special tokens; the frame's own are put in by id.
         tokenizer.encode_special_tokens = True
+
+    @cached_property
+    def spelling(self) -> str:
+        """A digest of everything that decides which ids a conversation becomes."""
+        return digest(self.tokenizer.to_str(), self.template, json.dumps(self.variables, sort_keys=True))
 
     @classmethod
     def train(cls, texts: Iterable[str], vocabulary: int = 1024) -> ChatTokenizer:

@@ -1,0 +1,187 @@
+"""Certificates: what is trained was sampled, by these weights and in this spelling, after exactly this prefix; and nothing else is trained.
+
+    rollouts -> certify -> credit -> certify_samples -> packing -> certify_batch -> step
+
+A rollout is certified by its chain (`values.Turn`): every turn's address is computed anew and has to stand in the journal, which was
+written when the turn happened; the first one follows the beginning of this attempt at this task; every action says after which ids it was
+sampled, and these are the stream as it is now. Samples are certified against their attempts: what is trained are the actions, less the
+turns that a policy of failures leaves out. A batch is certified against its samples. What does not verify is refused under a name, before
+the step: a wrong gradient looks like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from patchgrad.errors import CertificateError
+from patchgrad.values import NO_IDS, Action, Batch, Bools, Group, Pack, Rollout, Sample, Trajectory, genesis, stream_digest
+
+Fault = Literal[
+    "endpoint",
+    "beginning",
+    "chain",
+    "journal",
+    "version",
+    "spelling",
+    "prefix",
+    "log-probabilities",
+    "stop token",
+    "segments",
+    "duplicate",
+    "rows",
+    "mask",
+    "advantages",
+    "counts",
+]
+
+MEANINGS: dict[Fault, str] = {
+    "endpoint": "an endpoint said it, which tells no token ids and no log-probabilities: it can be evaluated; to train, name a policy that "
+    "is loaded from a folder or a hub id",
+    "beginning": "its first turn does not follow the beginning of this attempt at this task",
+    "chain": "a turn does not follow the one before it",
+    "journal": "a turn is not as it was when it was journalled",
+    "version": "an action was sampled by another version of the policy",
+    "spelling": "an action was sampled in another spelling, a tokenizer or a template that is not the policy's",
+    "prefix": "an action was sampled after other ids than stand before it",
+    "log-probabilities": "an action whose tokens and log-probabilities differ in number, or are none",
+    "stop token": "an action that stopped does not end with the token that ends a turn, or one that did not does",
+    "segments": "its segments do not hold its turns in their order",
+    "duplicate": "it is there twice",
+    "rows": "the tokens of a batch are not those of its samples",
+    "mask": "other tokens are trained than the samples say",
+    "advantages": "something stands at tokens that are not trained, or not what the samples say at those that are",
+    "counts": "a batch counts other tokens than it trains",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a rollout has to be to be trained on; what is `None` or empty is not asked.
+
+    `journalled` says whether a turn of this address stands in the journal, `versions` are those of the policy that may have sampled,
+    `spelling` is the policy's and `stops` are its ids that end a turn.
+    """
+
+    journalled: Callable[[str], bool] | None = None
+    versions: frozenset[int] | None = None
+    spelling: str = ""
+    stops: frozenset[int] = frozenset()
+
+
+ANY = Terms()
+
+
+def certify(groups: Sequence[Group], terms: Terms = ANY) -> None:
+    """Raises `CertificateError` for the first attempt that is not what it says, or that is there twice."""
+    seen: set[str] = set()
+    for rollout in (rollout for group in groups for rollout in group.rollouts):
+        if rollout.trajectory.id in seen:
+            raise _refused("duplicate", rollout.trajectory.id)
+        seen.add(rollout.trajectory.id)
+        if (fault := flaw(rollout, terms)) is not None:
+            raise _refused(fault, rollout.trajectory.id)
+
+
+def flaw(rollout: Rollout, terms: Terms = ANY) -> Fault | None:
+    """The first thing that is wrong with an attempt, `None` where nothing is."""
+    turns = [replace(turn) for turn in rollout.trajectory.turns]  # a copy has no cached address
+    if not all(turn.action.certified for turn in turns):
+        return "endpoint"
+    if turns and terms.journalled and turns[0].parent != genesis(rollout.task, rollout.trajectory.id):
+        return "beginning"
+    if any(turn.parent != before.address for before, turn in pairwise(turns)):
+        return "chain"
+    for segment in rollout.trajectory.segments:
+        stream = NO_IDS
+        for turn in segment.turns:
+            stream = np.concatenate([stream, turn.context])
+            if (fault := _action(turn.action, stream_digest(stream), terms)) is not None:
+                return fault
+            stream = np.concatenate([stream, turn.action.token_ids])
+    if terms.journalled and not all(terms.journalled(turn.address) for turn in turns):
+        return "journal"
+    return None
+
+
+def _action(action: Action, prefix: str, terms: Terms) -> Fault | None:
+    if len(action.token_ids) != len(action.logprobs) or not np.isfinite(action.logprobs).all():
+        return "log-probabilities"
+    if terms.versions is not None and action.version not in terms.versions:
+        return "version"
+    if terms.spelling and (action.origin is None or action.origin.spelling != terms.spelling):
+        return "spelling"
+    if action.origin is not None and action.origin.prefix != prefix:
+        return "prefix"
+    if terms.stops and (int(action.token_ids[-1]) in terms.stops) != (action.finish == "stop"):
+        return "stop token"
+    return None
+
+
+def certify_samples(samples: Sequence[Sample], groups: Sequence[Group], kept: Callable[[Trajectory], Bools]) -> None:
+    """Raises `CertificateError` for a sample that is no segment of its attempt, or keeps other action tokens than `kept` says."""
+    attempts = {rollout.trajectory.id: rollout.trajectory for group in groups for rollout in group.rollouts}
+    expected: dict[tuple[str, str], Bools] = {}
+    for trajectory in attempts.values():
+        whole = kept(trajectory)
+        sizes = [sum(len(turn.action.token_ids) for turn in segment.turns) for segment in trajectory.segments]
+        for segment, part in zip(trajectory.segments, np.split(whole, np.cumsum(sizes)[:-1]), strict=True):
+            expected[(trajectory.id, segment.turns[0].address)] = part
+    seen: set[tuple[str, str]] = set()
+    for sample in samples:
+        key = (sample.attempt, sample.segment.turns[0].address)
+        if key in seen:
+            raise _refused("duplicate", sample.attempt)
+        seen.add(key)
+        if key not in expected:
+            raise _refused("segments", sample.attempt)
+        if not np.array_equal(sample.keep, expected[key]):
+            raise _refused("mask", sample.attempt)
+
+
+def certify_batch(batch: Batch, samples: Sequence[Sample]) -> None:
+    """Raises `CertificateError` where a batch is not what its samples say, token by token.
+
+    Samples of 3 and 2 tokens, the last one of each an action: `tokens [a b c d e]`, `starts [0 3 5]`, `mask [F F T F T]`.
+    """
+    left = {(sample.attempt, sample.segment.turns[0].address): sample for sample in samples}
+    if len(left) != len(samples):
+        raise _refused("duplicate", "A batch")
+    waiting: dict[bytes, list[Sample]] = {}
+    for sample in samples:
+        waiting.setdefault(sample.segment.tokens().tobytes(), []).append(sample)
+    for pack in batch.packs:
+        for first, last in pairwise(pack.starts.tolist()):
+            alike = waiting.get(pack.tokens[first:last].tobytes(), [])
+            faults = [_row(pack, first, last, sample) for sample in alike]
+            if not faults or min(faults, key=bool):
+                raise _refused(next((fault for fault in faults if fault), "rows"), "A batch")
+            alike.pop(faults.index(None))
+    if any(waiting.values()):
+        raise _refused("rows", "A batch")
+    if batch.trained != sum(int(pack.mask.sum()) for pack in batch.packs) or batch.sequences != len(samples):
+        raise _refused("counts", "A batch")
+
+
+def _row(pack: Pack, first: int, last: int, sample: Sample) -> Fault | None:
+    """What is wrong with a sample's place in a pack."""
+    trained = np.zeros(last - first, bool)
+    trained[sample.segment.actions()] = sample.trained
+    if not np.array_equal(pack.positions[first:last], np.arange(last - first)):
+        return "rows"
+    if not np.array_equal(pack.mask[first:last], trained):
+        return "mask"
+    said = {"sampled": sample.segment.logprobs(), "old": sample.old, "reference": sample.reference, "advantages": sample.advantages}
+    for name, values in said.items():
+        part = getattr(pack, name)[first:last]
+        if part[~trained].any() or not np.array_equal(part[trained], values[sample.trained]):
+            return "advantages" if name == "advantages" else "log-probabilities"
+    return "advantages" if pack.weights[first:last][~trained].any() else None
+
+
+def _refused(fault: Fault, what: str) -> CertificateError:
+    return CertificateError(f"{what} cannot be trained on: {MEANINGS[fault]}.", fault)
