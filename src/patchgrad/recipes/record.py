@@ -48,6 +48,7 @@ def measured(done: Iteration, k: int, compared: bool = True) -> dict[str, Any]:
         "episodes": len(rollouts),
         "updates": len(done.updates),
         "tokens": sum(u.metrics["tokens"] for u in done.updates),
+        "trained": sum(u.metrics["trained"] for u in done.updates),
         **usage,
         **means,
         "steps": steps,

@@ -1,0 +1,66 @@
+"""what was a run trained on, and does its folder prove it?
+
+Computes every chain of turns anew, from the run's folder alone, and counts every token: which were trained, sampled by which version, and
+why the others were not. Exits with 1 where anything does not verify:
+
+  patchgrad audit runs/laptop
+  patchgrad audit runs/laptop --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from patchgrad.recipes.audit import Audited
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's words."""
+    parser.add_argument("run", metavar="RUN", help="a run's folder, finished or not")
+    parser.add_argument("--json", action="store_true", help="the findings as one JSON object")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Verify, tell, and exit with 1 where something does not hold."""
+    from patchgrad.recipes.audit import audit
+    from patchgrad.store import Run
+
+    found = audit(Run.open(arguments.run))
+    sound = all(one.sound for one in found)
+    if arguments.json:
+        print(json.dumps({"sound": sound, "iterations": [asdict(one) for one in found]}))
+    else:
+        print("\n".join(page(found)))
+    return 0 if sound else 1
+
+
+def page(found: Sequence[Audited]) -> list[str]:
+    """The findings as lines of text."""
+    lines = [f"{'phase':<10}{'iteration':>10}{'attempts':>10}{'turns':>9}{'sampled':>11}{'trained':>11}  by version"]
+    for one in found:
+        versions = ", ".join(f"{version}: {tokens:,}" for version, tokens in sorted(one.versions.items())) or "-"
+        lines.append(
+            f"{one.phase:<10}{one.iteration + 1:>10}{one.attempts:>10,}{one.turns:>9,}{one.sampled:>11,}{one.trained:>11,}  {versions}"
+        )
+    why: Counter[str] = Counter()
+    for one in found:
+        why.update(one.left_out)
+    lines += ["", f"{sum(one.sampled for one in found):,} action tokens were sampled, {sum(one.trained for one in found):,} trained."]
+    lines += [f"  {tokens:>11,} {reason}" for reason, tokens in why.most_common()]
+    wrong = [one for one in found if not one.sound]
+    for one in wrong:
+        where = f"{one.phase}, iteration {one.iteration + 1}"
+        lines += [f"{where}: {flaw}" for flaw in one.flaws]
+        if len(one.versions) > 1:
+            lines.append(f"{where}: its tokens were sampled by several versions of the policy.")
+        if one.recorded not in (None, one.trained):
+            lines.append(f"{where}: {one.recorded:,.0f} tokens were trained by the record, {one.trained:,} by the attempts.")
+    chains = sum(one.attempts for one in found)
+    lines.append(f"{chains - sum(len(one.flaws) for one in found):,} of {chains:,} chains verify." if found else "Nothing was trained yet.")
+    return lines

@@ -1,0 +1,124 @@
+"""What a finished run was trained on, proved from its folder alone: every chain anew, every token counted.
+
+recipe, tables, journal -> attempts of each iteration -> certify -> the samples that they gave -> tokens trained, and why others were not
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import numpy as np
+
+from patchgrad.certificates import MEANINGS, Terms, flaw
+from patchgrad.config import loads
+from patchgrad.credit import by_group, kept, kinds
+from patchgrad.learning import Algorithm
+from patchgrad.recipes.algorithms import algorithm, imitation
+from patchgrad.recipes.recipe import Recipe
+from patchgrad.store import Run
+from patchgrad.values import Group, Rollout, Trajectory
+
+NOT_CHOSEN = "not chosen by the algorithm"
+NOTHING_TO_TEACH = "an advantage of zero"
+BROKEN = "broken by infrastructure"
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """One iteration. Tokens are action tokens; `left_out` says why others of those that were sampled were not trained.
+
+    `versions` are those of the policy that sampled what was trained, with their tokens; `recorded` is how many were counted when it
+    was trained, where that can be told from the attempts alone; `flaws` are chains that do not verify.
+    """
+
+    phase: str
+    iteration: int
+    attempts: int
+    turns: int
+    sampled: int
+    trained: int
+    recorded: int | None
+    versions: Mapping[int, int]
+    left_out: Mapping[str, int]
+    flaws: Sequence[str] = field(default=())
+
+    @property
+    def sound(self) -> bool:
+        """Is every chain whole, was all sampled by one version, and were as many tokens trained as the record says?"""
+        return not self.flaws and len(self.versions) <= 1 and self.recorded in (None, self.trained)
+
+
+def audit(run: Run) -> list[Audited]:
+    """Every iteration of learning that the folder holds, in order. `StoreError` where a part of the folder is damaged."""
+    recipe = loads(Recipe, run.recipe)
+    recorded = {(row["phase"], row["iteration"]): row for row in run.metrics()}
+    names = [(row["phase"], row["iteration"]) for row in run.rows(columns=["phase", "iteration"])]
+    found = []
+    for phase, iteration in dict.fromkeys(names):
+        if (row := _algorithm(recipe, phase)) is not None:
+            counted = (
+                None if row.correction else recorded.get((phase, iteration), {}).get("trained")
+            )  # a correction masks by what a trainer said
+            found.append(_audited(run, phase, iteration, row, counted, recipe.rft.epochs if phase == "rft" else 1))
+    return found
+
+
+def _algorithm(recipe: Recipe, phase: str) -> Algorithm | None:
+    if phase == "rft":
+        return imitation(recipe.rft)
+    if phase.startswith("stage"):
+        return algorithm(recipe.stages[int(phase.removeprefix("stage")) - 1])
+    return None
+
+
+def _audited(run: Run, phase: str, iteration: int, row: Algorithm, recorded: int | None, epochs: int) -> Audited:
+    rollouts = run.rollouts(phase, iteration)
+    terms = Terms(run.journal.__contains__)
+    flaws = [f"{one.trajectory.id}: {MEANINGS[fault]}" for one in rollouts if (fault := flaw(one, terms)) is not None]
+    groups = [Group(tuple(found)) for _, found in groupby(rollouts, lambda one: one.trajectory.id.rpartition("/")[0])]
+    chosen = [] if flaws else list(row.select(groups))
+    samples = [sample for unit in by_group(chosen, row.estimator, row.failures, row.rescale) for sample in unit]
+    versions: Counter[int] = Counter()
+    for sample in samples:
+        turns = sample.segment.turns
+        drawn = np.repeat([turn.action.version for turn in turns], [len(turn.action.token_ids) for turn in turns])
+        versions.update(drawn[sample.trained].tolist())
+    return Audited(
+        phase,
+        iteration,
+        len(rollouts),
+        sum(len(one.trajectory.turns) for one in rollouts),
+        sum(_actions(one.trajectory) for one in rollouts),
+        epochs * versions.total(),
+        recorded,
+        dict(versions),
+        dict(_left_out(rollouts, chosen, {sample.attempt for sample in samples}, row)),
+        tuple(flaws),
+    )
+
+
+def _left_out(rollouts: Sequence[Rollout], chosen: Sequence[Group], taught: set[str], row: Algorithm) -> Counter[str]:
+    """Why -> how many action tokens were not trained."""
+    there = {one.trajectory.id for group in chosen for one in group.rollouts}
+    why: Counter[str] = Counter()
+    for one in rollouts:
+        trajectory = one.trajectory
+        if one.broken:
+            why[BROKEN] += _actions(trajectory)
+        elif trajectory.id not in there:
+            why[NOT_CHOSEN] += _actions(trajectory)
+        elif trajectory.id not in taught:
+            why[NOTHING_TO_TEACH] += _actions(trajectory)
+        else:
+            trained = iter(kept(trajectory, row.failures))
+            for turn, kind in zip(trajectory.turns, kinds(trajectory), strict=True):
+                masked = sum(not next(trained) for _ in turn.action.token_ids)
+                why[f"masked: {kind or 'overlong'}"] += masked
+    return +why
+
+
+def _actions(trajectory: Trajectory) -> int:
+    return sum(len(turn.action.token_ids) for turn in trajectory.turns)
