@@ -14,6 +14,7 @@ from tests.recipes.test_course import TINY, needs_bubblewrap
 from patchgrad.config import dumps
 from patchgrad.networks.cached import exact
 from patchgrad.recipes import train
+from patchgrad.recipes.audit import audit
 from patchgrad.store import Run
 from patchgrad.values import Ending, Turn
 from patchgrad.viewer.progress import Silent
@@ -72,3 +73,8 @@ def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_
     assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
     turns = [entry.address for entry in Run.open(tmp_path / "killed").journal.records()]
     assert sorted(turns) == sorted(entry.address for entry in Run.open(tmp_path / "whole").journal.records()), "nothing was done twice"
+    found = audit(Run.open(tmp_path / "killed"))
+    assert found == audit(Run.open(tmp_path / "whole"))
+    assert all(one.sound for one in found)
+    assert sum(one.trained for one in found) > 0
+    assert all(one.sampled == one.trained + sum(one.left_out.values()) for one in found)

@@ -1,6 +1,6 @@
 """What a finished run was trained on, proved from its folder alone: every chain anew, every token counted.
 
-recipe, tables, journal -> attempts of each iteration -> certify -> the samples that they gave -> tokens trained, and why others were not
+recipe, tables, journal -> the attempts of each iteration -> their samples -> tokens that were trained, and why others were not
 """
 
 from __future__ import annotations
@@ -59,9 +59,8 @@ def audit(run: Run) -> list[Audited]:
     found = []
     for phase, iteration in dict.fromkeys(names):
         if (row := _algorithm(recipe, phase)) is not None:
-            counted = (
-                None if row.correction else recorded.get((phase, iteration), {}).get("trained")
-            )  # a correction masks by what a trainer said
+            told = recorded.get((phase, iteration), {})
+            counted = None if row.correction else told.get("trained")  # a correction masks by what the trainer said
             found.append(_audited(run, phase, iteration, row, counted, recipe.rft.epochs if phase == "rft" else 1))
     return found
 
