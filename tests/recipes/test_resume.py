@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,20 @@ from tests.recipes.test_course import TINY, needs_bubblewrap
 
 from patchgrad.config import dumps
 from patchgrad.networks.cached import exact
-from patchgrad.recipes import train
+from patchgrad.recipes import course, train
 from patchgrad.recipes.audit import audit
 from patchgrad.store import Run
-from patchgrad.values import Ending, Turn
+from patchgrad.values import Ending, Reward, Task, Trajectory, Turn, Verdict
 from patchgrad.viewer.progress import Silent
 
 KILLS = 8
+LEARNING = replace(TINY, stages=tuple(replace(stage, filter_on="reward") for stage in TINY.stages))
+
+
+def worth(task: Task, trajectory: Trajectory, verdict: Verdict) -> Reward:
+    """So tiny a policy solves nothing: what it is paid is drawn from what it did, so that there is something to learn."""
+    value = int(trajectory.turns[-1].address[:4], 16) / 0xFFFF if trajectory.turns else 0.0
+    return Reward(value, {"chance": value})
 
 
 def attempts(folder: Path) -> list[Any]:
@@ -41,8 +49,9 @@ def weights(folder: Path) -> dict[str, bytes]:
 @needs_bubblewrap
 @pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")
 def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Run.create(tmp_path / "whole", dumps(TINY)) as run:
-        train(TINY, run, Silent())
+    monkeypatch.setattr(course, "shaped", lambda *_: worth)
+    with Run.create(tmp_path / "whole", dumps(LEARNING)) as run:
+        train(LEARNING, run, Silent())
     chance, kills, left = random.Random(5), 0, 0
     turn, ending = Run.write_turn, Run.write_ending
 
@@ -58,12 +67,12 @@ def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_
 
     monkeypatch.setattr(Run, "write_turn", killing(turn))
     monkeypatch.setattr(Run, "write_ending", killing(ending))
-    made = Run.create(tmp_path / "killed", dumps(TINY))
+    made = Run.create(tmp_path / "killed", dumps(LEARNING))
     while True:
         left = chance.randrange(1, 40) if kills < KILLS else 0
         try:
             with made:
-                train(TINY, made, Silent())
+                train(LEARNING, made, Silent())
             break
         except KeyboardInterrupt:
             kills += 1
@@ -71,6 +80,7 @@ def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_
     assert kills == KILLS
     assert attempts(tmp_path / "killed") == attempts(tmp_path / "whole")
     assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
+    assert len({bytes(tensors) for name, tensors in weights(tmp_path / "whole").items() if "model" in name}) > 1, "it learned something"
     turns = [entry.address for entry in Run.open(tmp_path / "killed").journal.records()]
     assert sorted(turns) == sorted(entry.address for entry in Run.open(tmp_path / "whole").journal.records()), "nothing was done twice"
     found = audit(Run.open(tmp_path / "killed"))
