@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.recipes.test_course import TINY, needs_bubblewrap
 
+from patchgrad.cli import main
 from patchgrad.config import dumps
 from patchgrad.networks.cached import exact
 from patchgrad.recipes import course, train
@@ -88,3 +89,6 @@ def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_
     assert all(one.sound for one in found)
     assert sum(one.trained for one in found) > 0
     assert all(one.sampled == one.trained + sum(one.left_out.values()) for one in found)
+    one = next(row["attempt"] for row in Run.open(tmp_path / "killed").rows("stage2"))
+    assert main(["replay", str(tmp_path / "killed"), one]) == 0
+    assert main(["audit", str(tmp_path / "killed")]) == 0
