@@ -157,5 +157,5 @@ def test_credit_refuses_what_an_endpoint_said_by_name() -> None:
         trajectory = play(endpoint, Budget(turns=9, context=20_000))
     verdict = Verdict("t", "", ("ran",), (TestOutcome("t", "fail_to_pass", "passed"),))
     group = Group((Rollout(TASK, trajectory, verdict, Reward(1.0, {})),))
-    with pytest.raises(CertificateError, match="was said by an endpoint, which tells no token ids and no log-probabilities"):
+    with pytest.raises(CertificateError, match="an endpoint said it, which tells no token ids and no log-probabilities"):
         assign([group], Ones())
