@@ -138,7 +138,7 @@ def world(run: Run) -> World:
         on_turn=run.write_turn,
         on_state=run.states.put,
         on_ending=run.write_ending,
-        recall=run.journal.attempt,
+        recall=run.recall,
         state=run.states.get,
         journalled=run.journal.__contains__,
     )

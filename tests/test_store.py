@@ -429,3 +429,16 @@ def test_an_action_without_usage_has_the_address_that_it_always_had() -> None:
     told = replace(turn, action=replace(turn.action, usage=Usage(3, 2)))
     assert told.address != turn.address
     assert value(Turn, plain(told)).address == told.address
+
+
+def test_a_log_that_lost_what_was_committed_is_refused_and_left_as_it_is(run: Run) -> None:
+    run.write_turn("t/0", turn(1))
+    run.save_state({"position": 1})
+    run.close()
+    (journal,) = run.journal.files()
+    os.truncate(journal, journal.stat().st_size - 1)
+    left = journal.read_bytes()
+    for _ in range(2):
+        with pytest.raises(StoreError, match="shorter than when the run last said what is done; restore it from a copy"):
+            Run.resume(run.folder)
+    assert journal.read_bytes() == left

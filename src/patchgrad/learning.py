@@ -156,7 +156,7 @@ async def attempt(world: World, policy: Policy, item: Attempt, budget: Budget, r
         turns = _whole(trajectory.turns) if world.state else ()
     trajectory = replace(trajectory, seconds=time.monotonic() - started)
     if trajectory.turns or trajectory.stop != "failed":
-        verdict = await world.grade(item.task, trajectory.submission)
+        verdict = await _graded(world, item.task, trajectory.submission)
     else:
         verdict = Verdict(item.task.id, "", (), (), fault="its sandbox could not be opened, or broke before the first turn")
     done = Rollout(item.task, trajectory, verdict, reward(item.task, trajectory, verdict))
@@ -164,6 +164,16 @@ async def attempt(world: World, policy: Policy, item: Attempt, budget: Budget, r
         last = trajectory.turns[-1].address if trajectory.turns else genesis(item.task, item.id)
         world.on_ending(item.id, Ending(last, trajectory.stop, trajectory.submission, verdict, trajectory.seconds))
     return done
+
+
+async def _graded(world: World, task: Task, submission: str) -> Verdict:
+    """A sandbox that breaks while it judges is no judgement: another one is asked."""
+    verdict = await world.grade(task, submission)
+    for _ in range(REOPENED):
+        if verdict.fault is None:
+            break
+        verdict = await world.grade(task, submission)
+    return verdict
 
 
 def _recalled(world: World, policy: Policy, item: Attempt) -> tuple[tuple[Turn, ...], Ending | None]:

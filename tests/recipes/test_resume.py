@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import random
+import shutil
 import signal
+import subprocess
+import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +53,16 @@ def weights(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted((folder / "checkpoints").rglob("*.safetensors"))}
 
 
+def lose(folder: Path, chance: random.Random) -> None:
+    """A machine that lost its power: of what was written since the last commit, any part may be gone, to the byte."""
+    reached = json.loads((folder / "state.json").read_text())["reached"] if (folder / "state.json").exists() else {}
+    for name, pattern in (("journal", "*.jsonl"), ("states", "*.pack")):
+        for path in (folder / name).glob(pattern):
+            file, kept = reached.get(name, ["", 0])
+            least = kept if path.name == file else 0
+            os.truncate(path, chance.randint(least, path.stat().st_size))
+
+
 @needs_bubblewrap
 @pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")
 def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,6 +93,8 @@ def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_
             break
         except KeyboardInterrupt:
             kills += 1
+            if kills % 2:
+                lose(tmp_path / "killed", chance)
             made = Run.resume(tmp_path / "killed")
     assert kills == KILLS
     assert attempts(tmp_path / "killed") == attempts(tmp_path / "whole")
@@ -92,3 +110,70 @@ def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_
     one = next(row["attempt"] for row in Run.open(tmp_path / "killed").rows("stage2"))
     assert main(["replay", str(tmp_path / "killed"), one]) == 0
     assert main(["audit", str(tmp_path / "killed")]) == 0
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+from patchgrad.config import dumps
+from patchgrad.recipes import course, train
+from patchgrad.store import Run
+from patchgrad.viewer.progress import Silent
+from tests.recipes.test_resume import LEARNING, worth
+
+course.shaped = lambda *_: worth
+folder = Path(sys.argv[1])
+with Run.resume(folder) if (folder / "run.json").exists() else Run.create(folder, dumps(LEARNING)) as run:
+    train(LEARNING, run, Silent())
+"""
+
+
+def below(parent: int) -> list[int]:
+    """The processes that this one has started, and theirs: nests, cells, commands."""
+    found = [parent]
+    for number in found:
+        with contextlib.suppress(OSError):
+            found += [int(child) for child in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
+    return found[1:]
+
+
+@pytest.mark.slow
+@needs_bubblewrap
+@pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")
+def test_any_process_may_be_killed_at_any_moment(tmp_path: Path) -> None:
+    """A hundred times: the trainer, all of its processes, a nest, or any process of a sandbox."""
+    chance, kills, root = random.Random(11), Counter[str](), str(Path(__file__).parents[2])
+    (tmp_path / "driver.py").write_text(DRIVER)
+
+    def start(folder: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, str(tmp_path / "driver.py"), str(tmp_path / folder)]
+        return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": f"{root}:{root}/src"}, start_new_session=True)
+
+    assert start("whole").wait() == 0
+    running = start("killed")
+    while kills.total() < 100:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            running.wait(chance.uniform(0.2, 3.0))
+        if running.returncode is not None:
+            assert running.returncode in (0, -signal.SIGKILL), "what others die of is survived"
+            if running.returncode == 0:
+                shutil.rmtree(tmp_path / "killed")  # the next round
+            running = start("killed")
+            continue
+        kind, children = chance.choice(["trainer", "all", "child", "child"]), below(running.pid)
+        victims = (
+            [running.pid]
+            if kind == "trainer"
+            else [*children, running.pid]
+            if kind == "all"
+            else children[:1] and [chance.choice(children)]
+        )
+        for victim in victims:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(victim, signal.SIGKILL)
+        kills[kind] += bool(victims)
+    assert running.wait() in (0, -signal.SIGKILL)
+    assert start("killed").wait() == 0
+    assert attempts(tmp_path / "killed") == attempts(tmp_path / "whole")
+    assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
+    assert all(one.sound for one in audit(Run.open(tmp_path / "killed")))

@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from patchgrad.store.states import States
 from patchgrad.values import Ending, Report, Rollout, Task, Turn
 
 FORMAT = 1
+_LOGS = {"journal": ".jsonl", "states": ".pack"}
 
 
 class Run:
@@ -68,6 +70,11 @@ class Run:
         with files.writing(path):
             for place in (path, path / "checkpoints", path / "rollouts"):
                 files.recover(place)
+        try:
+            run._whole()
+        except StoreError:
+            run.close()
+            raise
         run.journal.repair()
         run.states.repair()
         for name in ("tasks.jsonl", "metrics.jsonl"):
@@ -121,13 +128,17 @@ class Run:
 
     def state(self) -> dict[str, Any]:
         """What `save_state` said last; empty before the first time."""
+        return {name: value for name, value in self._committed().items() if name != "reached"}
+
+    def _committed(self) -> dict[str, Any]:
         path = self.folder / "state.json"
-        if not path.exists():
-            return {}
-        return dict(_loads(path))
+        return dict(_loads(path)) if path.exists() else {}
 
     def save_state(self, state: Mapping[str, Any]) -> None:
-        """The commit point: everything written so far reaches the disk, then the state is replaced as a whole."""
+        """The commit point: everything written so far reaches the disk, then the state is replaced as a whole.
+
+        With it is kept how far journal and states went; a folder that has less of them is damaged.
+        """
         self._writable()
         with files.writing(self.folder):
             self.states.sync()
@@ -135,7 +146,19 @@ class Run:
             for name in ("tasks.jsonl", "metrics.jsonl"):
                 if (self.folder / name).exists():
                     files.sync(self.folder / name)
-        files.put(self.folder / "state.json", (json.dumps(state, indent=2) + "\n").encode())
+        reached = {"reached": {name: self._reached(name) for name in _LOGS}}
+        files.put(self.folder / "state.json", (json.dumps({**state, **reached}, indent=2) + "\n").encode())
+
+    def _reached(self, name: str) -> list[Any]:
+        """The last file of a log, and its size."""
+        last = max((path for path in (self.folder / name).glob("*") if path.suffix in _LOGS.values()), default=None)
+        return [last.name, last.stat().st_size] if last else ["", 0]
+
+    def _whole(self) -> None:
+        for name, (file, size) in self._committed().get("reached", {}).items():
+            path = self.folder / name / file
+            if size and (not path.exists() or path.stat().st_size < size):
+                raise StoreError(f"{path} is shorter than when the run last said what is done; restore it from a copy.")
 
     # --- tasks, turns, rollouts ----------------------------------------------------------------
 
@@ -167,6 +190,12 @@ class Run:
         """Journal how an attempt ended and was judged, as soon as that is known."""
         self._writable()
         self.journal.append(Ended(trajectory, ending))
+
+    def recall(self, trajectory: str, beginning: str) -> tuple[tuple[Turn, ...], Ending | None]:
+        """What is known of an attempt with this beginning (`values.genesis`): its turns as far as their states are here, and its end."""
+        turns, ending = self.journal.attempt(trajectory, beginning)
+        there = tuple(takewhile(lambda turn: turn.state in self.states, turns))
+        return there, ending if len(there) == len(turns) else None
 
     def write_rollouts(self, phase: str, iteration: int, rollouts: Sequence[Rollout]) -> None:
         """One table for this phase and iteration, with the tasks and turns that it names; a second call replaces the table."""
