@@ -13,17 +13,18 @@ import pytest
 import torch
 from tests.test_rollout import AGENT, FILES, TASK, command
 
-from patchgrad import learning
+from patchgrad import learning, playing
 from patchgrad.advantages import GroupNormalised
 from patchgrad.certificates import MEANINGS
 from patchgrad.contracts import Weights
 from patchgrad.credit import KEEP_ALL, by_group, sound
 from patchgrad.errors import CertificateError
 from patchgrad.executors import LocalExecutor
-from patchgrad.learning import Algorithm, Attempt, Plan, World, attempt, iterate
+from patchgrad.learning import Algorithm, Plan, iterate
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.objectives.clipped import clipped
 from patchgrad.packing import pack
+from patchgrad.playing import Attempt, World, attempt
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.policies.scripted import ScriptedPolicy
 from patchgrad.rollout import Budget
@@ -247,7 +248,7 @@ def _swapped(group: Group) -> Group:
 @pytest.mark.parametrize("name", PLAYED)
 def test_a_fault_between_sampling_and_credit_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     fault, change = PLAYED[name]
-    play = learning.play
+    play = playing.play
 
     async def bent(*words: Any, **more: Any) -> list[Group]:
         return change(await play(*words, **more))

@@ -92,17 +92,20 @@ def flaw(rollout: Rollout, terms: Terms = ANY) -> Fault | None:
     turns = [replace(turn) for turn in rollout.trajectory.turns]  # a copy has no cached address
     if not all(turn.action.certified for turn in turns):
         return "endpoint"
-    if turns and terms.journalled and turns[0].parent != genesis(rollout.task, rollout.trajectory.id):
+    if turns and terms.journalled and turns[0].parent != genesis(rollout.task, rollout.trajectory.origin or rollout.trajectory.id):
         return "beginning"
     if any(turn.parent != before.address for before, turn in pairwise(turns)):
         return "chain"
+    number, replayed = 0, replace(terms, versions=None)  # what a fork replays may be an earlier version's: it is not trained
     for segment in rollout.trajectory.segments:
         stream = NO_IDS
         for turn in segment.turns:
             stream = np.concatenate([stream, turn.context])
-            if (fault := _action(turn.action, stream_digest(stream), terms)) is not None:
+            asked = replayed if number < rollout.trajectory.replayed else terms
+            if (fault := _action(turn.action, stream_digest(stream), asked)) is not None:
                 return fault
             stream = np.concatenate([stream, turn.action.token_ids])
+            number += 1
     if terms.journalled and not all(terms.journalled(turn.address) for turn in turns):
         return "journal"
     return None

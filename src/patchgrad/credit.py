@@ -33,7 +33,7 @@ KINDS = frozenset(
         "overlong",
     }
 )
-"""How a turn can have failed; `overlong` are all turns of an attempt that ran into a limit."""
+"""How a turn can have failed; `overlong` are all turns of an attempt that ran into a limit. Turns that a fork replays are always masked."""
 
 LIMITS = ("turn limit", "context limit", "time limit")
 
@@ -177,6 +177,7 @@ def _treatments(trajectory: Trajectory, failures: FailurePolicy) -> npt.NDArray[
     treatments: list[Treatment] = [failures.get(kind or "", "keep") for kind in kinds(trajectory)]
     if trajectory.stop in LIMITS and failures.get("overlong", "keep") != "keep":
         treatments = [failures["overlong"]] * len(treatments)
+    treatments[: trajectory.replayed] = ["mask"] * trajectory.replayed
     return np.repeat(treatments, [len(turn.action.token_ids) for turn in trajectory.turns])
 
 
@@ -213,7 +214,7 @@ def _weighed(sample: Sample, factors: Floats) -> Sample:
 
 
 def kinds(trajectory: Trajectory) -> list[str | None]:
-    """How each turn failed, `None` where it did not: its format error, else its observation's failure, else `looping`.
+    """How each turn failed, `None` where it did not: `replayed`, else its format error, else its observation's failure, else `looping`.
 
     A turn loops if an earlier one of its attempt made the same call in the same state, which is the address of the files and where the
     agent stood: a third `replace " <" " <="` that tests refuse and `git restore` undoes tells nothing that the first had not told.
@@ -227,4 +228,4 @@ def kinds(trajectory: Trajectory) -> list[str | None]:
         found.append(failure or ("looping" if step in done else None))
         done.add(step)
         before = (turn.state, turn.observation.place)
-    return found
+    return [*("replayed" for _ in range(trajectory.replayed)), *found[trajectory.replayed :]]

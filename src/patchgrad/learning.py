@@ -11,82 +11,32 @@ With `lag = 0`, the only mode here, sampling waits for the update and the update
 from __future__ import annotations
 
 import asyncio
-import itertools
-import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from patchgrad.certificates import Terms, certify, certify_batch, certify_samples
 from patchgrad.contracts import (
-    Agent,
     Aggregate,
     Correction,
     Curriculum,
     Estimator,
-    Executor,
     Objective,
-    Policy,
     Rescale,
-    Restart,
     RewardFunction,
-    Sandboxes,
     Score,
     Select,
     TrainablePolicy,
     Trainer,
 )
 from patchgrad.credit import FailurePolicy, as_they_are, by_group, corrected, kept
-from patchgrad.errors import SandboxFault
 from patchgrad.packing import minibatches, pack, scored, token_mean
-from patchgrad.rollout import Budget, commit, rollout
-from patchgrad.values import (
-    Ending,
-    Group,
-    Rollout,
-    Sample,
-    Sampling,
-    Segment,
-    Snapshot,
-    Task,
-    Trajectory,
-    Turn,
-    Update,
-    Verdict,
-    digest,
-    genesis,
-)
-
-log = logging.getLogger(__name__)
-
-REOPENED = 2  # times that an attempt goes on after its sandbox or its policy broke
-NEUTRAL = Sampling(max_tokens=1, seed=0)
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """What an episode needs, handed in by a recipe. `on_turn(trajectory id, turn)` writes the journal, `on_state` what turns left.
-
-    `recall(trajectory id, beginning)` reads what the journal knows of an attempt, and `state(address, directory)` what a turn left: an
-    attempt that was interrupted goes on after its last turn, one that had ended is not made again. `sampling` shapes the distribution, in
-    evaluations and studies only; its seed and length are replaced. What is trained on has to be `journalled`.
-    """
-
-    agent: Agent
-    sandboxes: Sandboxes
-    grade: Callable[[Task, str], Awaitable[Verdict]]
-    executor: Executor
-    on_turn: Callable[[str, Turn], None] = lambda _, turn: None
-    on_state: Callable[[Snapshot], None] = lambda _: None
-    on_ending: Callable[[str, Ending], None] = lambda _, ending: None
-    recall: Callable[[str, str], tuple[tuple[Turn, ...], Ending | None]] = lambda _, beginning: ((), None)
-    state: Callable[[str, str], Snapshot] | None = None
-    journalled: Callable[[str], bool] | None = None
-    sampling: Sampling = NEUTRAL
+from patchgrad.playing import World, play
+from patchgrad.rollout import Budget
+from patchgrad.values import Group, Rollout, Sample, Update
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,138 +77,6 @@ class Plan:
     workers: int = 1
     epochs: int = 1
     on_steps: Callable[[int], None] = lambda _: None
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    task: Task
-    id: str
-    seed: int
-
-
-async def attempt(world: World, policy: Policy, item: Attempt, budget: Budget, reward: RewardFunction) -> Rollout:
-    """One attempt: a fresh sandbox, an episode, a grade in another sandbox, a reward.
-
-    What the journal knows of it is not done again. Where its sandbox or its policy breaks, it goes on after its last turn, in a new one, at
-    most `REOPENED` times. A sandbox that cannot be opened is a failed trajectory: data, not a crash.
-    """
-    started = time.monotonic()
-    turns, ending = _recalled(world, policy, item)
-    if ending is not None:
-        trajectory = Trajectory(
-            item.id, item.task.id, segments_of(world.agent, item.task, turns), ending.stop, ending.submission, ending.seconds
-        )
-        return Rollout(item.task, trajectory, ending.verdict, reward(item.task, trajectory, ending.verdict))
-    for _ in range(1 + REOPENED):
-        trajectory = await _episode(world, policy, item, budget, turns)
-        if trajectory.stop != "failed":
-            break
-        turns = _whole(trajectory.turns) if world.state else ()
-    trajectory = replace(trajectory, seconds=time.monotonic() - started)
-    if trajectory.turns or trajectory.stop != "failed":
-        verdict = await _graded(world, item.task, trajectory.submission)
-    else:
-        verdict = Verdict(item.task.id, "", (), (), fault="its sandbox could not be opened, or broke before the first turn")
-    done = Rollout(item.task, trajectory, verdict, reward(item.task, trajectory, verdict))
-    if not done.broken:
-        last = trajectory.turns[-1].address if trajectory.turns else genesis(item.task, item.id)
-        world.on_ending(item.id, Ending(last, trajectory.stop, trajectory.submission, verdict, trajectory.seconds))
-    return done
-
-
-async def _graded(world: World, task: Task, submission: str) -> Verdict:
-    """A sandbox that breaks while it judges is no judgement: another one is asked."""
-    verdict = await world.grade(task, submission)
-    for _ in range(REOPENED):
-        if verdict.fault is None:
-            break
-        verdict = await world.grade(task, submission)
-    return verdict
-
-
-def _recalled(world: World, policy: Policy, item: Attempt) -> tuple[tuple[Turn, ...], Ending | None]:
-    """What is known of an attempt under this very policy; an earlier version's turns are another attempt's."""
-    turns, ending = world.recall(item.id, genesis(item.task, item.id))
-    if world.state is None or any(turn.action.version != policy.version for turn in turns):
-        return (), None
-    return (turns, ending) if ending else (_whole(turns), None)
-
-
-def _whole(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """The turns before the one in which infrastructure broke."""
-    return tuple(itertools.takewhile(lambda turn: turn.observation.failure != "infrastructure", turns))
-
-
-def segments_of(agent: Agent, task: Task, turns: Sequence[Turn]) -> tuple[Segment, ...]:
-    """The turns of an attempt as the token streams that they form: an agent that is asked again says again where it began a new one."""
-    found: list[list[Turn]] = []
-    for number, turn in enumerate(turns):
-        if not number or isinstance(agent.prompt(task.instruction, tuple(turns[:number])), Restart):
-            found.append([])
-        found[-1].append(turn)
-    return tuple(Segment(tuple(segment)) for segment in found)
-
-
-async def _episode(world: World, policy: Policy, item: Attempt, budget: Budget, turns: tuple[Turn, ...]) -> Trajectory:
-    """The rest of an attempt after these turns, in a sandbox of its own."""
-    segments = segments_of(world.agent, item.task, turns)
-    try:
-        base = ""
-        if turns:  # an agent may have committed in them
-            async with await world.sandboxes.open(item.task) as fresh:
-                base = await commit(fresh)
-        state = world.state(turns[-1].state, turns[-1].observation.place.directory) if turns and world.state else None
-        sandbox = await world.sandboxes.open(item.task, state)
-    except SandboxFault as fault:
-        log.warning("%s: %s", item.id, fault)
-        return Trajectory(item.id, item.task.id, segments, "failed", "")
-    try:
-        return await rollout(
-            item.task,
-            world.agent,
-            policy,
-            sandbox,
-            budget,
-            attempt_id=item.id,
-            seed=item.seed,
-            on_turn=lambda turn: world.on_turn(item.id, turn),
-            on_state=world.on_state,
-            sampling=world.sampling,
-            history=segments,
-            base=base,
-        )
-    finally:
-        with suppress(SandboxFault):  # what an episode said stands, even if its sandbox broke on the way out
-            await sandbox.close()
-
-
-async def play(
-    world: World,
-    policy: Policy,
-    tasks: Sequence[Task],
-    attempts: int,
-    budget: Budget,
-    reward: RewardFunction,
-    label: str,
-    seed: int,
-    on_rollout: Callable[[Rollout], None] = lambda _: None,
-) -> list[Group]:
-    """All attempts at all tasks under the policy as it is, in the order of `tasks`.
-
-    Ids are `label/position/attempt`, so `play(..., [a, b], attempts=2, label="rft")` makes `rft/0/0 rft/0/1 rft/1/0 rft/1/1`.
-    """
-    items = [
-        Attempt(task, f"{label}/{position}/{number}", int(digest(f"{seed} {label} {position} {number}")[:15], 16))
-        for position, task in enumerate(tasks)
-        for number in range(attempts)
-    ]
-    done: dict[str, Rollout] = {}
-    async for finished in world.executor.map(lambda item: attempt(world, policy, item, budget, reward), items):
-        done[finished.trajectory.id] = finished
-        on_rollout(finished)
-    return [
-        Group(tuple(done[item.id] for item in items[position * attempts : (position + 1) * attempts])) for position in range(len(tasks))
-    ]
 
 
 def learn(groups: Sequence[Group], algorithm: Algorithm, trainer: Trainer, plan: Plan, seed: int) -> list[Update]:

@@ -340,7 +340,10 @@ Stop = Literal["submitted", "turn limit", "context limit", "time limit", "format
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """One attempt at a task from the first prompt to its end; `submission` is a patch, empty if nothing changed."""
+    """One attempt at a task from the first prompt to its end; `submission` is a patch, empty if nothing changed.
+
+    Of a fork the first `replayed` turns are those of the attempt `origin`: it went on after them, and is not trained on them.
+    """
 
     id: str
     task: str
@@ -348,6 +351,8 @@ class Trajectory:
     stop: Stop
     submission: str
     seconds: float = 0.0
+    origin: str = ""
+    replayed: int = 0
 
     @property
     def turns(self) -> tuple[Turn, ...]:

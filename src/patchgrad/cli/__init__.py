@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 
 from patchgrad import __version__
-from patchgrad.cli import audit, check, evaluate, replay, tasks, train, view
+from patchgrad.cli import audit, check, evaluate, fork, replay, tasks, train, view
 from patchgrad.cli.options import declare, split
 from patchgrad.errors import PatchgradError
 
-VERBS = {"train": train, "evaluate": evaluate, "tasks": tasks, "view": view, "audit": audit, "replay": replay, "check": check}
+VERBS = {"train": train, "evaluate": evaluate, "tasks": tasks, "view": view, "audit": audit, "replay": replay, "fork": fork, "check": check}
 EXAMPLES = """examples:
   patchgrad check                            can this machine isolate an agent?
   patchgrad train smoke --run runs/try       the whole path in two minutes

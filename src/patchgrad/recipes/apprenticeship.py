@@ -15,12 +15,12 @@ from torch import Tensor
 from patchgrad.advantages import Ones
 from patchgrad.contracts import Policy
 from patchgrad.credit import MASK_FORMAT_ERRORS, assign
-from patchgrad.learning import Attempt, World, attempt
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.induction import Pointing, plant, planted
 from patchgrad.objectives.cross_entropy import cross_entropy
 from patchgrad.packing import minibatches, pack
+from patchgrad.playing import Attempt, World, attempt
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.policies.embedded.tokenizer import START
 from patchgrad.recipes.phases import Optimiser

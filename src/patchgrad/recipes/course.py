@@ -22,8 +22,9 @@ from patchgrad.curricula import Pool
 from patchgrad.errors import TrainingStopped
 from patchgrad.executors import LocalExecutor
 from patchgrad.grading import Grader
-from patchgrad.learning import NEUTRAL, Algorithm, Plan, World, iterate
+from patchgrad.learning import Algorithm, Plan, iterate
 from patchgrad.networks import folder as folders
+from patchgrad.playing import NEUTRAL, World
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.recipes.algorithms import algorithm, imitation, shaped
 from patchgrad.recipes.apprenticeship import Lesson, a_policy, a_trainer, demonstrate, fresh_network, learn_tokenizer, open_model, warm_up

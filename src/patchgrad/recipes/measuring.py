@@ -18,7 +18,7 @@ from patchgrad.errors import ConfigError
 from patchgrad.evaluation import summarise
 from patchgrad.grading import VisibleTests
 from patchgrad.grading.handed_in import write_runs
-from patchgrad.learning import World, play
+from patchgrad.playing import World, play
 from patchgrad.policies.endpoint import EndpointPolicy
 from patchgrad.recipes.evaluation import Evaluation
 from patchgrad.recipes.recipe import Recipe

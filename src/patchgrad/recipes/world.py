@@ -7,7 +7,7 @@ from patchgrad.contracts import Sandboxes
 from patchgrad.errors import ConfigError
 from patchgrad.executors import LocalExecutor
 from patchgrad.grading import Grader
-from patchgrad.learning import World
+from patchgrad.playing import World
 from patchgrad.recipes.recipe import AgentChoice, SandboxChoice
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.landlock import LandlockSandboxes

@@ -68,17 +68,20 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._places: dict[str, tuple[Path, int]] = {}
-        self._attempts: dict[str, list[str]] = {}
+        self._attempts: dict[str, dict[str, tuple[Path, int]]] = {}
         self._read: dict[Path, int] = {}
         self._last: Path | None = None
 
     def append(self, entry: Entry | Ended) -> str:
-        """Write one record and give its address; one that is there already is not written twice."""
+        """Write one record and give its address; one that its attempt has already is not written twice.
+
+        Two forks that do the same have turns of one address, and each has its own.
+        """
         address = entry.address
         if self._last is None:  # what stands there is read once: nobody else writes while this process holds the lock
             self._index()
             self._last = (self.files() or [self.folder / "00000.jsonl"])[-1]
-        if address not in self._places:
+        if entry.trajectory not in self._attempts or address not in self._attempts[entry.trajectory]:
             record = {"address": address, "trajectory": entry.trajectory, **entry.body}
             line = json.dumps(record).encode() + b"\n"
             if self._read.get(self._last, 0) >= LIMIT:
@@ -90,7 +93,7 @@ class Journal:
 
     def _note(self, address: str, trajectory: str, path: Path, offset: int) -> None:
         self._places[address] = (path, offset)
-        self._attempts.setdefault(trajectory, []).append(address)
+        self._attempts.setdefault(trajectory, {})[address] = (path, offset)
 
     def files(self) -> list[Path]:
         """The journal's files, oldest first."""
@@ -123,12 +126,11 @@ class Journal:
         """The turn of this address, verified."""
         if address not in self:
             raise StoreError(f"The journal in {self.folder} holds no turn {address[:12]}; a part of it was deleted.")
-        entry = self._at(address)
+        entry = self._at(*self._places[address], address)
         assert isinstance(entry, Entry), "an ending's address is no turn's"
         return entry.turn
 
-    def _at(self, address: str) -> Entry | Ended:
-        path, offset = self._places[address]
+    def _at(self, path: Path, offset: int, address: str) -> Entry | Ended:
         with path.open("rb") as file:
             file.seek(offset)
             entry = _entry(file.readline())
@@ -140,8 +142,8 @@ class Journal:
         """The turns of an attempt that has this beginning (`values.genesis`), as far as they go, and its ending where it has one."""
         self._index()
         after: dict[str, Turn | Ending] = {}
-        for address in self._attempts.get(trajectory, ()):
-            found = self._at(address)
+        for address, place in self._attempts.get(trajectory, {}).items():
+            found = self._at(*place, address)
             link = found.turn if isinstance(found, Entry) else found.ending
             after[link.parent] = link
         turns: list[Turn] = []

@@ -108,6 +108,8 @@ def _row(phase: str, iteration: int, rollout: Rollout) -> dict[str, Any]:
         "stop": trajectory.stop,
         "submission": trajectory.submission,
         "seconds": trajectory.seconds,
+        "origin": trajectory.origin,
+        "replayed": trajectory.replayed,
     }
     return {
         "task": trajectory.task,

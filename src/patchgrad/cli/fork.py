@@ -1,0 +1,66 @@
+"""let an attempt go on again and again after one of its turns: how likely is it solved from there?
+
+The files are those that the turn left, the conversation is the one up to it, and the policy is the run's last one:
+
+  patchgrad fork runs/laptop stage1/0/3/2 --turn 4
+  patchgrad fork runs/laptop stage1/0/3/2 --turn 4 --attempts 32 --out runs/forked
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from pathlib import Path
+
+from patchgrad.viewer.progress import choose
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's words."""
+    parser.add_argument("run", metavar="RUN", help="a run's folder")
+    parser.add_argument("attempt", metavar="ATTEMPT", help="an attempt's name, such as stage1/0/3/2")
+    parser.add_argument("--turn", metavar="N", type=int, required=True, help="go on after its first N turns; 0 is from the beginning")
+    parser.add_argument("--attempts", metavar="K", type=int, default=8, help="how often (default: 8)")
+    parser.add_argument("--checkpoint", metavar="NAME", help="another of the run's checkpoints than the last")
+    parser.add_argument("--out", metavar="DIR", help="keep the continuations as a run's folder")
+    parser.add_argument("--json", action="store_true", help="one JSON object, no progress")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Go on, and tell how many were solved."""
+    from patchgrad.evaluation import wilson
+    from patchgrad.recipes.forking import fork
+    from patchgrad.recipes.world import sentence
+    from patchgrad.store import Run
+    from patchgrad.values import Rollout
+
+    source = Run.open(arguments.run)
+    checkpoint = source.find(arguments.checkpoint)
+    out = Run.create(Path(arguments.out), source.recipe) if arguments.out else None
+    with choose(arguments.json) as progress:
+        progress.stage(f"{arguments.attempt} after turn {arguments.turn}", arguments.attempts)
+
+        def seen(rollout: Rollout) -> None:
+            progress.advance(solved=rollout.solved)
+            progress.say(sentence(rollout))
+
+        try:
+            made = fork(source, arguments.attempt, arguments.turn, arguments.attempts, checkpoint=checkpoint, out=out, on_rollout=seen)
+            done = asyncio.run(made)
+        except BaseException:
+            if out is not None:
+                out.abandon()
+            raise
+    judged = [float(one.solved) for one in done if not one.broken]
+    solved, sound = int(sum(judged)), len(judged)
+    low, high = wilson(judged) if judged else (0.0, 1.0)
+    stops = [one.trajectory.stop for one in done]
+    if arguments.json:
+        told = {"attempt": arguments.attempt, "turn": arguments.turn, "attempts": len(done), "solved": solved, "broken": len(done) - sound}
+        print(json.dumps(told | {"low": low, "high": high, "stops": {stop: stops.count(stop) for stop in sorted(set(stops))}}))
+    else:
+        print(f"{solved} of {sound} were solved from there (95 %: {low:.0%} to {high:.0%}).")
+        if out is not None:
+            print(f"They are in {out.folder}.")
+    return 0
