@@ -110,6 +110,9 @@ def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_
     one = next(row["attempt"] for row in Run.open(tmp_path / "killed").rows("stage2"))
     assert main(["replay", str(tmp_path / "killed"), one]) == 0
     assert main(["audit", str(tmp_path / "killed")]) == 0
+    assert main(["fork", str(tmp_path / "killed"), one, "--turn", "1", "--attempts", "2", "--out", str(tmp_path / "forked")]) == 0
+    assert [fork.trajectory.replayed for fork in Run.open(tmp_path / "forked").rollouts("fork")] == [1, 1]
+    assert main(["fork", str(tmp_path / "killed"), one, "--turn", "99"]) == 2
 
 
 DRIVER = """
