@@ -111,6 +111,8 @@ def _signer(key: bytes, descriptor: int = 3) -> Callable[[dict[str, Any]], None]
 
 def _canaries(items: list[pytest.Item]) -> dict[str, list[pytest.Item]]:
     """The id of the last test of a few modules -> what to run after it: a function, and a case of unittest where the module has such."""
+    if not hasattr(pytest.Function, "from_parent"):  # pytest before 5.4
+        return {}
     last: dict[pytest.Module, pytest.Function] = {}
     cased: set[pytest.Module] = set()
     for item in items:
@@ -125,14 +127,14 @@ def _canaries(items: list[pytest.Item]) -> dict[str, list[pytest.Item]]:
 
 
 def _function(module: pytest.Module, like: pytest.Function) -> pytest.Item:
-    name = f"{like.originalname}_{_word()}"
+    name = _free(module, f"{like.originalname}_{_word()}")
     return pytest.Function.from_parent(module, name=name, callobj=_written(_FUNCTION, name, module))
 
 
 def _case(module: pytest.Module) -> list[pytest.Item]:
     from _pytest.unittest import UnitTestCase  # its place in pytest is private, and no public name leads to it
 
-    name = f"Test{_word().capitalize()}{_word().capitalize()}"
+    name = _free(module, f"Test{_word().capitalize()}{_word().capitalize()}")
     setattr(module.obj, name, _written(_CASE, name, module))
     case = UnitTestCase.from_parent(module, name=name)
     found = [item for item in case.collect() if isinstance(item, pytest.Item)]
@@ -144,8 +146,13 @@ def _written(template: str, name: str, module: pytest.Module) -> Any:
     found, away = random.SystemRandom().randrange(2, 900), random.SystemRandom().randrange(1, 90)
     space: dict[str, Any] = {"__name__": module.obj.__name__, "unittest": unittest}
     text = template.format(name=name, word=_word(), found=found, wanted=found + away)
-    exec(compile(text, str(module.path), "exec"), space)
+    exec(compile(text, module.obj.__file__, "exec"), space)
     return space[name]
+
+
+def _free(module: pytest.Module, name: str) -> str:
+    """A name that the module has not."""
+    return _free(module, name + "_" + _word()) if hasattr(module.obj, name) else name
 
 
 def _word() -> str:
@@ -196,7 +203,8 @@ class Reporter:
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
         if call.excinfo is not None and isinstance(call.excinfo.value, _EVASIONS):
-            way = {os.path.relpath(entry.path, item.config.rootpath) for entry in call.excinfo.traceback}
+            root = getattr(item.config, "rootpath", None) or getattr(item.config, "rootdir")  # noqa: B009  # pytest before 6.1
+            way = {os.path.relpath(str(entry.path), str(root)) for entry in call.excinfo.traceback}
             if through := sorted(way.intersection(self._touched)):
                 self._evaded.update(through)
                 self._evading.add(item.nodeid)
