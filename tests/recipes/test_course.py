@@ -15,7 +15,7 @@ from patchgrad.contracts import Capabilities
 from patchgrad.errors import ConfigError, TrainingStopped
 from patchgrad.recipes import RECIPES, Recipe, apprenticeship, train
 from patchgrad.recipes.phases import EvaluationChoice, Rft, Stage, Warmup
-from patchgrad.recipes.recipe import AgentChoice, SandboxChoice, TaskSource
+from patchgrad.recipes.recipe import AgentChoice, Mix, SandboxChoice, TaskSource
 from patchgrad.recipes.rows import Mismatch, Penalty
 from patchgrad.recipes.world import sandboxes
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
@@ -142,6 +142,8 @@ def test_a_recipe_prints_and_reads_back_as_itself(name: str) -> None:
         (lambda: Stage(turns=6, length_threshold=6), "length_threshold"),
         (lambda: Recipe("x", stages=(Stage(context=9999),)), "beyond policy.context"),
         (lambda: TaskSource(source="set"), "task set"),
+        (lambda: TaskSource(planted=("no_such",)), "tasks.planted"),
+        (lambda: Mix(workshop=1.0), "below 1"),
         (lambda: TaskSource(train=0), "at least 1"),
     ],
 )

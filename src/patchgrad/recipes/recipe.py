@@ -25,12 +25,20 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """How much of a set's training tasks is of which kind (`tasks/splits.py`): one bug, two, a missing body, a commit of its history."""
+    """How much of a set's training tasks is of which kind (`tasks/splits.py`): one bug, two, a missing body, a commit of its history.
+
+    `workshop` is the part of all training tasks that is generated beside those of the set: a network from scratch solves nothing of real
+    packages at first, so there is nothing to learn from.
+    """
 
     repair: float = 0.50
     pair: float = 0.15
     implement: float = 0.15
     history: float = 0.20
+    workshop: float = 0.0
+
+    def __post_init__(self) -> None:
+        require(0 <= self.workshop < 1, f"tasks.mix.workshop is {self.workshop}; it must be a part of the training tasks, below 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,8 @@ class TaskSource:
     says.
 
     `functions` are the sizes of a workshop task's buggy module: with `(1, 2)` half of the tasks have one function, half two. `families`
-    are those of its planted bugs (`tasks/mutations`): by default the four that exchange one operator or truth value.
+    are those of its planted bugs (`tasks/mutations`): by default the four that exchange one operator or truth value. `planted` are those
+    of a set's planted bugs that are taken, all where it is empty; tasks from a history or from rows have none and are taken as well.
     """
 
     source: Literal["workshop", "set"] = "workshop"
@@ -50,12 +59,15 @@ class TaskSource:
     families: tuple[str, ...] = SWAPS
     folder: str = ""
     level: str = "report"
+    planted: tuple[str, ...] = ()
     mix: Mix = Mix()
 
     def __post_init__(self) -> None:
         require(self.source != "set" or bool(self.folder), "tasks.folder must name a task set when tasks.source is 'set'")
-        unknown = sorted(set(self.families) - set(FAMILIES))
-        require(bool(self.families) and not unknown, f"tasks.families: {unknown or 'none given'}; there are {', '.join(FAMILIES)}")
+        for name, families in (("families", self.families), ("planted", self.planted)):
+            unknown = sorted(set(families) - set(FAMILIES))
+            require(not unknown, f"tasks.{name}: {unknown}; there are {', '.join(FAMILIES)}")
+        require(bool(self.families), f"tasks.families: none given; there are {', '.join(FAMILIES)}")
         require(self.train > 0 and self.held_out > 0, "tasks.train and tasks.held_out must be at least 1")
 
 

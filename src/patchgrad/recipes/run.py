@@ -41,22 +41,28 @@ def tasks(recipe: Recipe, folder: Path) -> Assigned:
         own = tuple(workshop_tasks(source.train, recipe.seed, False, folder, source.functions, source.families, apart_from=held))
         return Assigned(own, tuple(held), own)
     train_tasks, held_out = _of_a_set(recipe)
-    lessons = (
-        [] if recipe.policy.model else workshop_tasks(recipe.warmup.tasks, recipe.seed, False, folder, source.functions, source.families)
-    )
-    return Assigned(tuple(train_tasks), tuple(held_out), tuple(lessons))
+    beside, shown = round(source.train * source.mix.workshop), 0 if recipe.policy.model else recipe.warmup.tasks
+    made = workshop_tasks(max(beside, shown), recipe.seed, False, folder, source.functions, source.families) if beside or shown else []
+    return Assigned((*train_tasks, *made[:beside]), tuple(held_out), tuple(made[:shown]))
 
 
 def _of_a_set(recipe: Recipe) -> tuple[list[Task], list[Task]]:
     source = recipe.tasks
-    members = load_set(Path(source.folder), source.level)
+    members = [task for task in load_set(Path(source.folder), source.level) if _wanted(task, source.planted)]
     held_out = [task for task in members if task.tags.get("split") in ("held_out", "evaluation")]
     held_out = (fifty(held_out) if source.held_out == len(VERIFIED_50) else []) or held_out
-    train_tasks = mixed(trainable(members), asdict(source.mix), source.train, recipe.seed)
+    count = source.train - round(source.train * source.mix.workshop)
+    train_tasks = mixed(trainable(members), asdict(source.mix), count, recipe.seed)
     for side, found in (("to train on", train_tasks), ("held out", held_out)):
         if not found:
             raise ConfigError(f"{source.folder} has no tasks {side}: patchgrad tasks split {source.folder} --held-out 0.2")
     return train_tasks, sorted(held_out, key=lambda task: digest(str(recipe.seed), task.id))[: source.held_out]
+
+
+def _wanted(task: Task, planted: tuple[str, ...]) -> bool:
+    """Is it made of these families alone, or of none?"""
+    family = task.tags.get("family", "")
+    return not planted or not family or set(family.split("+")) <= set(planted)
 
 
 def held_out_tasks(recipe: Recipe, folder: Path) -> list[Task]:

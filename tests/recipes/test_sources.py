@@ -1,0 +1,52 @@
+"""Which tasks a recipe trains on, is measured on, and shows: from a set, of some families, with generated ones beside them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from patchgrad.recipes import Recipe
+from patchgrad.recipes.phases import Warmup
+from patchgrad.recipes.recipe import Mix, PolicyChoice, TaskSource
+from patchgrad.recipes.run import tasks
+from patchgrad.tasks.sets import Member, save
+from patchgrad.tasks.workshop import workshop_tasks
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twenty-four tasks of two families, a third of them held out."""
+    made = tmp_path_factory.mktemp("set")
+    found = workshop_tasks(24, 0, False, made / "archives", (1,), ("op_swap", "cmp_negate"))
+    tagged = [replace(task, tags={**task.tags, "of": "set", "split": "train" if n % 3 else "held_out"}) for n, task in enumerate(found)]
+    save(made, [Member(task, {"report": task.instruction}, "", "") for task in tagged])
+    return made
+
+
+def recipe(folder: Path, **more: object) -> Recipe:
+    source = TaskSource("set", train=12, held_out=4, folder=str(folder), **more)  # type: ignore[arg-type]
+    return Recipe(name="set", tasks=source, warmup=Warmup(tasks=5))
+
+
+def test_tasks_are_the_set_s_and_what_is_shown_is_generated(folder: Path, tmp_path: Path) -> None:
+    found = tasks(recipe(folder), tmp_path)
+    assert (len(found.train), len(found.held_out), len(found.lessons)) == (12, 4, 5)
+    assert {task.tags["split"] for task in found.held_out} == {"held_out"}
+    assert all("of" in task.tags for task in (*found.train, *found.held_out))
+    assert not any("of" in task.tags for task in found.lessons)
+    model = replace(recipe(folder), policy=PolicyChoice(model="somewhere"))
+    assert tasks(model, tmp_path).lessons == (), "a model of the user's is shown nothing"
+
+
+def test_generated_tasks_stand_beside_those_of_a_set(folder: Path, tmp_path: Path) -> None:
+    found = tasks(recipe(folder, mix=Mix(workshop=0.5)), tmp_path)
+    assert ["of" in task.tags for task in found.train] == [True] * 6 + [False] * 6
+    assert found.lessons == found.train[6:11], "those that are shown are among them"
+    assert len(found.train) == 12
+
+
+def test_a_set_s_bugs_may_be_of_some_families_alone(folder: Path, tmp_path: Path) -> None:
+    found = tasks(recipe(folder, planted=("cmp_negate",)), tmp_path)
+    assert {task.tags["family"] for task in (*found.train, *found.held_out)} == {"cmp_negate"}
