@@ -112,7 +112,7 @@ def flaw(rollout: Rollout, terms: Terms = ANY) -> Fault | None:
 
 
 def _action(action: Action, prefix: str, terms: Terms) -> Fault | None:
-    if len(action.token_ids) != len(action.logprobs) or not np.isfinite(action.logprobs).all():
+    if not 0 < len(action.token_ids) == len(action.logprobs) or not np.isfinite(action.logprobs).all():
         return "log-probabilities"
     if terms.versions is not None and action.version not in terms.versions:
         return "version"

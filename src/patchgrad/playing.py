@@ -107,7 +107,9 @@ def _recalled(world: World, policy: Policy, item: Attempt) -> tuple[tuple[Turn, 
     turns, ending = world.recall(item.id, item.beginning)
     if world.state is None or any(turn.action.version != policy.version for turn in turns):
         return (), None
-    return (turns, ending) if ending else (_whole(turns), None)
+    if ending is not None:
+        return turns, ending
+    return tuple(itertools.takewhile(lambda turn: turn.action.origin is not None, _whole(turns))), None  # else an older version's, unproved
 
 
 def _whole(turns: Sequence[Turn]) -> tuple[Turn, ...]:

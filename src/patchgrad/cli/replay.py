@@ -56,7 +56,7 @@ async def _again(folder: Run, found: Rollout, count: int, as_json: bool) -> int:
     boxes, good = sandboxes(recipe.sandbox), 0
     try:
         async with await boxes.open(found.task) as sandbox:
-            async for one in replay(found.task, found.trajectory.turns[:count], an_agent(recipe.agent), sandbox):
+            async for one in replay(found.trajectory.turns[:count], an_agent(recipe.agent), sandbox):
                 good += one.answer != "different" and one.same_state
                 print(json.dumps(_plain(one)) if as_json else "\n".join(_lines(one)), flush=True)
     finally:

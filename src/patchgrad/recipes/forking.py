@@ -19,7 +19,7 @@ from patchgrad.recipes.world import a_world, sandboxes
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
 from patchgrad.store import Run
-from patchgrad.values import Rollout, digest
+from patchgrad.values import Rollout, Snapshot, digest
 
 
 async def fork(
@@ -50,9 +50,19 @@ async def fork(
     choice, agent = recipe.evaluation, recipe.agent
     budget = Budget(choice.turns, choice.context, agent.action_tokens, choice.seconds, agent.format_errors)
     boxes = sandboxes(recipe.sandbox)
-    world = replace(a_world(agent, recipe.sandbox, boxes), state=run.states.get, sampling=choice.sampling)
+    left: dict[str, Snapshot] = {}  # by the forks themselves: where a sandbox breaks, they go on from there
+
+    def keep(snapshot: Snapshot) -> None:
+        left[snapshot.address] = snapshot
+        if out is not None:
+            out.states.put(snapshot)
+
+    def state(address: str, directory: str) -> Snapshot:
+        return replace(left[address], directory=directory) if address in left else run.states.get(address, directory)
+
+    world = replace(a_world(agent, recipe.sandbox, boxes), on_state=keep, state=state, sampling=choice.sampling)
     if out is not None:
-        world = replace(world, on_turn=out.write_turn, on_state=out.states.put, on_ending=out.write_ending)
+        world = replace(world, on_turn=out.write_turn, on_ending=out.write_ending)
     label = f"fork/{attempt}/{turn}"
     origin = source.trajectory.origin or attempt
     items = [

@@ -52,7 +52,7 @@ def find(run: Run, attempt: str) -> Rollout:
     return next(one for one in run.rollouts(row["phase"], row["iteration"]) if one.trajectory.id == attempt)
 
 
-async def replay(task: Task, turns: Sequence[Turn], agent: Agent, sandbox: Sandbox) -> AsyncIterator[Replayed]:
+async def replay(turns: Sequence[Turn], agent: Agent, sandbox: Sandbox) -> AsyncIterator[Replayed]:
     """Takes each turn's call again, in a sandbox that was opened from the task; what no tool was called for is not run."""
     place = Place()
     for number, turn in enumerate(turns, 1):
