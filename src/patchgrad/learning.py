@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from patchgrad.branching import Forking, branched
 from patchgrad.certificates import Terms, certify, certify_batch, certify_samples
 from patchgrad.contracts import (
     Aggregate,
@@ -34,9 +35,9 @@ from patchgrad.contracts import (
 )
 from patchgrad.credit import FailurePolicy, as_they_are, by_group, corrected, kept
 from patchgrad.packing import minibatches, pack, scored, token_mean
-from patchgrad.playing import World, play
+from patchgrad.playing import World, from_the_beginning, play
 from patchgrad.rollout import Budget
-from patchgrad.values import Group, Rollout, Sample, Update
+from patchgrad.values import Group, Rollout, Sample, Start, Task, Update
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,8 @@ class Plan:
     """The sizes of one iteration.
 
     `minibatch` is the least number of trajectories in an optimiser step, `pack` the tokens of a forward pass, shared by `workers`.
-    `on_steps` is told how many optimiser steps come, before the first: a schedule may need to know.
+    `on_steps` is told how many optimiser steps come, before the first: a schedule may need to know. Attempts at a task begin where `start`
+    says, and with `forking` some go on again after turns of theirs.
     """
 
     tasks: int
@@ -77,6 +79,8 @@ class Plan:
     workers: int = 1
     epochs: int = 1
     on_steps: Callable[[int], None] = lambda _: None
+    start: Callable[[Task], Start] = from_the_beginning
+    forking: Forking | None = None
 
 
 def learn(groups: Sequence[Group], algorithm: Algorithm, trainer: Trainer, plan: Plan, seed: int) -> list[Update]:
@@ -138,7 +142,10 @@ async def iterate(
 ) -> Iteration:
     """Draw, play, learn, then send the two signals upstream: weights to the policy, outcomes to the curriculum."""
     meter = Meter()
-    groups = await play(world, policy, curriculum.draw(plan.tasks), plan.attempts, plan.budget, plan.reward, label, seed, on_rollout)
+    tasks, budget, reward = curriculum.draw(plan.tasks), plan.budget, plan.reward
+    groups = await play(world, policy, tasks, plan.attempts, budget, reward, label, seed, on_rollout, plan.start)
+    if plan.forking:
+        groups = await branched(world, policy, groups, plan.forking, budget, reward, seed, on_rollout)
     meter.lap("play")
     certify(groups, Terms(world.journalled, frozenset({policy.version}), policy.spelling, policy.stops))
     updates = await asyncio.to_thread(learn, groups, algorithm, trainer, plan, seed)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from patchgrad.contracts import Agent, Executor, Policy, Restart, RewardFunction, Sandboxes
 from patchgrad.errors import SandboxFault
 from patchgrad.rollout import Budget, commit, rollout
-from patchgrad.values import Ending, Group, Rollout, Sampling, Segment, Snapshot, Task, Trajectory, Turn, Verdict, digest, genesis
+from patchgrad.values import Ending, Group, Rollout, Sampling, Segment, Snapshot, Start, Task, Trajectory, Turn, Verdict, digest, genesis
 
 log = logging.getLogger(__name__)
 
@@ -160,6 +160,11 @@ async def _episode(world: World, policy: Policy, item: Attempt, budget: Budget, 
             await sandbox.close()
 
 
+def from_the_beginning(_: Task) -> Start:
+    """Where attempts begin unless something else is said."""
+    return Start()
+
+
 async def play(
     world: World,
     policy: Policy,
@@ -170,18 +175,31 @@ async def play(
     label: str,
     seed: int,
     on_rollout: Callable[[Rollout], None] = lambda _: None,
+    start: Callable[[Task], Start] = from_the_beginning,
 ) -> list[Group]:
-    """All attempts at all tasks under the policy as it is, in the order of `tasks`.
+    """All attempts at all tasks under the policy as it is, in the order of `tasks`; those at a task begin where `start` says.
 
     Ids are `label/position/attempt`, so `play(..., [a, b], attempts=2, label="rft")` makes `rft/0/0 rft/0/1 rft/1/0 rft/1/1`.
     """
+    begun = [start(task) for task in tasks]
     items = [
-        Attempt(task, f"{label}/{position}/{number}", int(digest(f"{seed} {label} {position} {number}")[:15], 16))
+        Attempt(
+            task,
+            f"{label}/{position}/{number}",
+            drawn(seed, f"{label} {position} {number}"),
+            begun[position].prefix,
+            begun[position].origin,
+        )
         for position, task in enumerate(tasks)
         for number in range(attempts)
     ]
     done = await attempts_at(world, policy, items, budget, reward, on_rollout)
     return [Group(tuple(done[position * attempts : (position + 1) * attempts])) for position in range(len(tasks))]
+
+
+def drawn(seed: int, name: str) -> int:
+    """The seed of what goes by this name in a run."""
+    return int(digest(f"{seed} {name}")[:15], 16)
 
 
 async def attempts_at(

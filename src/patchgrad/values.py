@@ -359,6 +359,14 @@ class Trajectory:
         return tuple(turn for segment in self.segments for turn in segment.turns)
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where the attempts of a group begin: at the task's beginning, or after the `prefix`, which are turns of the attempt `origin`."""
+
+    prefix: tuple[Turn, ...] = ()
+    origin: str = ""
+
+
 # --- judgement -----------------------------------------------------------------------------------
 
 Status = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed", "missing"]
@@ -457,7 +465,7 @@ class Rollout:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """All attempts at one task under one policy version."""
+    """All attempts at one task under one policy version, forks included."""
 
     rollouts: tuple[Rollout, ...]
 
@@ -468,6 +476,11 @@ class Group:
     @property
     def solve_rate(self) -> float:
         return sum(r.solved for r in self.rollouts) / len(self.rollouts)
+
+    @property
+    def whole(self) -> tuple[Rollout, ...]:
+        """The attempts that say how hard the task is: they began at its beginning, and infrastructure did not break them."""
+        return tuple(r for r in self.rollouts if not r.broken and not r.trajectory.replayed)
 
 
 # --- learning ------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from tests.recipes.test_course import TINY, needs_bubblewrap
 
 from patchgrad.cli import main
 from patchgrad.config import dumps
+from patchgrad.curricula import prefixes
 from patchgrad.networks.cached import exact
 from patchgrad.recipes import course, train
 from patchgrad.recipes.audit import audit
@@ -28,7 +29,13 @@ from patchgrad.values import Ending, Reward, Task, Trajectory, Turn, Verdict
 from patchgrad.viewer.progress import Silent
 
 KILLS = 8
-LEARNING = replace(TINY, stages=tuple(replace(stage, filter_on="reward") for stage in TINY.stages))
+ELSEWHERE: dict[str, Any] = {"starts": "prefixes", "forks": 1, "continuations": 2, "baseline": "turns"}
+LEARNING = replace(
+    TINY,
+    stages=tuple(replace(stage, filter_on="reward", iterations=min(stage.iterations, 2), **ELSEWHERE) for stage in TINY.stages),
+    guards=replace(TINY.guards, patience=100),
+)
+"""With all that lets attempts begin elsewhere; as nothing is solved, every task has to count as easy for it, and no guard to mind."""
 
 
 def worth(task: Task, trajectory: Trajectory, verdict: Verdict) -> Reward:
@@ -67,6 +74,8 @@ def lose(folder: Path, chance: random.Random) -> None:
 @pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")
 def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(course, "shaped", lambda *_: worth)
+    monkeypatch.setattr(prefixes, "HARD", -1.0)
+    monkeypatch.setattr(prefixes, "EASY", 0.0)
     with Run.create(tmp_path / "whole", dumps(LEARNING)) as run:
         train(LEARNING, run, Silent())
     chance, kills, left = random.Random(5), 0, 0
@@ -106,6 +115,9 @@ def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_
     assert found == audit(Run.open(tmp_path / "whole"))
     assert all(one.sound for one in found)
     assert sum(one.trained for one in found) > 0
+    forked = [row["attempt"] for row in Run.open(tmp_path / "killed").rows("stage2") if json.loads(row["trajectory"])["replayed"]]
+    assert any("+" in name for name in forked), "turns were forked"
+    assert not all("+" in name for name in forked), "attempts began after a prefix"
     assert all(one.sampled == one.trained + sum(one.left_out.values()) for one in found)
     one = next(row["attempt"] for row in Run.open(tmp_path / "killed").rows("stage2"))
     assert main(["replay", str(tmp_path / "killed"), one]) == 0
@@ -119,12 +131,14 @@ DRIVER = """
 import sys
 from pathlib import Path
 from patchgrad.config import dumps
+from patchgrad.curricula import prefixes
 from patchgrad.recipes import course, train
 from patchgrad.store import Run
 from patchgrad.viewer.progress import Silent
 from tests.recipes.test_resume import LEARNING, worth
 
 course.shaped = lambda *_: worth
+prefixes.HARD, prefixes.EASY = -1.0, 0.0
 folder = Path(sys.argv[1])
 with Run.resume(folder) if (folder / "run.json").exists() else Run.create(folder, dumps(LEARNING)) as run:
     train(LEARNING, run, Silent())

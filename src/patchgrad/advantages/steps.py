@@ -26,7 +26,8 @@ class Anchored:
     A turn's return is the attempt's reward, discounted for every turn that came after it; its step advantage is the return less the mean
     return of all turns of the group that began in its state, divided by the deviation of the group's rewards. A state is the address of
     the files and where the agent stood, so edits that a test refused and `git restore` undid are all steps from one state: the one that
-    repaired it stands above the ones that did not, in the same attempt as well, and above a submission that gave up.
+    repaired it stands above the ones that did not, in the same attempt as well, and above a submission that gave up. Turns that a fork
+    replays are not counted.
 
     At a discount of 0.5, take an attempt that edits in vain, edits right and submits (reward 1), and one that edits in vain and submits
     (reward 0). Four turns began in the untouched files, with returns 0.25, 0.5, 0 and 0; their mean is 0.1875, the deviation 0.5, and the
@@ -47,12 +48,14 @@ class Anchored:
             for reward, anchors in zip(rewards, begun, strict=True)
         ]
         seen: dict[Anchor, list[float]] = defaultdict(list)
-        for anchors, values in zip(begun, returns, strict=True):
-            for anchor, value in zip(anchors, values, strict=True):
+        for trajectory, anchors, values in zip(trajectories, begun, returns, strict=True):
+            for anchor, value in list(zip(anchors, values, strict=True))[trajectory.replayed :]:
                 seen[anchor].append(value)
         means = {anchor: fmean(values) for anchor, values in seen.items()}
         scale = self.weight / (pstdev(rewards) + self.delta) if len(set(rewards)) > 1 else 0.0
-        steps = [[scale * (value - means[at]) for at, value in zip(*pair, strict=True)] for pair in zip(begun, returns, strict=True)]
+        steps = [
+            [scale * (value - means.get(at, value)) for at, value in zip(*pair, strict=True)] for pair in zip(begun, returns, strict=True)
+        ]
         whole = self.attempt(group)
         return [floats(w + _spread(t, s)) for w, t, s in zip(whole, trajectories, steps, strict=True)]
 

@@ -44,8 +44,8 @@ class Pool:
         return drawn
 
     def observe(self, group: Group) -> None:
-        """Count a group's outcomes; what infrastructure broke is none."""
-        task, valid = group.task.id, [rollout for rollout in group.rollouts if not rollout.broken]
+        """Count a group's outcomes; what infrastructure broke is none, and what went on after another attempt's turns is not the task's."""
+        task, valid = group.task.id, group.whole
         if not valid:
             return
         solved = sum(rollout.solved for rollout in valid)

@@ -8,6 +8,7 @@ from functools import partial
 
 from patchgrad.advantages import (
     Anchored,
+    Branched,
     Decisions,
     GroupNormalised,
     LeaveOneOut,
@@ -101,9 +102,12 @@ def _failures(stage: Stage) -> FailurePolicy:
     return waste if stage.overlong == "keep" else {**waste, "overlong": stage.overlong}
 
 
+BASELINES: Mapping[str, Callable[..., Estimator]] = {"group": GroupNormalised, "tokens": LengthWeighted, "turns": Branched}
+
+
 def _estimator(stage: Stage) -> Estimator:
     rows: Mapping[str, Callable[[], Estimator]] = {
-        "normalised": lambda: (GroupNormalised if stage.baseline == "group" else LengthWeighted)(lowered=stage.lowered),
+        "normalised": lambda: BASELINES[stage.baseline](lowered=stage.lowered),
         "mean": MeanOnly,
         "leave-one-out": LeaveOneOut,
         "mean-scaled": MeanScaled,

@@ -17,14 +17,15 @@ from typing import Any
 
 import numpy as np
 
+from patchgrad.branching import Forking
 from patchgrad.contracts import Extend, Progress, Sandboxes, Score
-from patchgrad.curricula import Pool
+from patchgrad.curricula import Pool, Prefixes
 from patchgrad.errors import TrainingStopped
 from patchgrad.executors import LocalExecutor
 from patchgrad.grading import Grader
 from patchgrad.learning import Algorithm, Plan, iterate
 from patchgrad.networks import folder as folders
-from patchgrad.playing import NEUTRAL, World
+from patchgrad.playing import NEUTRAL, World, from_the_beginning
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.recipes.algorithms import algorithm, imitation, shaped
 from patchgrad.recipes.apprenticeship import Lesson, a_policy, a_trainer, demonstrate, fresh_network, learn_tokenizer, open_model, warm_up
@@ -86,6 +87,7 @@ class Course:
         self.grader = Grader(sandboxes)
         self.agent = an_agent(recipe.agent)
         self.pool = Pool(self.train, recipe.seed)
+        self.prefixes = Prefixes(run.recall)
         self.reports: list[Report] = []
         self.watch = Watch(recipe.guards)
         self.minutes = 0.0
@@ -134,7 +136,7 @@ class Course:
         else:
             self.run.checkpoint(step.name, self._save)
         state = {"position": position, "step": step.name, "checkpoint": name, "kept": self.kept}
-        self.run.save_state({**state, "pool": self.pool.state(), "minutes": self.minutes})
+        self.run.save_state({**state, "pool": self.pool.state(), "prefixes": self.prefixes.state(), "minutes": self.minutes})
         if previous and previous not in (name, *self.kept):
             self.run.discard(previous)
 
@@ -147,6 +149,7 @@ class Course:
         if not state:
             return 0
         self.pool.restore(state["pool"])
+        self.prefixes.restore(state.get("prefixes", {}))  # which older runs do not have
         self.minutes, self.kept = state["minutes"], list(state.get("kept", self._kept(state)))
         self.reports = self.run.reports()
         self.watch = Watch(self.recipe.guards, [figures(row) for row in self.run.metrics()])
@@ -243,11 +246,9 @@ class Course:
                 self.progress.say(f"refresh: {len(self.pool)} of {len(self.train)} tasks stay, those solved sometimes but not mostly")
             self.pool = self.pool.part(stage.pool) if stage.pool else self.pool
             self.pool.begin()
-        budget = Budget(stage.turns, stage.context, self.recipe.agent.action_tokens, stage.seconds, self.recipe.agent.format_errors)
-        reward = shaped(stage.length_threshold, stage.turns, stage.length_weight)
-        optimiser = self.recipe.optimiser
-        plan = Plan(stage.tasks, stage.attempts, budget, reward, stage.minibatch, optimiser.pack, optimiser.threads)
-        self.progress.stage(f"stage {number}, iteration {iteration + 1} of {stage.iterations}", stage.tasks * stage.attempts)
+        plan = self._planned(stage)
+        attempts = stage.attempts + stage.forks * stage.continuations
+        self.progress.stage(f"stage {number}, iteration {iteration + 1} of {stage.iterations}", stage.tasks * attempts)
         self.policy.training = stage.top_p == 1
         world = replace(self._world(), sampling=replace(NEUTRAL, top_p=stage.top_p))
         try:
@@ -256,6 +257,20 @@ class Course:
             self.policy.training = True
         if self._plateaued(stage):
             self.progress.say(f"stage {number} ends: Pass@1 has not risen over the last {stage.plateau} iterations")
+
+    def _planned(self, stage: Stage) -> Plan:
+        optimiser, agent = self.recipe.optimiser, self.recipe.agent
+        return Plan(
+            stage.tasks,
+            stage.attempts,
+            Budget(stage.turns, stage.context, agent.action_tokens, stage.seconds, agent.format_errors),
+            shaped(stage.length_threshold, stage.turns, stage.length_weight),
+            stage.minibatch,
+            optimiser.pack,
+            optimiser.threads,
+            start=self.prefixes.start if stage.starts == "prefixes" else from_the_beginning,
+            forking=Forking(stage.forks, stage.continuations, stage.filter_on) if stage.forks else None,
+        )
 
     def _plateaued(self, stage: Stage) -> bool:
         return bool(stage.plateau) and self.pool.plateaued(stage.plateau)
@@ -279,6 +294,8 @@ class Course:
         probed = await self._probed(plan.budget, int(digest(str(seed), label)[:8], 16))
         _stop(self._alarmed(Watch(self.recipe.guards), probed))  # before an iteration is spent on it
         done = await iterate(world, self.policy, self.pool, self.trainer, row, plan, label, seed, self._seen)
+        for group in done.groups:
+            self.prefixes.observe(group)
         self.run.write_rollouts(phase, iteration, [r for group in done.groups for r in group.rollouts])
         told = measured(done, plan.attempts, compared=world.agent == self.agent)
         reason = self._alarmed(self.watch, told)

@@ -94,7 +94,7 @@ REPORTED = frozenset(
             for name in ("tasks", "attempts", "minibatch", "lr", "algorithm", "clip_low", "clip_high", "turns", "context")
         ),
         *(f"stages.*.{name}" for name in ("length_threshold", "length_weight", "refresh_before", "overlong", "top_p")),
-        *(f"stages.*.{name}" for name in ("baseline", "lowered", "step_weight", "certain", "waste")),
+        *(f"stages.*.{name}" for name in ("starts", "forks", "baseline", "lowered", "step_weight", "certain", "waste")),
         *("evaluation.attempts", "evaluation.every", "evaluation.sample"),
     }
 )
@@ -131,6 +131,7 @@ UNREPORTED: Mapping[str, str] = {
     "rft.cap": "none is told",
     "rft.dedupe": "none is told",
     "stages.*.seconds": "two hours, for a loaded server",
+    "stages.*.continuations": "there are no forks",
     "stages.*.decay": "no schedule and no warm-up is told",
     "stages.*.old": "the sampler's; recomputing them is the other reading",
     "evaluation.turns": "as in the second stage",

@@ -103,13 +103,17 @@ class Stage:
     so that the `mismatch` between the two can be corrected for. A `penalty` of weight 0 is none.
 
     From the first iteration to the last `lr` falls in a line, by a share of `decay` over the stage (0 in the paper).
+    Attempts begin at their task's beginning, or, where `starts` are `prefixes`, after turns of an earlier one where the task is too hard or
+    too easy (`curricula.Prefixes`). With `forks`, that many turns of a group are gone on before `continuations` times more
+    (`branching`), which the baseline `turns` makes turn values of (`advantages.Branched`).
+
     `length_weight` scales what turns beyond `length_threshold` cost; 1 is the paper's, at which an attempt at the turn limit costs 1 more
     than giving up.
 
     The rest is about advantages. `baseline` is the mean reward of the group, as in the paper, or of its tokens
-    (`advantages.LengthWeighted`), `lowered` by so much (`advantages.GroupNormalised`; 0 in the paper); only rows whose advantages are
-    `normalised` take these two. `step_weight` adds to it what each turn did better than the others that began in its state
-    (`advantages.Anchored`, with `discount`; 0 in the paper). Tokens that the policy was `certain` of are not blamed
+    (`advantages.LengthWeighted`), or the value of the turns before, `lowered` by so much (`advantages.GroupNormalised`; 0 in the paper);
+    only rows whose advantages are `normalised` take these two. `step_weight` adds to it what each turn did better than the others that
+    began in its state (`advantages.Anchored`, with `discount`; 0 in the paper). Tokens that the policy was `certain` of are not blamed
     (`advantages.Decisions`; 1, all are, in the paper), and from `waste`, turns that did nothing, reward is withheld
     (`credit.WITHHOLD_FROM_WASTE`; `keep` in the paper).
     """
@@ -136,7 +140,10 @@ class Stage:
     length_weight: float = 0.1
     refresh_before: bool = False
     filter_on: Literal["outcome", "reward"] = "outcome"
-    baseline: Literal["group", "tokens"] = "tokens"
+    starts: Literal["beginning", "prefixes"] = "beginning"
+    forks: int = 0
+    continuations: int = 3
+    baseline: Literal["group", "tokens", "turns"] = "tokens"
     lowered: float = 0.1
     step_weight: float = 3.0
     discount: float = 0.9
@@ -170,6 +177,15 @@ class Stage:
         require(
             self.turns > self.length_threshold,
             f"turns {self.turns} must be above length_threshold {self.length_threshold}, or the length penalty divides by zero",
+        )
+        require(self.forks >= 0 and self.continuations >= 1, "a stage's forks must be at least 0, its continuations at least 1")
+        require(
+            (self.forks > 0) == (self.baseline == "turns"),
+            f"forks is {self.forks} and baseline is {self.baseline}; turn values are measured by forks, and forks are for nothing else",
+        )
+        require(
+            not self.forks or ROWS[self.algorithm].estimator == "normalised",
+            f"{self.algorithm} has an estimator of its own, which does not know forks: set forks to 0 and another baseline",
         )
         require(self.lowered >= 0, f"lowered is {self.lowered}; a baseline can only be lowered, by 0 or more")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
@@ -23,8 +24,8 @@ def measured(done: Iteration, k: int, compared: bool = True) -> dict[str, Any]:
     Where attempts are imitated after another prompt than they were sampled after, they are not `compared` with their sampler.
     """
     groups = [Group(tuple(r for r in g.rollouts if not r.broken)) for g in done.groups if not all(r.broken for r in g.rollouts)]
-    first = over_tasks([g.solve_rate for g in groups])
     rollouts = [r for g in groups for r in g.rollouts]
+    outcomes = [[r.solved for r in g.whole] for g in groups if g.whole]
     usage = {"seconds": {name: value for name, value in done.usage.items() if name != "cores_busy"}, "cores_busy": done.usage["cores_busy"]}
     if not rollouts:
         return {"episodes": 0, "updates": 0, **usage}
@@ -34,16 +35,14 @@ def measured(done: Iteration, k: int, compared: bool = True) -> dict[str, Any]:
     ]
     means = {name: (max if name.endswith("_max") else fmean)(step[name] for step in steps) for name in (steps[0] if steps else ())}
     return {
-        "pass_at_1": first.mean,
-        "pass_at_1_se": first.error,
-        "pass_at_k": fmean(pass_at_k(len(g.rollouts), sum(r.solved for r in g.rollouts), min(k, len(g.rollouts))) for g in groups),
-        "k": k,
+        **_solved(outcomes, k),
         "submitted": fmean(r.trajectory.stop == "submitted" for r in rollouts),
         "turns": fmean(len(r.trajectory.turns) for r in rollouts),
         "contrast": fmean(0 < g.solve_rate < 1 for g in groups),
         "limited": fmean(r.trajectory.stop in LIMITS for r in rollouts),
         "looping": fmean("looping" in kinds(r.trajectory) for r in rollouts),
         "broken": 1 - len(rollouts) / sum(len(g.rollouts) for g in done.groups),
+        "forked": fmean(r.trajectory.replayed > 0 for r in rollouts),
         "reward": fmean(r.reward.value for r in rollouts),
         "episodes": len(rollouts),
         "updates": len(done.updates),
@@ -53,3 +52,12 @@ def measured(done: Iteration, k: int, compared: bool = True) -> dict[str, Any]:
         **means,
         "steps": steps,
     }
+
+
+def _solved(outcomes: Sequence[Sequence[bool]], k: int) -> dict[str, Any]:
+    """Pass@1 and Pass@k of the attempts that began at the beginning of their tasks; nothing where none did."""
+    if not outcomes:
+        return {}
+    first = over_tasks([fmean(solved) for solved in outcomes])
+    most = fmean(pass_at_k(len(solved), sum(solved), min(k, len(solved))) for solved in outcomes)
+    return {"pass_at_1": first.mean, "pass_at_1_se": first.error, "pass_at_k": most, "k": k}
