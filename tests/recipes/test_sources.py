@@ -30,20 +30,22 @@ def recipe(folder: Path, **more: object) -> Recipe:
     return Recipe(name="set", tasks=source, warmup=Warmup(tasks=5))
 
 
-def test_tasks_are_the_set_s_and_what_is_shown_is_generated(folder: Path, tmp_path: Path) -> None:
+def test_tasks_are_the_set_s_and_what_is_shown_are_generated_ones_and_those_of_one_wrong_line(folder: Path, tmp_path: Path) -> None:
     found = tasks(recipe(folder), tmp_path)
-    assert (len(found.train), len(found.held_out), len(found.lessons)) == (12, 4, 5)
+    generated, planted = found.lessons
+    assert (len(found.train), len(found.held_out), len(generated)) == (12, 4, 5)
     assert {task.tags["split"] for task in found.held_out} == {"held_out"}
     assert all("of" in task.tags for task in (*found.train, *found.held_out))
-    assert not any("of" in task.tags for task in found.lessons)
+    assert not any("of" in task.tags for task in generated)
+    assert {task.id for task in planted} == {task.id for task in found.train}, "here each of them"
     model = replace(recipe(folder), policy=PolicyChoice(model="somewhere"))
-    assert tasks(model, tmp_path).lessons == (), "a model of the user's is shown nothing"
+    assert not any(tasks(model, tmp_path).lessons), "a model of the user's is shown nothing"
 
 
 def test_generated_tasks_stand_beside_those_of_a_set(folder: Path, tmp_path: Path) -> None:
     found = tasks(recipe(folder, mix=Mix(workshop=0.5)), tmp_path)
     assert ["of" in task.tags for task in found.train] == [True] * 6 + [False] * 6
-    assert found.lessons == found.train[6:11], "those that are shown are among them"
+    assert found.lessons[0] == found.train[6:11], "those that are shown are among them"
     assert len(found.train) == 12
 
 

@@ -53,12 +53,20 @@ class Lesson:
 
 
 async def demonstrate(
-    recipe: Recipe, tasks: Sequence[Task], world: World, tokenizer: ChatTokenizer, lesson: Lesson, on_rollout: Callable[[Rollout], None]
+    recipe: Recipe,
+    tasks: Sequence[Sequence[Task]],
+    world: World,
+    tokenizer: ChatTokenizer,
+    lesson: Lesson,
+    on_rollout: Callable[[Rollout], None],
 ) -> list[Rollout]:
-    """A lesson by the apprentice through the ordinary loop, on tasks drawn from the seed; episodes come back in the order of the draw."""
+    """A lesson by the apprentice through the ordinary loop, on tasks drawn from the seed; episodes come back in the order of the draw.
+
+    Each of several kinds of tasks is drawn from as often as the others, and of a kind each task.
+    """
     chooser = random.Random(f"{lesson.label} {recipe.seed}")
-    pool = tasks[: recipe.warmup.tasks]
-    chosen = [pool[chooser.randrange(len(pool))] for _ in range(lesson.count)]
+    pools = [kind[: recipe.warmup.tasks] for kind in tasks if kind]
+    chosen = [chooser.choice(chooser.choice(pools) if len(pools) > 1 else pools[0]) for _ in range(lesson.count)]
     items = [Attempt(PRACTICE[lesson.practice](task), f"{lesson.label}/{i}", i) for i, task in enumerate(chosen)]
     budget = Budget(lesson.turns, recipe.policy.context, 256)
     world = replace(world, grade=_ungraded) if lesson.practice else world

@@ -61,17 +61,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The tasks of a run: to train on, to measure with, and for the apprentice to show how to work on, if there is one."""
+    """The tasks of a run: to train on, to measure with, and, by kinds, for the apprentice to show how to work on, if there is one."""
 
     train: tuple[Task, ...]
     held_out: tuple[Task, ...]
-    lessons: tuple[Task, ...] = ()
+    lessons: tuple[tuple[Task, ...], ...] = ()
 
 
 class Course:
     """One run of a recipe over its tasks; `travel` does what is left of it.
 
-    The apprentice shows how to work on `lessons`, which are tasks of the workshop also where those to train on are others.
+    The apprentice shows how to work on `lessons`: tasks of the workshop, and, where those to train on are others, planted ones among these.
     """
 
     def __init__(
@@ -185,8 +185,8 @@ class Course:
         letters = ChatTokenizer.train([], 300)
         self.progress.stage("first demonstrations, for the tokenizer", FIRST)
         first = await demonstrate(recipe, self.lessons, self._world(), letters, Lesson("first", FIRST, warmup.turns), self._seen)
-        own = self.train if self.lessons is self.train else (*self.lessons, *self.train)
-        tokenizer = learn_tokenizer(recipe, own, first, letters)
+        own = {task.id: task for kind in (*self.lessons, self.train) for task in kind}
+        tokenizer = learn_tokenizer(recipe, tuple(own.values()), first, letters)
         shown = []
         lessons = (
             Lesson("looks", warmup.looks, 1, "look"),

@@ -17,6 +17,7 @@ from patchgrad.tasks.evaluation_sets import VERIFIED_50, fifty
 from patchgrad.tasks.sets import load_set
 from patchgrad.tasks.splits import mixed, trainable
 from patchgrad.tasks.workshop import workshop_tasks
+from patchgrad.tasks.workshop.known import teachable
 from patchgrad.values import Task, digest
 
 
@@ -39,11 +40,12 @@ def tasks(recipe: Recipe, folder: Path) -> Assigned:
     if source.source == "workshop":
         held = held_out_tasks(recipe, folder)
         own = tuple(workshop_tasks(source.train, recipe.seed, False, folder, source.functions, source.families, apart_from=held))
-        return Assigned(own, tuple(held), own)
+        return Assigned(own, tuple(held), (own,))
     train_tasks, held_out = _of_a_set(recipe)
     beside, shown = round(source.train * source.mix.workshop), 0 if recipe.policy.model else recipe.warmup.tasks
     made = workshop_tasks(max(beside, shown), recipe.seed, False, folder, source.functions, source.families) if beside or shown else []
-    return Assigned((*train_tasks, *made[:beside]), tuple(held_out), tuple(made[:shown]))
+    planted = {task.id: task for task in train_tasks if shown and teachable(task)}
+    return Assigned((*train_tasks, *made[:beside]), tuple(held_out), (tuple(made[:shown]), tuple(planted.values())))
 
 
 def _of_a_set(recipe: Recipe) -> tuple[list[Task], list[Task]]:

@@ -12,16 +12,15 @@ import io
 import random
 import re
 import tokenize
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import PurePosixPath
 
 from patchgrad.contracts import Weights
 from patchgrad.errors import PolicyFault
-from patchgrad.tasks.archive import open_archive
 from patchgrad.tasks.mutations import mutants
 from patchgrad.tasks.workshop.bugs import SWAPS
+from patchgrad.tasks.workshop.known import known
 from patchgrad.tasks.workshop.names import gibberish
 from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, floats
 
@@ -107,7 +106,7 @@ def _quoted(text: str) -> str:
 
 
 class Apprentice:
-    """Plays one episode of one workshop task; a `Policy` of version -1 whose log-probabilities are zero.
+    """Plays one episode of one task with one wrong line; a `Policy` of version -1 whose log-probabilities are zero.
 
     When `practising` it opens the file and makes one edit after the other, for the sake of writing edits that apply.
     """
@@ -131,8 +130,7 @@ class Apprentice:
         self._retries = 1.0 if self._random.random() < habits.persistent else habits.retries_when_red
         self._encode_messages = encode_messages
         self._encode_action = encode_action
-        self._source = open_archive(task.repository)[task.tags["file"]].decode()
-        self._tags = task.tags
+        self._known = known(task)
         self._look(1)
         self._tried: list[Edit] = []
         self._observation = ""
@@ -140,10 +138,10 @@ class Apprentice:
 
     def _look(self, window: int) -> None:
         """What can be edited, and how, where the window begins at this line."""
-        start = int(self._tags["begins"]) - 1
-        line = self._source.splitlines().index(self._tags["broken_line"], start) + 1
-        self._repair = line_edit(self._source, line, self._tags["fixed_line"], window)
-        self._wrong = wrong_edits(self._source, self._tags["function"], window)
+        known = self._known
+        line = known.source.splitlines().index(known.broken, known.begins - 1) + 1
+        self._repair = line_edit(known.source, line, known.fixed, window)
+        self._wrong = wrong_edits(known.source, known.function, window)
 
     def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
         self._observation = messages[-1].content
@@ -170,7 +168,7 @@ class Apprentice:
     def _next(self) -> tuple[str, str]:
         chance = self._random.random
         if self._last == "":
-            return "open", turn("Look at it.", _place(self._tags))
+            return "open", turn("Look at it.", self._known.place)
         if self._practising and all(edit in self._tried for edit in self._wrong):
             return "submit", turn("Done.", "submit")
         if self._practising:
@@ -189,7 +187,7 @@ class Apprentice:
         return green or self._random.random() >= self._retries
 
     def _edit(self) -> Edit:
-        absent = [old for old in ABSENT if old not in self._source]
+        absent = [old for old in ABSENT if old not in self._known.source]
         if absent and self._random.random() < self._habits.misquotes:
             return Edit(self._random.choice(absent), self._repair.new)
         if self._random.random() < self._habits.skill:
@@ -214,17 +212,12 @@ def shows(rollout: Rollout, lines: Set[str]) -> bool:
 
 def drill(task: Task) -> Task:
     """The task to practise on: the same repository, with words that no issue has, so that practice is not mistaken for work."""
-    return replace(task, id=f"{task.id}:drill", instruction=f"Practise.\n{_place(task.tags)}")
+    return replace(task, id=f"{task.id}:drill", instruction=f"Practise.\n{known(task).place}")
 
 
 def look(task: Task) -> Task:
     """The task with a symptom of gibberish, so that whoever learns to open its file learns to do so whatever the symptom says."""
-    return replace(task, id=f"{task.id}:look", instruction=f"{gibberish(random.Random(task.id))}\n{_place(task.tags)}")
-
-
-def _place(tags: Mapping[str, str]) -> str:
-    """The command that shows where the function begins, as issues have it."""
-    return f"open {PurePosixPath(tags['file']).name} {tags['begins']}"
+    return replace(task, id=f"{task.id}:look", instruction=f"{gibberish(random.Random(task.id))}\n{known(task).place}")
 
 
 def turn(thought: str, command: str) -> str:

@@ -1,0 +1,50 @@
+"""What a scripted apprentice knows of a task, generated or planted in a real package: the line that is wrong, and what it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from patchgrad.errors import TaskError
+from patchgrad.tasks.archive import open_archive
+from patchgrad.tasks.trees import patched
+from patchgrad.values import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A file as it is, what opens it as the issue says, and the one line that is wrong: the first such from line `begins` on."""
+
+    source: str
+    place: str
+    begins: int
+    broken: str
+    fixed: str
+    function: str
+
+
+def teachable(task: Task) -> bool:
+    """Is one line wrong, and does the issue end with the command that opens it? So of all workshop tasks, and of brief planted ones."""
+    return _exchanged(task) is not None and _place(task).startswith("open ")
+
+
+def known(task: Task) -> Known:
+    """What is known of it. Raises `TaskError` where it is not `teachable`."""
+    lines, place = _exchanged(task), _place(task)
+    if lines is None or not place.startswith("open "):
+        raise TaskError(f"{task.id} cannot be shown to work on: its bug is no single line, or its issue does not end with what opens it.")
+    files, patch, tags = open_archive(task.repository), task.repository.patch, task.tags
+    source = (patched(files, patch) if patch else files)[tags["file"]].decode()
+    return Known(source, place, int(tags.get("begins") or tags["line"]), *lines, tags["function"])
+
+
+def _place(task: Task) -> str:
+    return task.instruction.rstrip().rpartition("\n")[2]
+
+
+def _exchanged(task: Task) -> tuple[str, str] | None:
+    """The line that is wrong and the right one, where nothing else is: a patch of `-a < b` and `+a <= b` gives `("a <= b", "a < b")`."""
+    if "broken_line" in task.tags:
+        return task.tags["broken_line"], task.tags["fixed_line"]
+    lines = [line for line in task.repository.patch.splitlines() if not line.startswith(("---", "+++"))]
+    gone, planted = ([line[1:] for line in lines if line[:1] == sign] for sign in "-+")
+    return (planted[0], gone[0]) if len(gone) == len(planted) == 1 else None

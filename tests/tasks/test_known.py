@@ -1,0 +1,60 @@
+"""What an apprentice knows of a task: of a generated one from its tags, of one planted in a package from the patch that planted it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from patchgrad.errors import TaskError
+from patchgrad.tasks.archive import pack, store
+from patchgrad.tasks.workshop import workshop_tasks
+from patchgrad.tasks.workshop.apprentice import drill, line_edit, look
+from patchgrad.tasks.workshop.known import Known, known, teachable
+from patchgrad.values import Checks, Task
+
+SOURCE = "def low(a, b):\n    return a < b\n\n\ndef high(a, b):\n    return a > b\n"
+PATCH = """--- a/shop/till.py
++++ b/shop/till.py
+@@ -5,2 +5,2 @@
+ def high(a, b):
+-    return a > b
++    return a < b
+"""
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Task:
+    repository = replace(store(tmp_path, pack({"shop/till.py": SOURCE.encode()})), patch=PATCH)
+    tags = {"file": "shop/till.py", "line": "6", "function": "high"}
+    return Task("planted", "high(1, 2) gives True.\nopen till.py 6\n", repository, Checks((), ()), tags=tags)
+
+
+def test_of_a_planted_task_the_patch_tells_the_line_and_the_issue_where_to_look(planted: Task) -> None:
+    found = known(planted)
+    assert found == Known(SOURCE.replace(">", "<"), "open till.py 6", 6, "    return a < b", "    return a > b", "high")
+    assert line_edit(found.source, 6, found.fixed, window=5).command() == 'replace " <" " >"'
+
+
+def test_practice_keeps_the_place_and_has_other_words(planted: Task) -> None:
+    for practice in (drill(planted), look(planted)):
+        assert "gives" not in practice.instruction
+        assert known(practice) == known(planted)
+
+
+def test_of_a_generated_task_its_tags_tell(tmp_path: Path) -> None:
+    (task,) = workshop_tasks(1, 3, False, tmp_path, (1,), ("op_swap",))
+    found = known(task)
+    assert found.broken == task.tags["broken_line"] in found.source.splitlines()[found.begins - 1 :]
+    assert found.place == task.instruction.rstrip().splitlines()[-1]
+
+
+def test_a_task_of_two_lines_or_without_a_place_is_none_to_show(planted: Task) -> None:
+    two = replace(planted, repository=replace(planted.repository, patch=PATCH + "+    # more\n"))
+    placeless = replace(planted, instruction="high(1, 2) gives True.")
+    assert teachable(planted)
+    for task in (two, placeless):
+        assert not teachable(task)
+        with pytest.raises(TaskError, match="cannot be shown to work on"):
+            known(task)
