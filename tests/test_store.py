@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patchgrad.errors import StoreError
-from patchgrad.store import Run, finite, plain, value
+from patchgrad.store import Run, files, finite, plain, value
 from patchgrad.values import (
     Action,
     Call,
@@ -386,6 +386,19 @@ def test_a_killed_writer_leaves_its_turns_and_no_lock(run: Run) -> None:
     assert process.exitcode == -9
     with Run.resume(run.folder) as again:
         assert [entry.turn.action.text for entry in again.journal.entries()] == ["turn 0"]
+
+
+def test_turns_reach_the_disk_together_once_in_a_window_and_states_before_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced, now = list[str](), [1000.0]
+    monkeypatch.setattr("patchgrad.store.run.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(files, "sync", lambda path: synced.append(path.name))
+    run._synced = now[0]
+    run.states.put(Snapshot.of({"a.py": (0o100644, b"x")}))
+    for number, (seconds, expected) in enumerate([(1.0, []), (3.9, []), (0.2, ["00000.pack", "00000.jsonl"]), (4.9, [])]):
+        now[0] += seconds
+        synced.clear()
+        run.write_turn(f"t/{number}", turn(number))
+        assert synced == expected
 
 
 def test_a_full_disk_is_one_sentence(run: Run) -> None:

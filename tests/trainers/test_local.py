@@ -77,6 +77,32 @@ def test_the_policy_says_what_it_was_rewarded_for() -> None:
     assert after < before - 1
 
 
+def test_a_masked_turn_has_no_gradient_at_all() -> None:
+    network = Decoder(CONFIG, 0)
+    drawn = sampled(network)
+    start = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+
+    def stepped(masked: bool, advantage: float, moved: float) -> dict[str, torch.Tensor]:
+        """The weights after a step in which the second turns say something else."""
+        told = []
+        for sample in drawn:
+            sizes = [len(turn.action.token_ids) for turn in sample.segment.turns]
+            second = np.repeat([False, True, False], sizes)
+            advantages = floats(np.where(second, advantage, sample.advantages))
+            old = floats(np.where(second, sample.old - moved, sample.old))
+            told.append(replace(sample, advantages=advantages, old=old, keep=~second if masked else sample.keep))
+        network.load_state_dict(start)
+        LocalTrainer(network, schedule=1e-3).update(pack(told, 200), clipped())
+        return {name: tensor.clone() for name, tensor in network.state_dict().items()}
+
+    def alike(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> bool:
+        return all(torch.equal(one[name], two[name]) for name in one)
+
+    assert alike(stepped(True, 1.0, 0.0), stepped(True, -1000.0, 3.0))
+    assert not alike(stepped(False, 1.0, 0.0), stepped(False, -1000.0, 3.0))
+    assert not alike(stepped(True, 1.0, 0.0), start)
+
+
 def test_warm_up_trains_observations_at_their_weight() -> None:
     samples = sampled(Decoder(CONFIG))
     plain, warm = pack(samples, 500), pack(samples, 500, context=0.2)

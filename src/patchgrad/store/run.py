@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -21,6 +22,7 @@ from patchgrad.store.states import States
 from patchgrad.values import Ending, Report, Rollout, Task, Turn
 
 FORMAT = 1
+WINDOW = 5.0  # seconds: turns wait so long for one another on their way to the disk
 _LOGS = {"journal": ".jsonl", "states": ".pack"}
 
 
@@ -31,6 +33,9 @@ class Run:
             run.write_rollouts("rft", 0, rollouts)
             run.save_state({"phase": "rft", "iteration": 0})
 
+    What is written survives the death of the process. A machine that loses its power loses at most the turns of the last `WINDOW` seconds
+    before the last one was written: they reach the disk together.
+
     What counts as done is what `save_state` said last: `write_rollouts`, `write_metrics` and `checkpoint` of the same phase and
     iteration may be called again after a resume and replace what a killed process left.
     """
@@ -40,6 +45,7 @@ class Run:
         self.journal, self.states = Journal(folder / "journal"), States(folder / "states")
         self._lock = lock
         self._tasks: dict[str, Task] = {}
+        self._synced = time.monotonic()
 
     @classmethod
     def create(cls, folder: str | Path, recipe: str) -> Run:
@@ -140,9 +146,8 @@ class Run:
         With it is kept how far journal and states went; a folder that has less of them is damaged.
         """
         self._writable()
+        self._sync()
         with files.writing(self.folder):
-            self.states.sync()
-            self.journal.sync()
             for name in ("tasks.jsonl", "metrics.jsonl"):
                 if (self.folder / name).exists():
                     files.sync(self.folder / name)
@@ -185,11 +190,25 @@ class Run:
         """Journal one turn of the attempt `trajectory` as soon as it happened."""
         self._writable()
         self.journal.append(Entry(trajectory, turn))
+        self._together()
 
     def write_ending(self, trajectory: str, ending: Ending) -> None:
         """Journal how an attempt ended and was judged, as soon as that is known."""
         self._writable()
         self.journal.append(Ended(trajectory, ending))
+        self._together()
+
+    def _together(self) -> None:
+        """A commit of all that was written since the last one, once in a `WINDOW`."""
+        if time.monotonic() - self._synced >= WINDOW:
+            self._sync()
+
+    def _sync(self) -> None:
+        """States before the journal, whose turns name them."""
+        with files.writing(self.folder):
+            self.states.sync()
+            self.journal.sync()
+        self._synced = time.monotonic()
 
     def recall(self, trajectory: str, beginning: str) -> tuple[tuple[Turn, ...], Ending | None]:
         """What is known of an attempt with this beginning (`values.genesis`): its turns as far as their states are here, and its end."""
