@@ -9,7 +9,7 @@ from typing import Any
 from patchgrad.credit import LIMITS, kinds
 from patchgrad.evaluation import over_tasks, pass_at_k
 from patchgrad.learning import Iteration
-from patchgrad.values import Group
+from patchgrad.values import Group, Rollout
 
 DISTANCES = ("gap", *(pair + name for pair in ("", "sampler_") for name in ("ratio", "ratio_max", "effective", "kl1", "kl3")))
 """How far the policy is from the one that sampled, of each update."""
@@ -45,6 +45,7 @@ def measured(done: Iteration, k: int, compared: bool = True) -> dict[str, Any]:
         "forked": fmean(r.trajectory.replayed > 0 for r in rollouts),
         "reward": fmean(r.reward.value for r in rollouts),
         "episodes": len(rollouts),
+        **_spent(rollouts),
         "updates": len(done.updates),
         "tokens": sum(u.metrics["tokens"] for u in done.updates),
         "trained": sum(u.metrics["trained"] for u in done.updates),
@@ -61,3 +62,11 @@ def _solved(outcomes: Sequence[Sequence[bool]], k: int) -> dict[str, Any]:
     first = over_tasks([fmean(solved) for solved in outcomes])
     most = fmean(pass_at_k(len(solved), sum(solved), min(k, len(solved))) for solved in outcomes)
     return {"pass_at_1": first.mean, "pass_at_1_se": first.error, "pass_at_k": most, "k": k}
+
+
+def _spent(rollouts: Sequence[Rollout]) -> dict[str, int]:
+    """Tokens that were sampled, and that were read for it: of an attempt its whole stream once, replayed turns included."""
+    own = [turn for r in rollouts for turn in r.trajectory.turns[r.trajectory.replayed :]]
+    streams = [turn for r in rollouts for turn in r.trajectory.turns]
+    sampled = sum(len(turn.action.token_ids) for turn in own)
+    return {"sampled": sampled, "read": sum(len(turn.context) + len(turn.action.token_ids) for turn in streams) - sampled}

@@ -1,0 +1,34 @@
+"""The arms of a study are recipes, spend as many attempts as its control does, and differ from it in what they are named after."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchgrad.config import leaves
+from patchgrad.recipes import Recipe
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+STUDIES: list[Any] = [importlib.import_module("ablations").ABLATIONS, importlib.import_module("forking").FORKING]
+
+
+def attempts(recipe: Recipe) -> int:
+    """Of fine-tuning and RL, forks included."""
+    tried = sum(stage.iterations * stage.tasks * (stage.attempts + stage.forks * stage.continuations) for stage in recipe.stages)
+    return recipe.rft.rounds * recipe.rft.tasks * recipe.rft.attempts + tried
+
+
+@pytest.mark.parametrize(("study", "name"), [(study, name) for study in STUDIES for name in study.arms], ids=lambda item: str(item)[:20])
+def test_every_arm_spends_what_the_control_spends(study: Any, name: str) -> None:
+    control, arm = study.recipe(study.control, 1), study.recipe(name, 1)
+    assert abs(attempts(arm) / attempts(control) - 1) < 0.03
+    if name != study.control:
+        one, other = leaves(control), leaves(arm)
+        differing = {key for key in one.keys() | other.keys() if one.get(key) != other.get(key)} - {"name", "evaluation.after", "stages"}
+        expected = set(study.arms[name]) | {key for key in one if key.startswith("stages.1.") and len(arm.stages) < 2}
+        assert differing <= expected | {key for key in one if key.startswith("stages.") and not arm.stages}
+        assert differing
