@@ -15,18 +15,24 @@ from patchgrad.tasks.workshop.known import Known, known, teachable
 from patchgrad.values import Checks, Task
 
 SOURCE = "def low(a, b):\n    return a < b\n\n\ndef high(a, b):\n    return a > b\n"
+TESTS = "def test_high():\n    assert high(2, 1)\n"
 PATCH = """--- a/shop/till.py
 +++ b/shop/till.py
 @@ -5,2 +5,2 @@
  def high(a, b):
 -    return a > b
 +    return a < b
+--- a/tests/test_till.py
++++ b/tests/test_till.py
+@@ -1,2 +1,0 @@
+-def test_high():
+-    assert high(2, 1)
 """
 
 
 @pytest.fixture
 def planted(tmp_path: Path) -> Task:
-    repository = replace(store(tmp_path, pack({"shop/till.py": SOURCE.encode()})), patch=PATCH)
+    repository = replace(store(tmp_path, pack({"shop/till.py": SOURCE.encode(), "tests/test_till.py": TESTS.encode()})), patch=PATCH)
     tags = {"file": "shop/till.py", "line": "6", "function": "high"}
     return Task("planted", "high(1, 2) gives True.\nopen till.py 6\n", repository, Checks((), ()), tags=tags)
 
@@ -51,7 +57,9 @@ def test_of_a_generated_task_its_tags_tell(tmp_path: Path) -> None:
 
 
 def test_a_task_of_two_lines_or_without_a_place_is_none_to_show(planted: Task) -> None:
-    two = replace(planted, repository=replace(planted.repository, patch=PATCH + "+    # more\n"))
+    two = replace(
+        planted, repository=replace(planted.repository, patch=PATCH.replace("+    return a < b\n", "+    return a < b\n+    # more\n"))
+    )
     placeless = replace(planted, instruction="high(1, 2) gives True.")
     assert teachable(planted)
     for task in (two, placeless):

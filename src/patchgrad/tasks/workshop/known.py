@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from patchgrad.errors import TaskError
@@ -42,9 +43,13 @@ def _place(task: Task) -> str:
 
 
 def _exchanged(task: Task) -> tuple[str, str] | None:
-    """The line that is wrong and the right one, where nothing else is: a patch of `-a < b` and `+a <= b` gives `("a <= b", "a < b")`."""
+    """The line of the task's file that is wrong and the right one, where nothing else of it is.
+
+    A patch of `-a < b` and `+a <= b` gives `("a <= b", "a < b")`. What it takes out of other files are hidden tests.
+    """
     if "broken_line" in task.tags:
         return task.tags["broken_line"], task.tags["fixed_line"]
-    lines = [line for line in task.repository.patch.splitlines() if not line.startswith(("---", "+++"))]
-    gone, planted = ([line[1:] for line in lines if line[:1] == sign] for sign in "-+")
+    parts = re.split(r"^--- a/", task.repository.patch, flags=re.MULTILINE)
+    own = "".join(part.partition("@@")[2] for part in parts if part.startswith(task.tags.get("file", "") + "\n"))
+    gone, planted = ([line[1:] for line in own.splitlines() if line[:1] == sign] for sign in "-+")
     return (planted[0], gone[0]) if len(gone) == len(planted) == 1 else None
