@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from studies import Study, both, main
 
+REWARDED = {f"failures.{kind}": "keep" for kind in ("no_command", "several_commands", "unknown_tool", "bad_arguments", "looping")}
 ABLATIONS = Study(
     name="ablations",
     shared={"tasks.held_out": "100", "evaluation.attempts": "4"},
@@ -18,7 +19,7 @@ ABLATIONS = Study(
         "no-contrast-filter": both(filter_on="reward"),
         "sequence-mean": both(aggregate="seq-mean-token-mean"),
         "no-length-penalty": both(length_weight="0"),
-        "overlong-masked": both(overlong="mask"),
+        "overlong-masked": both(**{"failures.overlong": "mask"}),
         "top-p-0.9": both(top_p="0.9"),
         "one-stage": {"stages.0.iterations": "6"},
         "few-tasks": both(pool="32"),
@@ -26,8 +27,8 @@ ABLATIONS = Study(
         "paper-baseline": both(baseline="group", lowered="0"),
         "no-step-credit": both(step_weight="0"),
         "certain-blamed": both(certain="1"),
-        "waste-rewarded": both(waste="keep"),
-        "paper-credit": both(baseline="group", lowered="0", step_weight="0", certain="1", waste="keep"),
+        "waste-rewarded": both(**REWARDED),
+        "paper-credit": both(baseline="group", lowered="0", step_weight="0", certain="1", **REWARDED),
         "paper-length-penalty": both(length_weight="1") | {"stages.0.length_threshold": "3", "stages.1.length_threshold": "3"},
     },
     against={"few-tasks-no-refresh": "few-tasks"},

@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -94,24 +95,30 @@ def made(folder: Path) -> list[tuple[int, str, str]]:
     return found
 
 
-def killed(folder: Path, kills: int, chance: random.Random) -> int:
-    """A run that is killed so many times, each after it has made some progress; how often it was."""
-    done = 0
-    while True:
+def killed(folder: Path, kills: int, chance: random.Random) -> tuple[int, int]:
+    """A run that is killed so many times, each after it has made some progress: how often it was.
+
+    Also how many checkpoints it left that it could not read itself, so that somebody had to remove them before it went on.
+    """
+    done = removed = 0
+    while not (folder / "done").exists():
         process, before = started(folder), len(made(folder))
         wanted = before + chance.randrange(1, 3) * 32 if done < kills else -1
         while process.poll() is None and (wanted < 0 or len(made(folder)) < wanted):
             time.sleep(0.02)
-        if process.poll() is not None:
-            break
-        time.sleep(chance.random() * 1.5)  # somewhere in the steps that the generation is for
+        if process.poll() is None:
+            time.sleep(chance.random() * 1.5)  # somewhere in the steps that the generation is for
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
             process.wait()
             done += 1
-    if not (folder / "done").exists():
-        sys.exit(f"TRL ended otherwise than by a kill: {(folder / 'log').read_text()[-800:]}")
-    return done
+        elif process.returncode:
+            last = max((folder / "out").glob("checkpoint-*"), key=lambda path: int(path.name.partition("-")[2]))
+            if (last / "trainer_state.json").exists():
+                sys.exit(f"TRL ended otherwise than by a kill: {(folder / 'log').read_text()[-800:]}")
+            shutil.rmtree(last)
+            removed += 1
+    return done, removed
 
 
 def main() -> None:
@@ -123,13 +130,14 @@ def main() -> None:
         folders = {name: Path(place) / name for name in ("whole", "again", "killed")}
         for name in ("whole", "again"):
             started(folders[name]).wait()
-        count = killed(folders["killed"], given.kills, random.Random(given.seed))
+        count, removed = killed(folders["killed"], given.kills, random.Random(given.seed))
         whole, broken = made(folders["whole"]), made(folders["killed"])
         first, other = Counter(prompt for _, prompt, _ in whole), Counter(prompt for _, prompt, _ in broken)
         same = Counter(whole) & Counter(broken)
         ends = {name: (folder / "done").read_text() for name, folder in folders.items()}
     told: dict[str, Any] = {
         "kills": count,
+        "half_written_checkpoints_it_stumbled_over": removed,
         "made": len(whole),
         "made_when_killed": len(broken),
         "of_the_whole_run_not_there": len(whole) - same.total(),

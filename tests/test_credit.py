@@ -13,7 +13,7 @@ from patchgrad.certificates import flaw
 from patchgrad.credit import (
     KEEP_ALL,
     MASK_FORMAT_ERRORS,
-    WITHHOLD_FROM_WASTE,
+    FailurePolicy,
     assign,
     by_group,
     contrast,
@@ -49,6 +49,8 @@ from patchgrad.values import (
     floats,
     ids,
 )
+
+WITHHOLD: FailurePolicy = dict.fromkeys(("no command", "several commands", "unknown tool", "bad arguments", "looping"), "withhold")
 
 
 def task(name: str = "t") -> Task:
@@ -161,11 +163,26 @@ def test_masked_turns_are_context() -> None:
 
 def test_a_turn_that_did_nothing_is_never_rewarded_and_blamed_as_its_attempt_is() -> None:
     turns = chain(OK, NO, OK, "bad arguments", Call("shell", "cat a"))
-    (won,) = assign([group(rollout(True, 2.0, turns=turns))], by_reward, WITHHOLD_FROM_WASTE)
+    (won,) = assign([group(rollout(True, 2.0, turns=turns))], by_reward, WITHHOLD)
     assert won.advantages[::2].tolist() == [2.0, 0.0, 2.0, 0.0, 2.0]
-    (lost,) = assign([group(rollout(False, -2.0, turns=turns))], by_reward, WITHHOLD_FROM_WASTE)
+    (lost,) = assign([group(rollout(False, -2.0, turns=turns))], by_reward, WITHHOLD)
     assert lost.advantages[::2].tolist() == [-2.0] * 5
     assert won.keep.all()
+
+
+def test_a_turn_that_is_penalised_is_blamed_whatever_became_of_its_attempt() -> None:
+    turns = chain(OK, NO, OK)
+    (won,) = assign([group(rollout(True, 2.0, turns=turns))], by_reward, {"no command": "penalise"})
+    assert sorted(set(won.advantages.tolist())) == [-0.5, 2.0]
+    (lost,) = assign([group(rollout(False, -2.0, turns=turns))], by_reward, {"no command": "penalise"})
+    assert set(lost.advantages.tolist()) == {-2.0}
+
+
+def test_an_attempt_with_a_turn_that_drops_it_is_not_trained_and_still_counts_in_its_group() -> None:
+    mixed = group(rollout(True, 1.0, turns=chain(OK, NO, OK)), rollout(False, 0.0))
+    (left,) = assign([mixed], MeanOnly(), {"no command": "drop"})
+    assert left.attempt == mixed.rollouts[1].trajectory.id
+    assert set(left.advantages.tolist()) == {-0.5}
 
 
 def test_a_call_loops_where_it_was_made_before_in_the_same_state() -> None:
@@ -217,7 +234,7 @@ def test_advantages_are_rescaled_over_all_groups_before_anything_is_left_out() -
     samples = assign(mixed, by_reward, {"no command": "mask"}, lowered)
     assert seen == [([1.0] * 4, [True, True, False, False]), ([0.0] * 4, [True] * 4)]
     assert [sample.advantages.tolist() for sample in samples] == [[0.5] * 4, [-0.5] * 4]  # the second taught nothing before
-    (withheld, _) = assign(mixed, by_reward, WITHHOLD_FROM_WASTE, lowered)
+    (withheld, _) = assign(mixed, by_reward, WITHHOLD, lowered)
     assert withheld.advantages.tolist() == [0.5, 0.5, 0.0, 0.0]
 
 

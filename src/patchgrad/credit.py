@@ -23,8 +23,15 @@ from patchgrad.contracts import Correction, Estimator, Rescale
 from patchgrad.errors import CertificateError, ConfigError
 from patchgrad.values import Bools, Floats, Group, Malformed, Rollout, Sample, Trajectory, digest, floats
 
-Treatment = Literal["keep", "mask", "withhold"]
+Treatment = Literal["keep", "mask", "withhold", "penalise", "drop"]
 FailurePolicy = Mapping[str, Treatment]
+"""What becomes of turns by how they failed, in fine-tuning and RL alike; a kind that is not named is kept.
+
+`mask`: the turn is context, and not trained. `withhold`: never rewarded, its advantage is at most 0. `penalise`: at most -`PENALTY`,
+whatever became of its attempt. `drop`: its attempt is not trained at all, and still counts in its group.
+"""
+
+PENALTY = 0.5
 
 KINDS = frozenset(
     {
@@ -43,18 +50,7 @@ KEEP_ALL: FailurePolicy = MappingProxyType({})
 MASK_FORMAT_ERRORS: FailurePolicy = MappingProxyType(
     {"no command": "mask", "several commands": "mask", "unknown tool": "mask", "bad arguments": "mask"}
 )
-"""Rejection fine-tuning: a turn that the environment could not read is context, never imitated (section 5)."""
-
-WITHHOLD_FROM_WASTE: FailurePolicy = MappingProxyType(
-    {
-        "no command": "withhold",
-        "several commands": "withhold",
-        "unknown tool": "withhold",
-        "bad arguments": "withhold",
-        "looping": "withhold",
-    }
-)
-"""RL: a turn that did nothing is never rewarded, whatever came of its attempt: its advantage is at most 0."""
+"""Imitation: a turn that the environment could not read is context, never imitated (section 5)."""
 
 
 # --- select --------------------------------------------------------------------------------------
@@ -152,6 +148,7 @@ def by_group(
     units: list[list[Sample]] = [[] for _ in groups]
     for one, advantages, keep in zip(rated, rescale([one.advantages for one in rated], trained), trained, strict=True):
         earned = np.where(one.treated == "withhold", np.minimum(advantages, 0.0), advantages)
+        earned = np.where(one.treated == "penalise", np.minimum(advantages, -PENALTY), earned)
         units[one.place] += _split(one.trajectory, one.group, earned, keep)
     return units
 
@@ -177,6 +174,8 @@ def _treatments(trajectory: Trajectory, failures: FailurePolicy) -> npt.NDArray[
     treatments: list[Treatment] = [failures.get(kind or "", "keep") for kind in kinds(trajectory)]
     if trajectory.stop in LIMITS and failures.get("overlong", "keep") != "keep":
         treatments = [failures["overlong"]] * len(treatments)
+    if "drop" in treatments:
+        treatments = ["mask"] * len(treatments)
     treatments[: trajectory.replayed] = ["mask"] * trajectory.replayed
     return np.repeat(treatments, [len(turn.action.token_ids) for turn in trajectory.turns])
 

@@ -29,7 +29,7 @@ from patchgrad.advantages import (
 )
 from patchgrad.config import dumps, loads, override
 from patchgrad.contracts import Aggregate, Estimator, Objective
-from patchgrad.credit import MASK_FORMAT_ERRORS, WITHHOLD_FROM_WASTE, assign
+from patchgrad.credit import KINDS, MASK_FORMAT_ERRORS, assign
 from patchgrad.errors import ConfigError
 from patchgrad.learning import Plan, learn
 from patchgrad.networks.decoder import Decoder, DecoderConfig
@@ -41,7 +41,7 @@ from patchgrad.objectives.gspo import gspo
 from patchgrad.packing import seq_mean_token_mean, seq_mean_token_sum, token_mean
 from patchgrad.recipes import Recipe, laptop
 from patchgrad.recipes.algorithms import algorithm, imitation
-from patchgrad.recipes.phases import Rft, Stage
+from patchgrad.recipes.phases import Failures, Rft, Stage, unread
 from patchgrad.recipes.rows import ROWS, Aggregation, Mismatch, Name, Penalty
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
@@ -58,7 +58,7 @@ CORRECTED = Mismatch(truncate_token=2.0, mask_token=(0.05, 20.0), mask_geometric
 
 def plain(name: Name = "dapo", **changes: object) -> Stage:
     """A row with nothing of the stage's own beside it."""
-    neutral = Stage(algorithm=name, length_weight=0, baseline="group", lowered=0, step_weight=0, certain=1, waste="keep")
+    neutral = Stage(algorithm=name, length_weight=0, baseline="group", lowered=0, step_weight=0, certain=1, failures=Failures())
     return replace(neutral, **changes)  # type: ignore[arg-type]
 
 
@@ -145,10 +145,13 @@ def test_a_stage_s_bounds_of_a_mismatch_are_corrections() -> None:
 
 
 def test_a_stage_s_own_credit_is_around_every_row_s() -> None:
-    stage = Stage(algorithm="rloo", step_weight=2.0, discount=0.5, certain=0.8, waste="withhold")
+    stage = Stage(algorithm="rloo", step_weight=2.0, discount=0.5, certain=0.8)
     made = algorithm(stage)
     assert made.estimator == Decisions(Anchored(LeaveOneOut(), 2.0, 0.5), 0.8)
-    assert made.failures == WITHHOLD_FROM_WASTE
+    assert dict(made.failures) == {**unread("withhold").policy, "looping": "withhold"}
+    assert imitation(Rft()).failures == unread("mask").policy
+    every = {kind.replace(" ", "_"): "mask" for kind in KINDS - {"infrastructure"}}
+    assert set(Failures(**every).policy) == KINDS - {"infrastructure"}, "each kind of failure is a field"  # type: ignore[arg-type]
     assert algorithm(Stage(step_weight=0, certain=1)).estimator == LengthWeighted(lowered=0.1)
 
 

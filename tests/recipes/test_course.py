@@ -14,7 +14,7 @@ from patchgrad.config import dumps, loads
 from patchgrad.contracts import Capabilities
 from patchgrad.errors import ConfigError, TrainingStopped
 from patchgrad.recipes import RECIPES, Recipe, apprenticeship, train
-from patchgrad.recipes.phases import EvaluationChoice, Rft, Stage, Warmup
+from patchgrad.recipes.phases import EvaluationChoice, Failures, Rft, Stage, Warmup
 from patchgrad.recipes.recipe import AgentChoice, Mix, SandboxChoice, TaskSource
 from patchgrad.recipes.rows import Mismatch, Penalty
 from patchgrad.recipes.world import sandboxes
@@ -35,7 +35,7 @@ TINY = Recipe(
             iterations=4,
             plateau=1,
             top_p=0.9,
-            overlong="mask",
+            failures=Failures(overlong="mask", looping="penalise"),
             tasks=2,
             attempts=2,
             turns=4,

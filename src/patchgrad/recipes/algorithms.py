@@ -21,10 +21,6 @@ from patchgrad.advantages import (
 )
 from patchgrad.contracts import Aggregate, Correction, Estimator, Objective, RewardFunction, Score
 from patchgrad.credit import (
-    KEEP_ALL,
-    MASK_FORMAT_ERRORS,
-    WITHHOLD_FROM_WASTE,
-    FailurePolicy,
     as_they_are,
     contrast,
     solved_only,
@@ -45,7 +41,7 @@ from patchgrad.values import Group, Ids, Segment, Task, Trajectory, Turn
 
 
 def imitation(rft: Rft, plain: Callable[[Task], Ids] | None = None) -> Algorithm:
-    """Rejection fine-tuning (arXiv 2508.03501, section 4.2): solved attempts, turns with format errors masked.
+    """Rejection fine-tuning (arXiv 2508.03501, section 4.2): solved attempts, without turns that failed as `rft.failures` says.
 
     With `plain`, what is imitated follows that prompt, and not the one with a demonstration that the attempts were collected by.
     """
@@ -54,7 +50,7 @@ def imitation(rft: Rft, plain: Callable[[Task], Ids] | None = None) -> Algorithm
         chosen = solved_only(groups, rft.cap, rft.dedupe)
         return [retold(group, plain(group.task)) for group in chosen] if plain else chosen
 
-    return Algorithm(select, Ones(), cross_entropy, MASK_FORMAT_ERRORS)
+    return Algorithm(select, Ones(), cross_entropy, rft.failures.policy)
 
 
 def retold(group: Group, context: Ids) -> Group:
@@ -87,7 +83,7 @@ def algorithm(stage: Stage, reference: Score | None = None) -> Algorithm:
         select=partial(contrast, on=stage.filter_on) if row.select == "contrast" else sound,
         estimator=_estimator(stage),
         objective=_objective(stage),
-        failures=_failures(stage),
+        failures=stage.failures.policy,
         whole_groups=True,
         rescale=whitened if row.whiten else as_they_are,
         aggregate=_aggregate(stage.aggregate or row.aggregate, stage.context),
@@ -95,11 +91,6 @@ def algorithm(stage: Stage, reference: Score | None = None) -> Algorithm:
         correction=None if stage.mismatch.none else _correction(stage.mismatch),
         reference=reference,
     )
-
-
-def _failures(stage: Stage) -> FailurePolicy:
-    waste = WITHHOLD_FROM_WASTE if stage.waste == "withhold" else KEEP_ALL
-    return waste if stage.overlong == "keep" else {**waste, "overlong": stage.overlong}
 
 
 BASELINES: Mapping[str, Callable[..., Estimator]] = {"group": GroupNormalised, "tokens": LengthWeighted, "turns": Branched}

@@ -16,10 +16,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from patchgrad.config import dumps, leaves, override, require, written
-from patchgrad.recipes.phases import EvaluationChoice, Optimiser, Rft, Stage
+from patchgrad.recipes.phases import EvaluationChoice, Failures, Optimiser, Rft, Stage
 from patchgrad.recipes.recipe import AgentChoice, Machine, PolicyChoice, Recipe, SandboxChoice, TaskSource
 
 Scale = Literal["laptop", "gpu", "cluster"]
+
+UNREAD = ("no_command", "several_commands", "unknown_tool", "bad_arguments")
 
 _STAGE = Stage(
     iterations=80,
@@ -41,7 +43,7 @@ _STAGE = Stage(
     lowered=0.0,
     step_weight=0.0,
     certain=1.0,
-    waste="keep",
+    failures=Failures(),
 )
 _SECOND = replace(_STAGE, iterations=40, tasks=100, minibatch=256, clip_high=0.26, turns=80, context=131_072, refresh_before=True)
 
@@ -93,8 +95,9 @@ REPORTED = frozenset(
             f"stages.*.{name}"
             for name in ("tasks", "attempts", "minibatch", "lr", "algorithm", "clip_low", "clip_high", "turns", "context")
         ),
-        *(f"stages.*.{name}" for name in ("length_threshold", "length_weight", "refresh_before", "overlong", "top_p")),
-        *(f"stages.*.{name}" for name in ("starts", "forks", "baseline", "lowered", "step_weight", "certain", "waste")),
+        *(f"stages.*.{name}" for name in ("length_threshold", "length_weight", "refresh_before", "top_p")),
+        *(f"stages.*.{name}" for name in ("starts", "forks", "baseline", "lowered", "step_weight", "certain")),
+        *(f"{phase}.failures.{name}" for phase in ("rft", "stages.*") for name in (*UNREAD, "looping", "overlong")),
         *("evaluation.attempts", "evaluation.every", "evaluation.sample"),
     }
 )
@@ -132,6 +135,7 @@ UNREPORTED: Mapping[str, str] = {
     "rft.dedupe": "none is told",
     "stages.*.seconds": "two hours, for a loaded server",
     "stages.*.continuations": "there are no forks",
+    **{f"{phase}.failures.{kind}": "none is told" for phase in ("rft", "stages.*") for kind in ("timeout", "died", "out_of_memory")},
     "stages.*.decay": "no schedule and no warm-up is told",
     "stages.*.old": "the sampler's; recomputing them is the other reading",
     "evaluation.turns": "as in the second stage",
@@ -210,7 +214,10 @@ LAPTOP = (
     Change("failures are the longer attempts here, and what all attempts share was pushed down", _both(baseline="tokens", lowered="0.1")),
     Change("beyond the paper: a turn is compared with others that began in its state", _both(step_weight="3")),
     Change("beyond the paper: copying is most of an attempt, and is the same in what succeeds and what fails", _both(certain="0.9")),
-    Change("beyond the paper: a turn that did nothing is never rewarded", _both(waste="withhold")),
+    Change(
+        "beyond the paper: a turn that did nothing is never rewarded",
+        _both(**{f"failures.{kind}": "withhold" for kind in (*UNREAD, "looping")}),
+    ),
     Change(
         "minutes, not days",
         {f"evaluation.{n}": v for n, v in (("attempts", "2"), ("turns", "20"), ("context", "2048"), ("seconds", "600"))},

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from types import MappingProxyType
 from typing import Literal
 
 from patchgrad.config import require
+from patchgrad.credit import FailurePolicy, Treatment
 from patchgrad.recipes.rows import ROWS, Aggregation, Mismatch, Name, Penalty, clip
 from patchgrad.tasks.workshop.apprentice import Habits
 from patchgrad.values import Sampling
@@ -55,6 +58,36 @@ class Optimiser:
 
 
 @dataclass(frozen=True, slots=True)
+class Failures:
+    """What becomes of turns that failed, by how; in fine-tuning and RL alike (`credit.FailurePolicy`).
+
+    `looping` is a call that was made before in the same state, `overlong` are all turns of an attempt that ran into a limit. What
+    infrastructure broke is no field: it is dropped before anything is averaged.
+    """
+
+    no_command: Treatment = "keep"
+    several_commands: Treatment = "keep"
+    unknown_tool: Treatment = "keep"
+    bad_arguments: Treatment = "keep"
+    looping: Treatment = "keep"
+    timeout: Treatment = "keep"
+    died: Treatment = "keep"
+    out_of_memory: Treatment = "keep"
+    overlong: Treatment = "keep"
+
+    @property
+    def policy(self) -> FailurePolicy:
+        """By the names that turns have: `Failures(no_command="mask").policy` is `{"no command": "mask"}`."""
+        chosen = {field.name.replace("_", " "): getattr(self, field.name) for field in fields(self)}
+        return MappingProxyType({kind: treatment for kind, treatment in chosen.items() if treatment != "keep"})
+
+
+def unread(treatment: Treatment) -> Failures:
+    """The same for all turns that the environment could not read."""
+    return Failures(no_command=treatment, several_commands=treatment, unknown_tool=treatment, bad_arguments=treatment)
+
+
+@dataclass(frozen=True, slots=True)
 class Rft:
     """Rejection fine-tuning, PAPER section 5: roll out, keep what passes, imitate. More rounds than one are the plain baseline to RL.
 
@@ -62,7 +95,8 @@ class Rft:
     optimiser step. The rate rises over `warmup` steps, or a fifth of them if those are fewer; then it stays, or falls along a cosine to 0.
     An attempt that takes `seconds` is stuck.
 
-    With `demonstration` a prompt to collect by shows one solved issue, and what is imitated follows the prompt without it.
+    With `demonstration` a prompt to collect by shows one solved issue, and what is imitated follows the prompt without it. Of `failures`
+    those that the environment could not read are context and never imitated, as in the paper.
     """
 
     rounds: int = 1
@@ -79,6 +113,7 @@ class Rft:
     turns: int = 12
     context: int = 1536
     seconds: float = 600.0
+    failures: Failures = field(default_factory=partial(unread, "mask"))
 
     def __post_init__(self) -> None:
         require(self.rounds >= 0 and self.warmup >= 0, "rft.rounds and rft.warmup must be at least 0")
@@ -93,10 +128,10 @@ class Stage:
     """One stage of RL, PAPER sections 6.1 to 6.6. `minibatch` counts trajectories per optimiser step.
 
     It ends after `iterations`, or before, when Pass@1 on the tasks that were drawn has not risen over the last `plateau` of them
-    (`curricula/plateau.py`); 0 never asks. `overlong` attempts, those that ran into a limit, are kept as examples of what not to do, as in
-    the paper, or masked. Actions are drawn from the whole distribution; a `top_p` below 1 cuts it, which is what the paper warns of, and
-    is here to be studied. Of the tasks that are left a `pool` of so many is drawn from, or all with 0. An attempt that takes `seconds` is
-    stuck.
+    (`curricula/plateau.py`); 0 never asks. Turns that failed, and attempts that ran into a limit, are kept as examples of what not to do,
+    as in the paper, or treated otherwise (`failures`). Actions are drawn from the whole distribution; a `top_p` below 1 cuts it, which is
+    what the paper warns of, and is here to be studied. Of the tasks that are left a `pool` of so many is drawn from, or all with 0. An
+    attempt that takes `seconds` is stuck.
 
     `algorithm` is a row of the table (`recipes/rows.py`); its own `clip_low`, `clip_high` and `aggregate` hold where none is given here.
     Ratios are taken to the `old` log-probabilities: those `sampled`, or `recomputed` by the trainer before the first step of an iteration,
@@ -114,8 +149,7 @@ class Stage:
     (`advantages.LengthWeighted`), or the value of the turns before, `lowered` by so much (`advantages.GroupNormalised`; 0 in the paper);
     only rows whose advantages are `normalised` take these two. `step_weight` adds to it what each turn did better than the others that
     began in its state (`advantages.Anchored`, with `discount`; 0 in the paper). Tokens that the policy was `certain` of are not blamed
-    (`advantages.Decisions`; 1, all are, in the paper), and from `waste`, turns that did nothing, reward is withheld
-    (`credit.WITHHOLD_FROM_WASTE`; `keep` in the paper).
+    (`advantages.Decisions`; 1, all are, in the paper).
     """
 
     iterations: int = 6
@@ -148,8 +182,7 @@ class Stage:
     step_weight: float = 3.0
     discount: float = 0.9
     certain: float = 0.9
-    waste: Literal["keep", "withhold"] = "withhold"
-    overlong: Literal["keep", "mask"] = "keep"
+    failures: Failures = field(default_factory=partial(replace, unread("withhold"), looping="withhold"))
     top_p: float = 1.0
 
     def __post_init__(self) -> None:
