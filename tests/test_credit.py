@@ -18,6 +18,7 @@ from patchgrad.credit import (
     by_group,
     contrast,
     corrected,
+    failed,
     kinds,
     solved_only,
     sound,
@@ -193,6 +194,13 @@ def test_a_call_loops_where_it_was_made_before_in_the_same_state() -> None:
     # the second edit is the first one from what it left behind; the sixth test is the first of the edited files
     assert kinds(trajectory) == [None, None, "looping", None, "looping", None, "looping"]
     assert kinds(replace(trajectory, segments=(Segment(chain(NO, NO)),))) == ["no command", "no command"]
+
+
+def test_failures_are_counted_by_kind() -> None:
+    attempts = [rollout(True, turns=chain(OK, NO, OK)).trajectory, rollout(True, turns=chain(NO, NO)).trajectory]
+    assert failed(attempts) == {"no command": 3}
+    assert failed([replace(attempts[1], replayed=1)]) == {"no command": 1}
+    assert failed([]) == {}
 
 
 def test_segments_share_out_the_advantages_in_order() -> None:

@@ -424,7 +424,7 @@ def test_what_came_later_may_be_missing_and_what_is_not_known_comes_back_as_such
     kept = json.loads(json.dumps(finite(plain(made))))
     assert kept["pass_at_1"] == {"mean": 1.0, "error": None, "low": None, "high": None}
     assert value(Report, kept) == made
-    for name in ("outcomes", "over_runs", "sampling", "about", "best_at_n", "worst", "best", "context_tokens", "faults"):
+    for name in ("outcomes", "over_runs", "sampling", "about", "best_at_n", "worst", "best", "context_tokens", "failures", "faults"):
         del kept[name]
     older = value(Report, kept | {"pass_at_k": {"mean": 0.5, "error": 0.1}})
     assert (older.outcomes, older.pass_at_k, older.faults) == ({}, half, 0)

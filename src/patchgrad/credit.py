@@ -10,7 +10,7 @@ sampler and the trainer disagree, `corrected` says what a token weighs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -228,3 +228,9 @@ def kinds(trajectory: Trajectory) -> list[str | None]:
         done.add(step)
         before = (turn.state, turn.observation.place)
     return [*("replayed" for _ in range(trajectory.replayed)), *found[trajectory.replayed :]]
+
+
+def failed(trajectories: Iterable[Trajectory]) -> dict[str, int]:
+    """How many turns failed in each way, the most frequent first: `{"looping": 12, "timeout": 1}`. What forks replay is not counted."""
+    found = Counter(kind for trajectory in trajectories for kind in kinds(trajectory) if kind not in (None, "replayed"))
+    return {str(kind): count for kind, count in found.most_common()}

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from patchgrad.credit import failed
 from patchgrad.evaluation.figures import best_at_n, bounds, over_runs, over_tasks, pass_at_k
 from patchgrad.values import UNKNOWN, Estimate, Group, Outcomes, Report, Rollout, Trajectory
 
@@ -47,6 +48,7 @@ def summarise(
         turns=_mean([len(trajectory.turns) for trajectory in every]),
         action_tokens=_mean([sum(turn.action.tokens for turn in trajectory.turns) for trajectory in every]),
         context_tokens=_mean([reached(trajectory) for trajectory in every]),
+        failures=failed(every),
         budget={**budget, **report.budget},
         stops=dict(Counter(trajectory.stop for trajectory in every)),
         best_at_n=_best(outcomes, scores, k) if scores is not None else UNKNOWN,

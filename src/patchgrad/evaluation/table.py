@@ -52,6 +52,10 @@ def details(report: Report) -> list[str]:
         told.append(f"Limits: {limits or 'not told'}. Used on average: {means or 'not told'}; {report.seconds / 60:.1f} minutes in all.")
     if report.sampling:
         told.append("Sampling: " + ", ".join(f"{name} {value:g}" for name, value in report.sampling.items()) + ".")
+    if report.failures:
+        turns = sum(report.stops.values()) * report.turns
+        shares = ", ".join(f"{kind} {100 * count / turns:.1f} %" for kind, count in report.failures.items())
+        told.append(f"Of {turns:,.0f} turns failed: {shares}.")
     if report.faults:
         told.append(f"Broken attempts, which count nowhere: {report.faults}. {_bounds(report)}".strip())
     return told

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from patchgrad.credit import LIMITS, kinds
+from patchgrad.credit import LIMITS, failed, kinds
 from patchgrad.evaluation import over_tasks, pass_at_k
 from patchgrad.learning import Iteration
 from patchgrad.values import Group, Rollout
@@ -41,6 +41,7 @@ def measured(done: Iteration, k: int, compared: bool = True) -> dict[str, Any]:
         "contrast": fmean(0 < g.solve_rate < 1 for g in groups),
         "limited": fmean(r.trajectory.stop in LIMITS for r in rollouts),
         "looping": fmean("looping" in kinds(r.trajectory) for r in rollouts),
+        "failures": failed(r.trajectory for r in rollouts),
         "broken": 1 - len(rollouts) / sum(len(g.rollouts) for g in done.groups),
         "forked": fmean(r.trajectory.replayed > 0 for r in rollouts),
         "reward": fmean(r.reward.value for r in rollouts),

@@ -208,7 +208,17 @@ def _stops(reports: Sequence[Report]) -> str:
         f"<span>{escape(report.name)}</span>{bar(report.stops, kinds)}<span>{sum(report.stops.values())} attempts</span>"
         for report in reports
     )
-    return f'{legend(kinds)}<div class="rows">{rows}</div>'
+    return f'{legend(kinds)}<div class="rows">{rows}</div>{_failures(reports)}'
+
+
+def _failures(reports: Sequence[Report]) -> str:
+    """Turns that failed, a line a policy: in percent of all of its turns."""
+    lines = []
+    for report in reports:
+        turns = sum(report.stops.values()) * report.turns
+        shares = ", ".join(f"{escape(kind)} {percent(count / turns)}" for kind, count in report.failures.items())
+        lines += [f"<li>{escape(report.name)}: {shares}</li>"] if shares else []
+    return f'<p class="note">Turns that failed, of all turns:</p><ul class="note">{"".join(lines)}</ul>' if lines else ""
 
 
 def _time(metrics: Sequence[Record]) -> str:
