@@ -182,6 +182,7 @@ POLICIES = {
     "a stop token that is dropped": ("stop token", {"answers": without_stop}),
     "a version that is not the one that sampled": ("version", {"answers": lambda action: replace(action, version=action.version + 1)}),
     "a log-probability that is lost": ("log-probabilities", {"answers": lambda a: replace(a, logprobs=floats(a.logprobs[1:]))}),
+    "a log-probability that is no number": ("log-probabilities", {"answers": lambda a: replace(a, logprobs=floats(a.logprobs * np.nan))}),
 }
 
 
