@@ -179,6 +179,21 @@ def test_a_turn_that_is_penalised_is_blamed_whatever_became_of_its_attempt() -> 
     assert set(lost.advantages.tolist()) == {-2.0}
 
 
+def test_only_choices_are_blamed_and_certainty_is_still_rewarded() -> None:
+    turns: list[Turn] = []
+    for turn in chain(OK, OK, OK):
+        action = replace(turn.action, logprobs=floats([-0.01, -0.7]))
+        turns.append(replace(turn, action=action, parent=turns[-1].address if turns else turn.parent))
+
+    def earned(advantage: float, failures: FailurePolicy = KEEP_ALL) -> list[float]:
+        (sample,) = assign([group(rollout(False, advantage, turns=tuple(turns)))], by_reward, failures, certain=0.9)
+        return list(sample.advantages.tolist())
+
+    assert earned(-1.0) == [0.0, -1.0] * 3
+    assert earned(1.0) == [1.0, 1.0] * 3
+    assert earned(1.0, {"looping": "penalise"}) == [1.0, 1.0, 1.0, 1.0, 0.0, -0.5], "a loop is blamed for its choices alone"
+
+
 def test_an_attempt_with_a_turn_that_drops_it_is_not_trained_and_still_counts_in_its_group() -> None:
     mixed = group(rollout(True, 1.0, turns=chain(OK, NO, OK)), rollout(False, 0.0))
     (left,) = assign([mixed], MeanOnly(), {"no command": "drop"})

@@ -9,6 +9,7 @@ sampler and the trainer disagree, `corrected` says what a token weighs.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -113,18 +114,31 @@ def as_they_are(advantages: Sequence[Floats], kept: Sequence[Bools]) -> list[Flo
 
 
 def assign(
-    groups: Sequence[Group], estimator: Estimator, failures: FailurePolicy = KEEP_ALL, rescale: Rescale = as_they_are
+    groups: Sequence[Group],
+    estimator: Estimator,
+    failures: FailurePolicy = KEEP_ALL,
+    rescale: Rescale = as_they_are,
+    certain: float = 1.0,
 ) -> list[Sample]:
     """One sample for each segment that has something to teach: a kept token with an advantage other than zero.
 
-    `rescale` sees the advantages of all groups at once, before anything is withheld or left out.
+    `rescale` sees the advantages of all groups at once, before anything is withheld or left out. At last no token is blamed that the policy
+    was `certain` of: what a failed attempt did wrong are its choices. Most of its tokens are form, which stands in every attempt, sampled
+    with a probability near 1, and blame for it adds up until a fence or a fixed option breaks. With 0.9, advantages of -1 on tokens of
+    probabilities 0.99 and 0.5 become 0 and -1; advantages of 1 stay, and hold fast what is certain. The 80/20 rule (arXiv 2506.01939)
+    trains the least certain fifth of the tokens alone.
+
     Raises `CertificateError` for a trajectory whose turns are not the chain that they claim to be.
     """
-    return [sample for unit in by_group(groups, estimator, failures, rescale) for sample in unit]
+    return [sample for unit in by_group(groups, estimator, failures, rescale, certain) for sample in unit]
 
 
 def by_group(
-    groups: Sequence[Group], estimator: Estimator, failures: FailurePolicy = KEEP_ALL, rescale: Rescale = as_they_are
+    groups: Sequence[Group],
+    estimator: Estimator,
+    failures: FailurePolicy = KEEP_ALL,
+    rescale: Rescale = as_they_are,
+    certain: float = 1.0,
 ) -> list[list[Sample]]:
     """The samples of `assign`, a list for each group; one that teaches nothing has an empty list."""
     unknown = set(failures) - KINDS
@@ -147,10 +161,18 @@ def by_group(
     trained = [one.treated != "mask" for one in rated]
     units: list[list[Sample]] = [[] for _ in groups]
     for one, advantages, keep in zip(rated, rescale([one.advantages for one in rated], trained), trained, strict=True):
-        earned = np.where(one.treated == "withhold", np.minimum(advantages, 0.0), advantages)
-        earned = np.where(one.treated == "penalise", np.minimum(advantages, -PENALTY), earned)
-        units[one.place] += _split(one.trajectory, one.group, earned, keep)
+        units[one.place] += _split(one.trajectory, one.group, _earned(one, advantages, certain), keep)
     return units
+
+
+def _earned(one: _Rated, advantages: Floats, certain: float) -> Floats:
+    """What is left of advantages where turns failed, and where there was no choice."""
+    earned = np.where(one.treated == "withhold", np.minimum(advantages, 0.0), advantages)
+    earned = np.where(one.treated == "penalise", np.minimum(advantages, -PENALTY), earned)
+    if certain < 1:
+        sampled = np.concatenate([turn.action.logprobs for turn in one.trajectory.turns])
+        earned = np.where((earned < 0) & (sampled > math.log(certain)), 0.0, earned)
+    return floats(earned)
 
 
 @dataclass(frozen=True, slots=True)

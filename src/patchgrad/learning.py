@@ -55,6 +55,7 @@ class Algorithm:
     failures: FailurePolicy
     whole_groups: bool = False
     rescale: Rescale = as_they_are
+    certain: float = 1.0
     aggregate: Aggregate = token_mean
     old: Literal["sampled", "recomputed"] = "sampled"
     correction: Correction | None = None
@@ -89,7 +90,7 @@ def learn(groups: Sequence[Group], algorithm: Algorithm, trainer: Trainer, plan:
     With a correction, metrics also tell what it `truncated` and `masked`; a minibatch of which it leaves nothing makes no step.
     """
     chosen_groups = algorithm.select(groups)
-    units = by_group(chosen_groups, algorithm.estimator, algorithm.failures, algorithm.rescale)
+    units = by_group(chosen_groups, algorithm.estimator, algorithm.failures, algorithm.rescale, algorithm.certain)
     certify_samples([sample for unit in units for sample in unit], chosen_groups, lambda one: kept(one, algorithm.failures))
     units = _scored(units, algorithm, trainer, plan)
     if not algorithm.whole_groups:

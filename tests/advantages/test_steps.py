@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgrad.advantages import Anchored, Decisions, GroupNormalised, LengthWeighted
+from patchgrad.advantages import Anchored, GroupNormalised, LengthWeighted
 from patchgrad.contracts import Estimator
 from patchgrad.values import (
     NO_IDS,
@@ -77,16 +77,3 @@ def test_steps_of_one_state_add_up_to_zero(played: list[tuple[float, list[str]]]
 
 def test_a_group_without_contrast_teaches_nothing() -> None:
     assert not np.concatenate(Anchored(LengthWeighted(lowered=0.1))(Group((attempt(1, "a"), attempt(1, "a", "b"))))).any()
-
-
-def test_only_choices_are_blamed_and_certainty_is_still_rewarded() -> None:
-    def half(group: Group) -> list[Floats]:
-        return [floats([-1.0, -1.0, 1.0, 1.0])]
-
-    sure, unsure = floats([-0.01, -0.7]), floats([-0.01, -0.7])
-    turns = tuple(
-        Turn(NO_IDS, Action(ids([1, 2]), values, 0, "", "stop"), Call("shell", ""), Observation("", Place()), "", "")
-        for values in (sure, unsure)
-    )
-    rollout = Rollout(TASK, Trajectory("a", "t", (Segment(turns),), "submitted", ""), Verdict("t", "", (), ()), Reward(0.0, {}))
-    assert [row.tolist() for row in Decisions(half, 0.9)(Group((rollout,)))] == [[0.0, -1.0, 1.0, 1.0]]

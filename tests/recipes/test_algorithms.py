@@ -17,7 +17,6 @@ from tests.recipes.bandit import climb
 
 from patchgrad.advantages import (
     Anchored,
-    Decisions,
     GroupNormalised,
     LeaveOneOut,
     LengthWeighted,
@@ -147,7 +146,7 @@ def test_a_stage_s_bounds_of_a_mismatch_are_corrections() -> None:
 def test_a_stage_s_own_credit_is_around_every_row_s() -> None:
     stage = Stage(algorithm="rloo", step_weight=2.0, discount=0.5, certain=0.8)
     made = algorithm(stage)
-    assert made.estimator == Decisions(Anchored(LeaveOneOut(), 2.0, 0.5), 0.8)
+    assert (made.estimator, made.certain) == (Anchored(LeaveOneOut(), 2.0, 0.5), 0.8)
     assert dict(made.failures) == {**unread("withhold").policy, "looping": "withhold"}
     assert imitation(Rft()).failures == unread("mask").policy
     every = {kind.replace(" ", "_"): "mask" for kind in KINDS - {"infrastructure"}}
@@ -250,7 +249,7 @@ def test_a_stage_with_everything_set_prints_and_reads_back_as_itself() -> None:
         (lambda: plain("gspo", clip_low=0.2, clip_high=0.3), "would never act on gspo's ratio"),
         (lambda: plain("dual-clip", clip_high=2.5), "leaves dual-clip nothing to bound"),
         (lambda: plain("maxrl", length_weight=0.1), "maxrl divides by a mean"),
-        (lambda: plain("reinforce++", certain=0.9), "set certain to 1"),
+        (lambda: plain("dapo", certain=0.0), "1 blames all"),
         (lambda: plain(mismatch=CORRECTED), "set old to 'recomputed'"),
         (lambda: Mismatch(truncate_token=2.0, truncate_sequence=2.0), "the same ratio twice"),
         (lambda: Mismatch(truncate_token=0.5), "at least 1"),

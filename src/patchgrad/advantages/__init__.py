@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from patchgrad.advantages.batch import whitened
 from patchgrad.advantages.branches import Branched
-from patchgrad.advantages.decisions import Decisions
 from patchgrad.advantages.group import GroupNormalised, LeaveOneOut, LengthWeighted, MeanOnly, MeanScaled, Ones, Returns
 from patchgrad.advantages.steps import Anchored
 
 __all__ = [
     "Anchored",
     "Branched",
-    "Decisions",
     "GroupNormalised",
     "LeaveOneOut",
     "LengthWeighted",

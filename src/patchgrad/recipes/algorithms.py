@@ -9,7 +9,6 @@ from functools import partial
 from patchgrad.advantages import (
     Anchored,
     Branched,
-    Decisions,
     GroupNormalised,
     LeaveOneOut,
     LengthWeighted,
@@ -84,6 +83,7 @@ def algorithm(stage: Stage, reference: Score | None = None) -> Algorithm:
         estimator=_estimator(stage),
         objective=_objective(stage),
         failures=stage.failures.policy,
+        certain=stage.certain,
         whole_groups=True,
         rescale=whitened if row.whiten else as_they_are,
         aggregate=_aggregate(stage.aggregate or row.aggregate, stage.context),
@@ -107,8 +107,6 @@ def _estimator(stage: Stage) -> Estimator:
     estimator = rows[ROWS[stage.algorithm].estimator]()
     if stage.step_weight:
         estimator = Anchored(estimator, stage.step_weight, stage.discount)
-    if stage.certain < 1:
-        estimator = Decisions(estimator, stage.certain)
     return estimator
 
 

@@ -79,7 +79,7 @@ def _audited(run: Run, phase: str, iteration: int, row: Algorithm, recorded: int
     flaws = [f"{one.trajectory.id}: {MEANINGS[fault]}" for one in rollouts if (fault := flaw(one, terms)) is not None]
     groups = [Group(tuple(found)) for _, found in groupby(rollouts, lambda one: one.trajectory.id.rpartition("/")[0])]
     chosen = [] if flaws else list(row.select(groups))
-    samples = [sample for unit in by_group(chosen, row.estimator, row.failures, row.rescale) for sample in unit]
+    samples = [sample for unit in by_group(chosen, row.estimator, row.failures, row.rescale, row.certain) for sample in unit]
     versions: Counter[int] = Counter()
     for sample in samples:
         turns = sample.segment.turns

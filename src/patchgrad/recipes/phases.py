@@ -149,7 +149,7 @@ class Stage:
     (`advantages.LengthWeighted`), or the value of the turns before, `lowered` by so much (`advantages.GroupNormalised`; 0 in the paper);
     only rows whose advantages are `normalised` take these two. `step_weight` adds to it what each turn did better than the others that
     began in its state (`advantages.Anchored`, with `discount`; 0 in the paper). Tokens that the policy was `certain` of are not blamed
-    (`advantages.Decisions`; 1, all are, in the paper).
+    (`credit.assign`; 1, all are, in the paper).
     """
 
     iterations: int = 6
@@ -203,10 +203,7 @@ class Stage:
             self.algorithm != "maxrl" or self.length_weight == 0,
             f"maxrl divides by a mean of rewards that are 0 or 1, and a length_weight of {self.length_weight} makes them less: set it to 0",
         )
-        require(
-            self.certain >= 1 or not ROWS[self.algorithm].whiten,
-            f"{self.algorithm} takes a mean off all advantages, which blames again what certain spares: set certain to 1",
-        )
+        require(0 < self.certain <= 1, f"certain is {self.certain}; it is a probability above which no token is blamed, and 1 blames all")
         require(
             self.turns > self.length_threshold,
             f"turns {self.turns} must be above length_threshold {self.length_threshold}, or the length penalty divides by zero",
