@@ -14,7 +14,8 @@ async def check_sandbox(backend: Sandboxes, task: Task) -> None:
     """Raises `AssertionError` with a sentence for the first rule that a backend breaks. `task` may hold any repository.
 
     The shell keeps its state; a command's end, death and time-out are told apart; `exec` is a fresh process with a report; files
-    are read and written as they are; a state has one address and can be opened again exactly; two sandboxes share nothing, and
+    are read and written as they are; a state has one address and can be opened again exactly; all sandboxes of a task begin at one commit,
+    whatever the time; two sandboxes share nothing, and
     nothing of an episode is left for the next. What `probe` does not claim is not asked for.
     """
     capabilities = backend.probe()
@@ -28,6 +29,7 @@ async def check_sandbox(backend: Sandboxes, task: Task) -> None:
         await sandbox.close()
         await sandbox.close()
     await _check_states(backend, task)
+    await _check_commit(backend, task)
     await _check_fork_and_reset(backend, task)
     await _check_separation(backend, task, capabilities.pid_namespace)
 
@@ -113,6 +115,15 @@ async def _check_states(backend: Sandboxes, task: Task) -> None:
             await _check_same(backend, task, emptied.address, emptied)
     finally:
         await two.close()
+
+
+async def _check_commit(backend: Sandboxes, task: Task) -> None:
+    names = []
+    for wait in (1.1, 0.0):  # a commit's time is in seconds, and part of its name
+        async with await backend.open(task) as one:
+            names.append((await one.exec(["git", "rev-parse", "HEAD"])).output)
+        await asyncio.sleep(wait)
+    assert names[0] == names[1], "all sandboxes of a task begin at one commit: an attempt that goes on in another one is compared with it"
 
 
 async def _check_fork_and_reset(backend: Sandboxes, task: Task) -> None:

@@ -34,6 +34,7 @@ ROOT = "/testbed"
 _QUICK = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "GIT_OPTIONAL_LOCKS": "0"}
 Tree = dict[str, tuple[int, bytes]]
 
+_DATED = {f"GIT_{who}_DATE": "2000-01-01T00:00:00Z" for who in ("AUTHOR", "COMMITTER")}  # so that all of a task have one commit
 _INIT = "git init -q . && git add -A -f && git -c user.name=t -c user.email=t@t commit -q --allow-empty -m base"
 
 
@@ -61,7 +62,7 @@ class LocalSandboxes:
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text)
         if not (root / ".git").exists():
-            subprocess.run(["bash", "-c", _INIT], cwd=root, check=True, capture_output=True)
+            subprocess.run(["bash", "-c", _INIT], cwd=root, check=True, capture_output=True, env={**os.environ, **_DATED})
         box.base = _tree(root)
         if state is not None:
             box.restore(state)
