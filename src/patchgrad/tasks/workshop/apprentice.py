@@ -35,8 +35,8 @@ class Habits:
     skill: float = 0.1
     resigns: float = 0.35  # after the first look, without an edit
     tests: float = 0.85
-    retries_when_red: float = 0.1
-    persistent: float = 0.15  # of a whole episode that retries until it is green
+    retries_when_red: float = 0.3
+    persistent: float = 0.2  # of a whole episode that retries until it is green
     misquotes: float = 0.08
     malformed: float = 0.03
 
