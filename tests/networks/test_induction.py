@@ -116,3 +116,18 @@ def test_what_a_text_was_changed_to_in_an_earlier_edit_is_avoided_where_that_tex
     said = {old: pointed([1, *others[20:40], *edits, *others[40:], 6, 7, old, 8, 7]) for old in (100, 101, 102)}
     for old in said:
         assert said[old][old + 20] < 0.5 * sum(said[other][old + 20] for other in said if other != old) / 2
+
+
+def test_of_what_is_in_sight_that_which_was_edited_before_is_not_edited_first() -> None:
+    others = torch.randint(200, 500, (200,), generator=torch.Generator().manual_seed(2)).tolist()
+    inside = [token for i in range(6) for token in (*others[10 * i : 10 * i + 10], 100 + i)]
+    for tried in ([100], [101, 104], [105, 100, 102]):
+        edits = [token for n, old in enumerate(tried) for token in (*others[80 + 9 * n : 89 + 9 * n], 6, 7, old, 8, 7, 110 + n, 8)]
+        said = pointed([1, *inside, *edits, *others[150:170], 6, 7]).log()
+        left = [100 + i for i in range(6) if 100 + i not in tried]
+        assert said[left].mean() > said[tried].mean() + 2, f"of {len(tried)}"
+
+
+def test_where_there_is_nothing_to_edit_nothing_is_said() -> None:
+    others = torch.randint(200, 500, (60,), generator=torch.Generator().manual_seed(2)).tolist()
+    assert float(pointed([1, *others])[1]) < 0.01, "where the heads look then is not what they say"

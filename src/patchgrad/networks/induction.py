@@ -31,7 +31,7 @@ GAIN = 2.5
 MARKS = 3  # features in front that do not tell tokens apart
 SIGMA = 0.06  # of the embedding; three times the other weights, so that tokens stand out from what random layers add
 REPEATS, SAYS, POINTS = 15.0, 6.0, 120.0  # how loudly heads say what they see: induction, later layers, and the pointing one, seldom heard
-AVOIDS = 10.0  # how loudly the head that avoids says what not to say
+AVOIDS = 60.0  # how loudly the head that avoids says what not to say: of three earlier edits each has a third of it
 UNDECIDED = 1.2  # between one match, which every quote is, and two
 LOUD = 1.7  # factor on the embeddings of what is pointed at: a vector of fixed length that holds several tokens says each more softly
 QUIET = 0.3  # factor on what the random layers write
@@ -168,7 +168,7 @@ def _induction(network: Decoder, names: Tensor, farther: Tensor, pointing: Point
         attention.q_proj.weight[rest, 2] = 30.0
         attention.k_proj.weight[rest, MARKS:own] = 4.0 * _direction(network, pointing.rest)
     attention.q_norm.weight[:], attention.k_norm.weight[:] = sharp, sharp
-    _says_what_it_sees(network, layers(network)[1], 0, generator, REPEATS)
+    _says_what_it_sees(network, layers(network)[1], 0, generator, REPEATS, pointing.rest if pointing else None)
 
 
 def _not_again(network: Decoder, pointing: Pointing, names: Tensor, farther: Tensor, generator: torch.Generator) -> None:
@@ -194,7 +194,7 @@ def _not_again(network: Decoder, pointing: Pointing, names: Tensor, farther: Ten
     query[quote, 2], query[rest, 0], query[rest, 2] = flag, 30.0 * flag, (UNDECIDED - 30.0) * flag
     key[rest, MARKS:own] = unit * _direction(network, pointing.rest) / float(embedding[pointing.rest, MARKS:own].norm())
     attention.q_proj.weight[2 * size : 3 * size], attention.k_proj.weight[2 * size : 3 * size] = query, key
-    _says_what_it_sees(network, layers(network)[1], 2, generator, -AVOIDS)
+    _says_what_it_sees(network, layers(network)[1], 2, generator, -AVOIDS, pointing.rest)
 
 
 def _pointing(network: Decoder, pointing: Pointing, names: Tensor, generator: torch.Generator) -> None:
@@ -215,13 +215,16 @@ def _pointing(network: Decoder, pointing: Pointing, names: Tensor, generator: to
     key[quoted, own:] = 4.0 * _noted(network, names, pointing.announced)[0]
     key[still, MARKS:own] = 4.0 * _direction(network, pointing.rest)
     attention.q_proj.weight[size : 2 * size], attention.k_proj.weight[size : 2 * size] = query, key
-    _says_what_it_sees(network, layers(network)[1], 1, generator, POINTS)
+    _says_what_it_sees(network, layers(network)[1], 1, generator, POINTS, pointing.rest)
 
 
-def _says_what_it_sees(network: Decoder, layer: Layer, head: int, generator: torch.Generator, gain: float) -> None:
-    """A head predicts the tokens that it attends to."""
+def _says_what_it_sees(network: Decoder, layer: Layer, head: int, generator: torch.Generator, gain: float, rest: int | None = None) -> None:
+    """A head predicts the tokens that it attends to; of `rest`, where it looks when it has nothing to say, it says nothing."""
     size, own = network.config.head_size, network.config.hidden - network.config.head_size
     copied = _orthonormal(size, own - MARKS, generator)
+    if rest is not None:
+        nothing = _direction(network, rest)
+        copied = copied - (copied @ nothing)[:, None] * nothing
     attention, rows = layer.self_attn, slice(head * size, (head + 1) * size)
     attention.v_proj.weight[rows] = 0.0
     attention.v_proj.weight[rows, MARKS:own] = copied
