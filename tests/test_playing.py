@@ -132,5 +132,10 @@ def test_a_fork_goes_on_from_the_files_and_is_trained_on_its_own_turns_alone(tmp
         )
         assert [t.address for t in run.journal.attempt(item.id, item.beginning)[0]] == [t.address for t in trajectory.turns[1:]]
         assert plain(play(world(run), item, ScriptedPolicy([]))) == plain(done), "and is known when it is asked for again"
+    boxes = LocalSandboxes()
+    whole = replace(world(run), sandboxes=boxes, recall=lambda _, beginning: ((), None))
+    for item in forks:
+        play(whole, replace(item, id=f"again/{item.id[-1]}"))
+    assert boxes.opened == 3, "one for each, and one that is asked what all of them began with"
     run.write_rollouts("fork", 0, [play(world(run), item) for item in forks])
     assert [one.trajectory.replayed for one in run.rollouts("fork", 0)] == [1, 1]

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from patchgrad.contracts import Agent, Executor, Policy, Restart, RewardFunction, Sandboxes
 from patchgrad.errors import SandboxFault
@@ -43,6 +43,15 @@ class World:
     state: Callable[[str, str], Snapshot] | None = None
     journalled: Callable[[str], bool] | None = None
     sampling: Sampling = NEUTRAL
+    commits: dict[str, str] = field(default_factory=dict)
+
+    async def commit_of(self, task: Task) -> str:
+        """The commit that every sandbox of a task begins at; asked once, of a fresh one: in others an agent may have committed."""
+        known = task.digest()
+        if known not in self.commits:
+            async with await self.sandboxes.open(task) as fresh:
+                self.commits[known] = await commit(fresh)
+        return self.commits[known]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +140,7 @@ async def _episode(world: World, policy: Policy, item: Attempt, budget: Budget, 
     """The rest of an attempt after these turns, in a sandbox of its own."""
     segments = segments_of(world.agent, item.task, turns)
     try:
-        base = ""
-        if turns:  # an agent may have committed in them
-            async with await world.sandboxes.open(item.task) as fresh:
-                base = await commit(fresh)
+        base = await world.commit_of(item.task) if turns else ""
         state = world.state(turns[-1].state, turns[-1].observation.place.directory) if turns and world.state else None
         sandbox = await world.sandboxes.open(item.task, state)
     except SandboxFault as fault:
