@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.attempts import attempt
 
 from patchgrad.curricula import Prefixes
-from patchgrad.values import Group, Rollout, Task, Turn, genesis
+from patchgrad.values import Group, Rollout, Stop, Task, Turn, genesis
 
 
 class Known:
@@ -21,14 +21,14 @@ class Known:
         self.prefixes = Prefixes(lambda name, beginning: (self.turns[name, beginning], None))
         self.played = 0
 
-    def play(self, task: Task, outcomes: list[bool], turns: int = 8) -> int:
+    def play(self, task: Task, outcomes: list[bool], turns: int = 8, stop: Stop = "submitted") -> int:
         """A group of such outcomes; how many turns it replayed."""
         start = self.prefixes.start(task)
         rollouts: list[Rollout] = []
         for solved in outcomes:
             made = replace(attempt(f"a/{self.played}", [[(1, 2)] * turns], float(solved)), task=task)
             self.turns[made.trajectory.id, genesis(task, made.trajectory.id)] = made.trajectory.turns
-            rollouts.append(replace(made, trajectory=replace(made.trajectory, origin=start.origin, replayed=len(start.prefix))))
+            rollouts.append(replace(made, trajectory=replace(made.trajectory, origin=start.origin, replayed=len(start.prefix), stop=stop)))
             self.played += 1
         self.prefixes.observe(Group(tuple(rollouts)))
         return len(start.prefix)
@@ -66,6 +66,16 @@ def test_a_task_of_middling_length_and_one_never_solved_begin_at_the_beginning()
     never = replace(TASK, id="never")
     known.play(never, [False] * 20)
     assert known.play(never, [False]) == 0
+
+
+def test_a_task_never_solved_goes_on_after_an_attempt_that_ran_into_a_limit_and_then_comes_back() -> None:
+    known = Known()
+    known.play(TASK, [False] * 20, stop="turn limit")
+    assert [known.play(TASK, [False] * 10) for _ in range(5)] == [4, 2, 1, 0, 0]
+    found = Known()
+    found.play(TASK, [False] * 20, stop="turn limit")
+    assert [found.play(TASK, [True] * 10) for _ in range(4)] == [4, 2, 1, 0], "where it is solved it comes back as well"
+    assert found.prefixes.start(TASK).origin != "a/19", "and has a success to begin after now, or needs none"
 
 
 def test_a_start_that_has_come_back_to_the_beginning_is_counted_there_again() -> None:

@@ -19,22 +19,29 @@ HARD, EASY = 0.25, 0.75
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is kept of a task: outcomes from its beginning, its last success and failure of two turns or more, and the share to replay."""
+    """What is kept of a task: outcomes from its beginning, its last success, failure and attempt at a limit, and the share to replay.
+
+    Attempts of one turn are none to begin after.
+    """
 
     solved: int = 0
     attempts: int = 0
     success: str = ""
     failure: str = ""
+    limited: str = ""
     share: float = 0.5
 
 
 class Prefixes:
     """The stated rule: begin after a share of the turns of the last success (at most `HARD` solved) or failure (at least `EASY` solved).
 
+    A hard task that was never solved goes on after turns of an attempt that ran into a limit, if there is one: others may finish what it
+    had found by then (hindsight).
+
     The share is a half at first. After a group that began so and solved more than half, it moves to where attempts succeed less: halfway
-    to the beginning along a success, halfway to the end along a failure; after one that solved less, the other way. The last turn, which
-    submits, is never replayed; a share of less than half a turn is the task's own beginning, where it is counted again.
-    `recall(attempt, beginning)` reads turns from the journal.
+    to the beginning along a success, halfway to the end along a failure; after one that solved less, the other way, and along a limit back
+    to the beginning in any case. The last turn, which submits, is never replayed; a share of less than half a turn is the task's own
+    beginning, where it is counted again. `recall(attempt, beginning)` reads turns from the journal.
 
     Of a task solved in 1 of 20 attempts, that one in eight turns, the next attempts begin after four of them. If seven of ten solve it
     from there, those after begin after two.
@@ -46,9 +53,10 @@ class Prefixes:
 
     def start(self, task: Task) -> Start:
         known = self._tasks.get(task.id, _Known())
-        origin = {"success": known.success, "failure": known.failure}.get(_along(known) or "", "")
-        if not origin:
+        along = _along(known)
+        if along is None:
             return Start()
+        origin = str(getattr(known, along))
         turns, _ = self._recall(origin, genesis(task, origin))
         count = min(round(known.share * len(turns)), len(turns) - 1)
         return Start(turns[:count], origin) if count > 0 else Start()
@@ -60,13 +68,14 @@ class Prefixes:
         begun = [r for r in group.rollouts if not r.broken and r.trajectory.replayed == fewest > 0]
         if begun and (along := _along(known)):
             more = sum(r.solved for r in begun) / len(begun) > 0.5
-            onward = more == (along == "failure")
+            onward = along != "limited" and more == (along == "failure")
             known = replace(known, share=(known.share + 1) / 2 if onward else known.share / 2)
         for rollout in group.whole:
             known = replace(known, solved=known.solved + rollout.solved, attempts=known.attempts + 1)
             name = rollout.trajectory.id
             if len(rollout.trajectory.turns) > 1:
                 known = replace(known, success=name) if rollout.solved else replace(known, failure=name)
+                known = replace(known, limited=name) if rollout.trajectory.stop.endswith("limit") else known
         self._tasks[group.task.id] = known
 
     def state(self) -> dict[str, Any]:
@@ -76,7 +85,9 @@ class Prefixes:
         self._tasks = {task: _Known(**known) for task, known in state.items()}
 
 
-def _along(known: _Known) -> Literal["success", "failure"] | None:
+def _along(known: _Known) -> Literal["success", "failure", "limited"] | None:
     """Of which earlier attempt a task's next ones take the first turns, if of any."""
     rate = known.solved / known.attempts if known.attempts else 0.5
-    return "success" if rate <= HARD else "failure" if rate >= EASY else None
+    if rate <= HARD:
+        return "success" if known.success else "limited" if known.limited else None
+    return "failure" if rate >= EASY and known.failure else None
