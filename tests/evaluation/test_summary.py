@@ -11,7 +11,7 @@ import pytest
 from tests.evaluation.attempts import attempt, group, report
 
 from patchgrad.evaluation import PROTOCOLS, details, markdown, row, shares, summarise, versus
-from patchgrad.evaluation.summary import counts, outcomes_of
+from patchgrad.evaluation.summary import counts, from_outcomes, outcomes_of
 from patchgrad.store import finite, plain, value
 from patchgrad.values import Action, Group, Report, Rollout, Segment, Usage, floats, ids
 
@@ -61,6 +61,11 @@ def test_every_limit_and_the_sampling_stand_beside_the_number() -> None:
     assert "Used on average: 1.0 turns, 3 tokens of context, 2 tokens sampled; 1.0 minutes in all." in told
     assert "Sampling: temperature 1, top_p 0.9." in told
     assert "On these tasks alone it is 25.0 ± 25.00 % with its standard error over runs, 95 % interval " in told
+
+
+def test_turns_that_failed_are_told_in_percent_of_all() -> None:
+    report = replace(from_outcomes("base", {"a": (True, False)}, 1, 1.0), stops={"submitted": 2}, turns=10.0, failures={"looping": 3})
+    assert "Of 20 turns failed: looping 15.0 %." in details(report)
 
 
 def test_the_best_of_n_is_known_where_attempts_have_scores() -> None:

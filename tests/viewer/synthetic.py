@@ -107,6 +107,7 @@ def policy(name: str, share: float, k_share: float, submitted: float, turns: flo
         budget={"turns": 12, "context": 2048, "k": 4},
         solved={f"t{i}": int(attempts * share) for i in range(tasks)},
         stops=ended,
+        failures={"no command": 30, "looping": 6},
         faults=1 if name == "base" else 0,
     )
 

@@ -69,6 +69,8 @@ def test_the_page_is_well_formed_and_holds_every_part(finished: str) -> None:
         "Results",
         "Learning",
         "How attempts ended",
+        "Turns that failed, of all turns:",
+        "base: no command",
         "Where the time went",
         "Three attempts",
     ):
