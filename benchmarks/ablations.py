@@ -13,15 +13,15 @@ ABLATIONS = Study(
     shared={"tasks.held_out": "100", "evaluation.attempts": "4"},
     arms={
         "control": {"evaluation.after": "phases"},
-        "no-rft": {"rft.rounds": "0", "stages.0.iterations": "14", "stages.1.iterations": "5"},
-        "rft-only": {"rft.rounds": "3"},
+        "no-rft": {"rft.rounds": "0", "stages.0.iterations": "16", "stages.1.iterations": "8"},
+        "rft-only": {"rft.rounds": "4"},
         "symmetric-clip": both(clip_high="0.2"),
         "no-contrast-filter": both(filter_on="reward"),
         "sequence-mean": both(aggregate="seq-mean-token-mean"),
         "no-length-penalty": both(length_weight="0"),
         "overlong-masked": both(**{"failures.overlong": "mask"}),
         "top-p-0.9": both(top_p="0.9"),
-        "one-stage": {"stages.0.iterations": "6"},
+        "one-stage": {"stages.0.iterations": "12"},
         "few-tasks": both(pool="32"),
         "few-tasks-no-refresh": both(pool="32") | {"stages.1.refresh_before": "false"},
         "paper-baseline": both(baseline="group", lowered="0"),
@@ -34,7 +34,7 @@ ABLATIONS = Study(
     against={"few-tasks-no-refresh": "few-tasks"},
     stages={"rft-only": 0, "one-stage": 1},
 )
-"""The control is the recipe: 2,960 attempts, of which RL has 960; `no-rft` has 3,040 of RL alone, `rft-only` a third round and so 3,000.
+"""The control is the recipe: 3,920 attempts, of which RL has 1,920; `no-rft` has 3,840 of RL, `rft-only` two more rounds: 4,000.
 
 Of 2,000 tasks none is drawn twice in so few iterations, so a refresh changes nothing but the order. Its arms draw from 32.
 """

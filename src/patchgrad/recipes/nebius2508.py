@@ -200,8 +200,8 @@ LAPTOP = (
     Change(
         "minutes, not days",
         _stages(
-            {"iterations": "4", "tasks": "16", "minibatch": "20", "turns": "12", "context": "1536", "seconds": "600"},
-            {"iterations": "2", "tasks": "16", "minibatch": "20", "turns": "20", "context": "2048", "seconds": "600"},
+            {"iterations": "8", "tasks": "16", "minibatch": "20", "turns": "12", "context": "1536", "seconds": "600"},
+            {"iterations": "4", "tasks": "16", "minibatch": "20", "turns": "20", "context": "2048", "seconds": "600"},
         ),
     ),
     Change("fewer iterations than the test needs", _both(plateau="0")),
