@@ -27,6 +27,7 @@ from patchgrad.packing import pack
 from patchgrad.playing import Attempt, World, attempt
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.policies.scripted import ScriptedPolicy
+from patchgrad.recipes.world import journalled
 from patchgrad.rollout import Budget
 from patchgrad.store import Run
 from patchgrad.tasks.archive import pack as packed
@@ -131,18 +132,7 @@ def tasks(folder: Path) -> tuple[Task, ...]:
 
 
 def world(run: Run) -> World:
-    return World(
-        AGENT,
-        LocalSandboxes(),
-        judged,
-        LocalExecutor(4),
-        on_turn=run.write_turn,
-        on_state=run.states.put,
-        on_ending=run.write_ending,
-        recall=run.recall,
-        state=run.states.get,
-        journalled=run.journal.__contains__,
-    )
+    return journalled(World(AGENT, LocalSandboxes(), judged, LocalExecutor(4)), run)
 
 
 def learnt(folder: Path, policy: Bent) -> int:

@@ -35,7 +35,7 @@ from patchgrad.recipes.phases import Stage
 from patchgrad.recipes.probe import probe
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.record import measured
-from patchgrad.recipes.world import an_agent, sentence
+from patchgrad.recipes.world import an_agent, journalled, sentence
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
 from patchgrad.store import Run
@@ -348,20 +348,8 @@ class Course:
     # --- small parts ---------------------------------------------------------------------------
 
     def _world(self) -> World:
-        executor = LocalExecutor(self.recipe.sandbox.live)
-        run = self.run
-        return World(
-            self.agent,
-            self.sandboxes,
-            self.grader.grade,
-            executor,
-            on_turn=run.write_turn,
-            on_state=run.states.put,
-            on_ending=run.write_ending,
-            recall=run.recall,
-            state=run.states.get,
-            journalled=run.journal.__contains__,
-        )
+        world = World(self.agent, self.sandboxes, self.grader.grade, LocalExecutor(self.recipe.sandbox.live))
+        return journalled(world, self.run)
 
     def _seen(self, rollout: Rollout) -> None:
         self.progress.advance(solved=rollout.solved, turns=float(len(rollout.trajectory.turns)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from patchgrad.agents import ReactAgent
 from patchgrad.contracts import Sandboxes
 from patchgrad.errors import ConfigError
@@ -12,6 +14,7 @@ from patchgrad.recipes.recipe import AgentChoice, SandboxChoice
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.landlock import LandlockSandboxes
 from patchgrad.sandboxes.oci import OciSandboxes
+from patchgrad.store import Run
 from patchgrad.tools import View, toolset
 from patchgrad.values import Call, Rollout
 
@@ -45,6 +48,19 @@ def sandboxes(choice: SandboxChoice) -> Sandboxes:
 def a_world(agent: AgentChoice, choice: SandboxChoice, boxes: Sandboxes) -> World:
     """A world in which nothing is written down: for evaluations."""
     return World(an_agent(agent), boxes, Grader(boxes).grade, LocalExecutor(choice.live))
+
+
+def journalled(world: World, run: Run) -> World:
+    """The same world with a run's journal: every turn, state and ending is written as it happens, and what is known is not done again."""
+    return replace(
+        world,
+        on_turn=run.write_turn,
+        on_state=run.states.put,
+        on_ending=run.write_ending,
+        recall=run.recall,
+        state=run.states.get,
+        journalled=run.journal.__contains__,
+    )
 
 
 def sentence(rollout: Rollout) -> str:
