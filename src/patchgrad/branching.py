@@ -1,4 +1,4 @@
-"""Turns worth a fork: attempts go on again after them, so that their value is measured and not guessed by a critic.
+"""Turns worth a fork: attempts go on anew before them, so that their value is measured and not guessed by a critic.
 
 groups of attempts -> the most doubtful turns -> a few more attempts that go on before each -> groups with their forks
 

@@ -30,6 +30,7 @@ class World:
     `recall(trajectory id, beginning)` reads what the journal knows of an attempt, and `state(address, directory)` what a turn left: an
     attempt that was interrupted goes on after its last turn, one that had ended is not made again. `sampling` shapes the distribution, in
     evaluations and studies only; its seed and length are replaced. What is trained on has to be `journalled`.
+    `commits` remembers what `commit_of` has asked.
     """
 
     agent: Agent

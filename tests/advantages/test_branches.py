@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.attempts import attempt
 
 from patchgrad.advantages import Anchored, Branched, GroupNormalised
-from patchgrad.values import Group, Reward, Rollout, Segment, Turn
+from patchgrad.values import Floats, Group, Reward, Rollout, Segment, Turn, floats
 
 WHOLE = Branched(delta=0.0)
 
@@ -102,7 +102,9 @@ def test_the_value_of_the_beginning_is_measured_by_those_that_began_there_and_no
 
 
 def test_steps_are_not_counted_again_for_what_a_fork_replays() -> None:
+    def nothing(group: Group) -> list[Floats]:
+        return [floats(np.zeros(sum(len(turn.action.token_ids) for turn in r.trajectory.turns))) for r in group.rollouts]
+
     one, two = attempt("a/0", [[(1, 2)] * 2], 1.0), attempt("a/1", [[(1, 2)] * 2], 0.0)
-    alone = turns(Anchored(WHOLE, weight=1.0, discount=1.0), one, two)
-    forked = turns(Anchored(WHOLE, weight=1.0, discount=1.0), one, two, fork(two, 1, "f", 0.5, 1))
-    assert np.sign(alone[0][0]) == np.sign(forked[0][0]) == 1
+    found = turns(Anchored(nothing, weight=1.0, discount=1.0), one, two, fork(two, 1, "f", 0.0, 1))
+    assert found[0][0] == pytest.approx(-found[1][0]) != 0, "the first turns are two, and not three of which two failed"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from patchgrad.config import loads
 from patchgrad.errors import ConfigError
-from patchgrad.playing import Attempt, attempts_at
+from patchgrad.playing import Attempt, attempts_at, drawn
 from patchgrad.recipes.apprenticeship import open_model
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.replay import find
@@ -19,7 +19,7 @@ from patchgrad.recipes.world import a_world, sandboxes
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
 from patchgrad.store import Run
-from patchgrad.values import Rollout, Snapshot, digest
+from patchgrad.values import Rollout, Snapshot
 
 
 async def fork(
@@ -66,7 +66,7 @@ async def fork(
     label = f"fork/{attempt}/{turn}"
     origin = source.trajectory.origin or attempt
     items = [
-        Attempt(source.task, f"{label}/{number}", int(digest(str(recipe.seed), label, str(number))[:15], 16), taken[:turn], origin)
+        Attempt(source.task, f"{label}/{number}", drawn(recipe.seed, f"{label}/{number}"), taken[:turn], origin)
         for number in range(attempts)
     ]
     try:
