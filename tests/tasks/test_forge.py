@@ -399,6 +399,15 @@ def test_tests_whose_values_stand_in_a_file_of_data_cannot_be_hidden() -> None:
     assert hide({"tests/t.py": text}, ["tests/t.py::test_a"]) is not None
 
 
+def test_what_a_test_of_the_same_class_reads_does_not_keep_another_one_visible() -> None:
+    text = b"class TestA:\n    def test_a(self):\n        open('data/wanted.json')\n\n    def test_b(self):\n        pass\n"
+    files = {"tests/t.py": text, "tests/data/wanted.json": b"[1]"}
+    assert hide(files, ["tests/t.py::TestA::test_a"]) is None
+    assert hide(files, ["tests/t.py::TestA::test_b"]) is not None
+    shared = {**files, "tests/t.py": text.replace(b"def test_a(", b"def setUp(")}
+    assert hide(shared, ["tests/t.py::TestA::test_b"]) is None, "what its class reads for all of its tests"
+
+
 NAMES = st.lists(st.sampled_from(["a", "b", "c", "d"]), unique=True)
 
 

@@ -17,7 +17,7 @@ from patchgrad.tasks.running import LocalRunner
 from patchgrad.tasks.sets import Member, Origin, save
 from patchgrad.values import digest
 
-_VERSION = "8"  # of what is kept in the cache: another one starts anew
+_VERSION = "9"  # of what is kept in the cache: another one starts anew
 Tell = Callable[[str, int, int, str], None]
 
 

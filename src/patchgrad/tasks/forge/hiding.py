@@ -40,12 +40,20 @@ def hide(files: Mapping[str, bytes], broken: Sequence[str]) -> dict[str, bytes] 
 
 
 def _of_data(source: str, names: set[tuple[str, ...]], files: Mapping[str, bytes]) -> bool:
-    """Does a test, or the class that it is in, name a file that is no Python? That one stays, and what is expected may stand in it."""
+    """Does a test, or what its class has beside other tests, name a file that is no Python? That one stays, and may say what is expected."""
     data = {name for name in (PurePosixPath(path).name for path in files) if len(name) > _SHORT and not name.endswith(".py")}
+
+    def named(node: ast.AST, path: tuple[str, ...]) -> bool:
+        if isinstance(node, Function | ast.ClassDef):
+            path = (*path, node.name)
+        if isinstance(node, Function) and node.name.startswith("test") and path not in names:
+            return False
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and 0 < len(node.value) < 200:
+            return PurePosixPath(node.value).name in data
+        return any(named(child, path) for child in ast.iter_child_nodes(node))
+
     tops = {path[0] for path in names}
-    nodes = [n for n in ast.parse(source).body if isinstance(n, Function | ast.ClassDef) and n.name in tops]
-    words = [n.value for top in nodes for n in ast.walk(top) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
-    return any(PurePosixPath(word).name in data for word in words if 0 < len(word) < 200)
+    return any(named(node, ()) for node in ast.parse(source).body if isinstance(node, Function | ast.ClassDef) and node.name in tops)
 
 
 def _wanted(files: Mapping[str, bytes], path: str) -> set[str]:
