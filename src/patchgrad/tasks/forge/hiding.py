@@ -40,7 +40,7 @@ def hide(files: Mapping[str, bytes], broken: Sequence[str]) -> dict[str, bytes] 
 
 
 def _of_data(source: str, names: set[tuple[str, ...]], files: Mapping[str, bytes]) -> bool:
-    """Does a test, or what its class has beside other tests, name a file that is no Python? That one stays, and may say what is expected."""
+    """Does a test, or what its class has beside tests, name a file that is no Python? That one stays, and may say what is expected."""
     data = {name for name in (PurePosixPath(path).name for path in files) if len(name) > _SHORT and not name.endswith(".py")}
 
     def named(node: ast.AST, path: tuple[str, ...]) -> bool:
