@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from patchgrad.answers import Answers
 from patchgrad.contracts import Agent, Executor, Policy, Restart, RewardFunction, Sandboxes
 from patchgrad.errors import SandboxFault
-from patchgrad.rollout import Budget, commit, rollout
+from patchgrad.rollout import Budget, Shared, commit, rollout
 from patchgrad.values import Ending, Group, Rollout, Sampling, Segment, Snapshot, Start, Task, Trajectory, Turn, Verdict, digest, genesis
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ class World:
     `recall(trajectory id, beginning)` reads what the journal knows of an attempt, and `state(address, directory)` what a turn left: an
     attempt that was interrupted goes on after its last turn, one that had ended is not made again. `sampling` shapes the distribution, in
     evaluations and studies only; its seed and length are replaced. What is trained on has to be `journalled`.
-    `commits` remembers what `commit_of` has asked.
+    `commits` remembers what `commit_of` has asked, and `answers`, where it is there, what attempts were answered.
     """
 
     agent: Agent
@@ -45,6 +46,7 @@ class World:
     journalled: Callable[[str], bool] | None = None
     sampling: Sampling = NEUTRAL
     commits: dict[str, str] = field(default_factory=dict)
+    answers: Answers | None = None
 
     async def commit_of(self, task: Task) -> str:
         """The commit that every sandbox of a task begins at; asked once, of a fresh one: in others an agent may have committed."""
@@ -161,6 +163,7 @@ async def _episode(world: World, policy: Policy, item: Attempt, budget: Budget, 
             sampling=world.sampling,
             history=segments,
             base=base,
+            shared=Shared(world.answers, lambda left: world.sandboxes.open(item.task, left)) if world.answers else None,
         )
     finally:
         with suppress(SandboxFault):  # what an episode said stands, even if its sandbox broke on the way out

@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
-from patchgrad.contracts import Agent, Extend, Finish, Policy, Restart, Result, Sandbox, patience
+from patchgrad.answers import Answers
+from patchgrad.contracts import Agent, Extend, Finish, Policy, Restart, Result, Sandbox, Tool, patience
 from patchgrad.errors import CertificateError, ConfigError, ContextFault, PolicyFault, SandboxFault
 from patchgrad.values import (
     NO_IDS,
@@ -39,6 +41,7 @@ from patchgrad.values import (
     ids,
 )
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 GRACE = 30.0  # seconds beyond a command's own deadline after which the sandbox counts as broken
@@ -74,6 +77,14 @@ class Budget:
             raise ConfigError(f"Every limit of a budget must be above zero, and not all are in {self}.")
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What other attempts were answered, and how a sandbox is opened in the state that such an answer left."""
+
+    answers: Answers
+    open: Callable[[Snapshot], Awaitable[Sandbox]]
+
+
 async def rollout(
     task: Task,
     agent: Agent,
@@ -88,6 +99,7 @@ async def rollout(
     sampling: Sampling | None = None,
     history: Sequence[Segment] = (),
     base: str = "",
+    shared: Shared | None = None,
 ) -> Trajectory:
     """Let the agent work on the task in the sandbox until it submits or a limit is reached.
 
@@ -96,12 +108,18 @@ async def rollout(
 
     `history` resumes or forks: turns that were already taken, with the sandbox opened from the last one's state. An agent may have
     committed in them, so `base` then names the repository's own commit, which `commit` reads from a fresh sandbox.
+
+    With `shared`, calls whose answer the files alone settle are not run where another attempt ran them in the same state; the sandbox is
+    closed, and another one opened, where one is needed in a state that was only heard of. A call that the files do not settle ends that.
     """
-    episode = _Episode(task, agent, policy, sandbox, budget, attempt_id, seed, on_turn, on_state, sampling, history)
+    episode = _Episode(task, agent, policy, sandbox, budget, attempt_id, seed, on_turn, on_state, sampling, history, shared)
     try:
         return await episode.play(base)
     finally:
         episode.release()
+        if episode.sandbox is not sandbox:
+            with suppress(SandboxFault):
+                await episode.sandbox.close()
 
 
 class _Episode:
@@ -120,6 +138,7 @@ class _Episode:
         on_state: Callable[[Snapshot], None] | None,
         sampling: Sampling | None,
         history: Sequence[Segment],
+        shared: Shared | None,
     ) -> None:
         self.task, self.agent, self.policy, self.sandbox, self.budget = task, agent, policy, sandbox, budget
         self.id, self.seed = attempt_id, seed
@@ -132,6 +151,10 @@ class _Episode:
         self.started = time.monotonic()
         self.session = ""
         self.state = ""
+        self.there = Snapshot.of({})  # the state that the sandbox is in; another than `self.state` when that was only heard of
+        self.left = self.there
+        self.shared = shared if all(self._settled(turn.call, turn.observation) for turn in self.turns) else None
+        self.named = task.digest()
 
     def release(self) -> None:
         if self.session:
@@ -141,7 +164,7 @@ class _Episode:
         submission = ""
         try:
             base = base or await commit(self.sandbox)
-            await self._snapshot()
+            self._arrive(await self._snapshot())
             if self.turns and self.state != self.turns[-1].state:
                 raise CertificateError(f"{self.id} cannot go on: its sandbox was not opened in the state that its last turn left.", "state")
             stop = await self._turns()
@@ -236,25 +259,61 @@ class _Episode:
         if tool is None:
             return Observation(f"There is no tool {call.tool}.", place, failure="bad arguments")
         started = time.monotonic()
-        async with _within(self.task.limits.command_seconds, f"the tool {call.tool}"):
-            observation = await tool(call.arguments, self.sandbox, place)
-        if not getattr(tool, "reads_only", False):
-            await self._snapshot()
+        question = ("call", self.named, self.state, place, call)
+        observation, left = await self._once(question, lambda: self._run(tool, call, place), lambda a: self._settled(call, a[0]))
+        self._arrive(left)
+        if not self._settled(call, observation):
+            self.shared = None
         return replace(observation, seconds=time.monotonic() - started)
+
+    async def _run(self, tool: Tool, call: Call, place: Place) -> tuple[Observation, Snapshot]:
+        """What the tool says in the state that the attempt is in, and the state that it leaves."""
+        sandbox = await self._sandbox_here(place)
+        async with _within(self.task.limits.command_seconds, f"the tool {call.tool}"):
+            observation = await tool(call.arguments, sandbox, place)
+        return observation, self.left if getattr(tool, "reads_only", False) else await self._snapshot()
+
+    def _settled(self, call: Call | Malformed, observation: Observation) -> bool:
+        """Do the repository's files, and where the agent stands in them, settle what the call said and left? Then it has said it all."""
+        if isinstance(call, Malformed):
+            return True
+        by_files = getattr(self.agent.tools.get(call.tool), "settled", None)
+        inside = observation.place.file is None or observation.place.file.startswith(f"{Place().directory}/")
+        return by_files is not None and by_files(call.arguments) and inside and observation.failure in (None, "bad arguments")
+
+    async def _once(self, question: tuple[object, ...], ask: Callable[[], Awaitable[T]], keep: Callable[[T], bool]) -> T:
+        return await (self.shared.answers.once(question, ask, keep) if self.shared else ask())
+
+    async def _sandbox_here(self, place: Place) -> Sandbox:
+        """The sandbox, in the state that the attempt is in."""
+        if self.shared and self.there.address != self.left.address:
+            await self.sandbox.close()
+            self.sandbox, self.there = await self.shared.open(replace(self.left, directory=place.directory)), self.left
+        return self.sandbox
 
     async def _snapshot(self) -> Snapshot:
         async with _within(self.task.limits.command_seconds, "a snapshot"):
-            snapshot = await self.sandbox.snapshot()
-        if snapshot.address != self.state:
-            self.state = snapshot.address
+            self.there = await self.sandbox.snapshot()
+        return self.there
+
+    def _arrive(self, left: Snapshot) -> None:
+        self.left = left
+        if left.address != self.state:
+            self.state = left.address
             if self.on_state is not None:
-                self.on_state(snapshot)
-        return snapshot
+                self.on_state(left)
 
     async def _submission(self, base: str) -> str:
-        if not any(path.split("/")[0] != ".git" for path in (await self._snapshot()).entries):
+        if self.shared is None:
+            self._arrive(await self._snapshot())  # what it left running may have changed files since
+        if not any(path.split("/")[0] != ".git" for path in self.left.entries):
             return ""
-        return await difference(self.sandbox, base, self.task.limits.test_seconds)
+
+        async def ask() -> str:
+            place = self.turns[-1].observation.place if self.turns else Place()
+            return await difference(await self._sandbox_here(place), base, self.task.limits.test_seconds)
+
+        return await self._once(("submission", self.named, base, self.state), ask, lambda _: True)
 
 
 @asynccontextmanager

@@ -34,8 +34,9 @@ LEARNING = replace(
     TINY,
     stages=tuple(replace(stage, filter_on="reward", iterations=min(stage.iterations, 2), **ELSEWHERE) for stage in TINY.stages),
     guards=replace(TINY.guards, patience=100),
+    sandbox=replace(TINY.sandbox, once=True),
 )
-"""With all that lets attempts begin elsewhere; as nothing is solved, every task has to count as easy for it, and no guard to mind."""
+"""With all that lets attempts begin elsewhere, nothing asked twice, and no guard to mind; as nothing is solved, every task counts as easy."""
 
 
 def worth(task: Task, trajectory: Trajectory, verdict: Verdict) -> Reward:
@@ -73,6 +74,7 @@ def lose(folder: Path, chance: random.Random) -> None:
 @needs_bubblewrap
 @pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")
 def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored by whoever runs in the background of a shell
     monkeypatch.setattr(course, "shaped", lambda *_: worth)
     monkeypatch.setattr(prefixes, "HARD", -1.0)
     monkeypatch.setattr(prefixes, "EASY", 0.0)
@@ -105,6 +107,7 @@ def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_
             if kills % 2:
                 lose(tmp_path / "killed", chance)
             made = Run.resume(tmp_path / "killed")
+    signal.signal(signal.SIGINT, before)
     assert kills == KILLS
     assert attempts(tmp_path / "killed") == attempts(tmp_path / "whole")
     assert weights(tmp_path / "killed") == weights(tmp_path / "whole")

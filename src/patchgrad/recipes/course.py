@@ -35,7 +35,7 @@ from patchgrad.recipes.phases import Stage
 from patchgrad.recipes.probe import probe
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.record import measured
-from patchgrad.recipes.world import an_agent, journalled, sentence
+from patchgrad.recipes.world import an_agent, journalled, once, sentence
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
 from patchgrad.store import Run
@@ -83,9 +83,9 @@ class Course:
         sandboxes: Sandboxes,
     ) -> None:
         self.recipe, self.train, self.held_out, self.lessons = recipe, tasks.train, tasks.held_out, tasks.lessons
-        self.run, self.progress, self.sandboxes = run, progress, sandboxes
-        self.grader = Grader(sandboxes)
+        self.run, self.progress = run, progress
         self.agent = an_agent(recipe.agent)
+        self.world = once(World(self.agent, sandboxes, Grader(sandboxes).grade, LocalExecutor(recipe.sandbox.live)), recipe.sandbox)
         self.pool = Pool(self.train, recipe.seed)
         self.prefixes = Prefixes(run.recall)
         self.reports: list[Report] = []
@@ -349,8 +349,7 @@ class Course:
     # --- small parts ---------------------------------------------------------------------------
 
     def _world(self) -> World:
-        world = World(self.agent, self.sandboxes, self.grader.grade, LocalExecutor(self.recipe.sandbox.live))
-        return journalled(world, self.run)
+        return journalled(self.world, self.run)
 
     def _seen(self, rollout: Rollout) -> None:
         self.progress.advance(solved=rollout.solved, turns=float(len(rollout.trajectory.turns)))

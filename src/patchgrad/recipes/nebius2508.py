@@ -182,6 +182,7 @@ LAPTOP = (
     ),
     Change("no container engine is needed", {"sandbox.backend": "bwrap"}),
     Change("what two cores keep busy", {"sandbox.live": "24"}),
+    Change("generated tests do not flake, and ten attempts at a task do much the same in the same state", {"sandbox.once": "true"}),
     Change(
         "edits that do not apply in 73 % of episodes after a warm-up by Muon, 94 % by AdamW (docs/studies/laptop.md)",
         {"optimiser.name": "muon"},

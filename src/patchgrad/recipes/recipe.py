@@ -136,7 +136,8 @@ class SandboxChoice:
 
     A backend that does not enforce what the recipe `requires` on this host is refused by name (`contracts.Capabilities`). `oci` opens
     archives in containers of `image`, through the engine at `socket`; where that is empty, at DOCKER_HOST or a usual place. `landlock` is
-    for hosts without user namespaces, and weaker; reports say what it does not enforce.
+    for hosts without user namespaces, and weaker; reports say what it does not enforce. With `once` a call that another attempt at the same
+    task made in the same state is not run again, nor the same submission judged again (`patchgrad.answers`): for tests that do not flake.
     """
 
     backend: Literal["bwrap", "oci", "landlock"] = "bwrap"
@@ -144,6 +145,7 @@ class SandboxChoice:
     image: str = ""
     socket: str = ""
     requires: tuple[str, ...] = ENFORCED
+    once: bool = False
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.requires) - set(ENFORCED))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from patchgrad.agents import ReactAgent
+from patchgrad.answers import Answers
 from patchgrad.contracts import Sandboxes
 from patchgrad.errors import ConfigError
 from patchgrad.executors import LocalExecutor
@@ -47,7 +48,15 @@ def sandboxes(choice: SandboxChoice) -> Sandboxes:
 
 def a_world(agent: AgentChoice, choice: SandboxChoice, boxes: Sandboxes) -> World:
     """A world in which nothing is written down: for evaluations."""
-    return World(an_agent(agent), boxes, Grader(boxes).grade, LocalExecutor(choice.live))
+    return once(World(an_agent(agent), boxes, Grader(boxes).grade, LocalExecutor(choice.live)), choice)
+
+
+def once(world: World, choice: SandboxChoice) -> World:
+    """The same world; where the choice says so, one in which no call is run and no submission judged that was before."""
+    if not choice.once:
+        return world
+    answers = Answers()
+    return replace(world, answers=answers, grade=answers.of(world.grade))
 
 
 def journalled(world: World, run: Run) -> World:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from patchgrad.contracts import Sandbox
 from patchgrad.tools.arguments import chained, number, parse
-from patchgrad.tools.shell import Shell
+from patchgrad.tools.shell import Shell, by_files
 from patchgrad.tools.special import Special, opened
 from patchgrad.tools.window import File, Unusable, clamp, load, locate, numbered, render, save, short, split, top
 from patchgrad.tools.window import answer as observation
@@ -35,6 +35,10 @@ class Writer(Special):
         parts = (ran.content,) if self.view.brief else (changed.content, ran.content)
         seen = observation("\n".join(part for part in parts if part), ran.place, self.view, ran.failure)
         return replace(ran, content=seen.content, clipped=changed.clipped or ran.clipped or seen.clipped)
+
+    def settled(self, arguments: str) -> bool:
+        _, then = chained(arguments)
+        return not then or by_files(then)
 
     def _changed(self, file: File, start: int, end: int, place: Place, note: str = "") -> Observation:
         """What is shown after a change that touches lines `start` to `end` of the new file."""

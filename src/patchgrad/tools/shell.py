@@ -11,6 +11,19 @@ from patchgrad.values import Failure, Observation, Place
 
 SPECIAL = ("open", "goto", "scroll_down", "scroll_up", "create", "search_file", "edit", "replace", "submit")
 
+_PYTEST = r"(?:python3? -m )?pytest(?: -[xqvs]+| --tb=\w+| -k \w+| --maxfail=\d+| [\w./]+(?:::\w+)*)*"
+_GIT = r"git (?:restore|diff|status|log|show)(?: [\w./]+)*"
+_BY_FILES = re.compile(rf"(?:{_PYTEST}|{_GIT})(?: *(?:&&|\|\||;) *(?:{_PYTEST}|{_GIT}))*")
+
+
+def by_files(command: str) -> bool:
+    """Do the repository's files settle what a command says and leaves? Of pytest and git, asked plainly, that is so.
+
+    Others may set variables, leave processes, or write and read files elsewhere. `by_files("pytest -x || git restore .")` is true,
+    `by_files("cd src && pytest")` is not.
+    """
+    return _BY_FILES.fullmatch(command.strip()) is not None and ".." not in command and " /" not in command
+
 
 @dataclass(frozen=True)
 class Shell:
@@ -22,6 +35,9 @@ class Shell:
     name = "shell"
     usage = "any non-interactive shell command"
     reads_only = False
+
+    def settled(self, arguments: str) -> bool:
+        return by_files(arguments)
 
     async def __call__(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
         result = await sandbox.run(arguments, self.seconds)

@@ -19,7 +19,8 @@ from patchgrad.values import Observation, Place
 class Special(ABC):
     """A tool without state: where the agent stands comes in as a `Place` and goes out with the observation.
 
-    `reads_only` tells the rollout that files cannot have changed, so that no snapshot is taken.
+    `reads_only` tells the rollout that files cannot have changed, so that no snapshot is taken, and `settled` whether the repository's
+    files and the place settle what these arguments do.
     """
 
     view: View
@@ -34,6 +35,9 @@ class Special(ABC):
         except Unusable as error:
             message = str(error) if self.view.brief else f"{error}\nUsage: {self.usage}"
             return answer(message, place, self.view, failure="bad arguments")
+
+    def settled(self, arguments: str) -> bool:
+        return True
 
     @abstractmethod
     async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:

@@ -1,0 +1,71 @@
+"""What was asked before is not asked again: the same call, in the same state of the same task, has the same answer.
+
+    (task, files, place, call) -> (observation, files after it)
+    (task, files)              -> submission
+    (task, submission)         -> verdict
+
+Attempts at a task do much the same: most of their calls were made by another one before, in files of the same content.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from patchgrad.values import Task, Verdict
+
+T = TypeVar("T")
+MOST = 10_000
+
+
+class Answers:
+    """The last `most` answers by what was asked. `asked` counts questions, `known` those whose answer was there or under way."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._kept: OrderedDict[tuple[Any, ...], asyncio.Future[Any]] = OrderedDict()
+        self.asked = self.known = 0
+
+    async def once(self, question: tuple[Any, ...], ask: Callable[[], Awaitable[T]], keep: Callable[[T], bool]) -> T:
+        """The answer, asked for unless it is known; who asks what another is asking waits for that one.
+
+        An answer that is not to be kept, and an error, is its asker's alone: whoever waits for it asks anew.
+        """
+        self.asked += 1
+        while (found := self._kept.get(question)) is not None:
+            self._kept.move_to_end(question)
+            if not found.done():
+                await asyncio.wait([found])
+            if not found.cancelled():
+                self.known += 1
+                answer: T = found.result()
+                return answer
+        under_way = self._kept[question] = asyncio.get_running_loop().create_future()
+        try:
+            answer = await ask()
+            if keep(answer):
+                under_way.set_result(answer)
+        finally:
+            if not under_way.done():
+                under_way.cancel()
+                del self._kept[question]
+        self._shorten()
+        return answer
+
+    def _shorten(self) -> None:
+        """The longest unasked go first, but for those that are under way."""
+        while len(self._kept) > self._most and next(iter(self._kept.values())).done():
+            self._kept.popitem(last=False)
+
+    def of(self, grade: Callable[[Task, str], Awaitable[Verdict]]) -> Callable[[Task, str], Awaitable[Verdict]]:
+        """The same judge, who judges each submission to a task once; a fault is no judgement."""
+
+        async def judge(task: Task, submission: str) -> Verdict:
+            known = self.known
+            verdict = await self.once(("verdict", task.digest(), submission), lambda: grade(task, submission), lambda v: v.fault is None)
+            return replace(verdict, seconds=0.0) if self.known > known else verdict
+
+        return judge

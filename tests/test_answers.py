@@ -1,0 +1,161 @@
+"""Asked once: attempts that share their answers do, see and submit what they would alone, and run less."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.test_rollout import AGENT, BUDGET, FILES, FIX, TASK, Script, command
+
+from patchgrad.answers import Answers
+from patchgrad.contracts import Sandbox
+from patchgrad.errors import SandboxFault
+from patchgrad.rollout import Shared, rollout
+from patchgrad.testing.sandbox_double import LocalSandboxes
+from patchgrad.tools.shell import by_files
+from patchgrad.values import Snapshot, Task, Trajectory, Verdict
+
+SETTLED = ("open shop/cart.py", FIX, 'replace "x" "y" && git diff', 'replace "= 0" "= 1" && git diff || git restore .', "git restore .")
+OTHERS = ("cd shop", "export TOTAL=7", "echo $TOTAL; cat shop/cart.py", "echo '#' >> shop/cart.py", "create new.py", "open /etc/passwd")
+
+
+async def tried(scripts: Sequence[Sequence[str]], shared: Shared | None, boxes: LocalSandboxes) -> list[Trajectory]:
+    found = []
+    for number, script in enumerate(scripts):
+        policy, name = Script(*map(command, script)), f"t/{number}"
+        async with await boxes.open(TASK) as sandbox:
+            found.append(await rollout(TASK, AGENT, policy, sandbox, BUDGET, attempt_id=name, seed=1, shared=shared))
+    return found
+
+
+def sharing(boxes: LocalSandboxes, opened: list[str] | None = None) -> Shared:
+    async def there(left: Snapshot) -> Sandbox:
+        if opened is not None:
+            opened.append(left.address)
+        return await boxes.open(TASK, left)
+
+    return Shared(Answers(), there)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.lists(st.sampled_from(SETTLED + OTHERS), max_size=5).map(lambda script: [*script, "submit"]), min_size=2, max_size=4))
+def test_attempts_that_share_answers_are_those_that_do_not(scripts: list[list[str]]) -> None:
+    boxes = LocalSandboxes(FILES)
+    alone, together = (asyncio.run(tried(scripts, shared, boxes)) for shared in (None, sharing(boxes)))
+    assert [[turn.address for turn in one.turns] for one in together] == [[turn.address for turn in one.turns] for one in alone]
+    assert [one.submission for one in together] == [one.submission for one in alone]
+
+
+def test_what_another_attempt_did_is_not_run_and_a_sandbox_is_opened_where_it_left_off() -> None:
+    boxes, opened = LocalSandboxes(FILES), list[str]()
+    shared = sharing(boxes, opened)
+    first, same, other = asyncio.run(tried([[FIX, "submit"], [FIX, "submit"], [FIX, "cat shop/cart.py", "submit"]], shared, boxes))
+    assert first.submission == same.submission == other.submission != ""
+    assert (shared.answers.asked, shared.answers.known) == (8, 4)
+    assert opened == [first.turns[0].state], "by the third alone, which had only heard of the repair when it asked for the file"
+    assert "total += x" in other.turns[1].observation.content
+
+
+@pytest.mark.parametrize("call", ["export TOTAL=7", "open /etc/passwd"])
+def test_after_a_call_that_files_do_not_settle_nothing_is_shared(call: str) -> None:
+    boxes = LocalSandboxes(FILES)
+    shared = sharing(boxes)
+    asyncio.run(tried([[call, "git diff", FIX, "submit"]], shared, boxes))
+    assert shared.answers.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "alone"),
+    [
+        ("pytest", True),
+        ("pytest -x || git restore .", True),
+        ("python -m pytest -q tests/test_a.py::test_b -k cart; git diff", True),
+        ("git restore shop/cart.py && pytest", True),
+        ("cd shop && pytest", False),
+        ("X=1 pytest", False),
+        ("pytest --lf", False),
+        ("pytest &", False),
+        ("pytest > /tmp/log", False),
+        ("pytest /tmp/test_mine.py", False),
+        ("pytest ../elsewhere", False),
+        ("git stash", False),
+        ("git commit -m x", False),
+        ("pytest $(date)", False),
+        ("cat shop/cart.py", False),
+        ("", False),
+    ],
+)
+def test_files_settle_what_pytest_and_git_say_when_asked_plainly(command: str, alone: bool) -> None:
+    assert by_files(command) is alone
+
+
+def test_who_asks_what_is_being_asked_waits_and_asks_itself_where_that_fails() -> None:
+    asked = list[int]()
+
+    async def ask(number: int) -> int:
+        asked.append(number)
+        await asyncio.sleep(0.01)
+        if number == 0:
+            raise SandboxFault("broken")
+        return number
+
+    async def run() -> list[int | BaseException]:
+        answers = Answers()
+        jobs = [answers.once(("question",), lambda n=n: ask(n), lambda _: True) for n in range(4)]  # type: ignore[misc]
+        return await asyncio.gather(*jobs, return_exceptions=True)
+
+    broken, *others = asyncio.run(run())
+    assert isinstance(broken, SandboxFault)
+    assert others == [1, 1, 1]
+    assert asked == [0, 1]
+
+
+def test_who_waits_is_not_cancelled_with_whom_it_waits_for() -> None:
+    async def run() -> int:
+        answers = Answers()
+        first = asyncio.create_task(answers.once(("q",), lambda: asyncio.sleep(60, 1), lambda _: True))
+        await asyncio.sleep(0)
+        second = asyncio.create_task(answers.once(("q",), lambda: asyncio.sleep(0, 2), lambda _: True))
+        await asyncio.sleep(0)
+        first.cancel()
+        return await second
+
+    assert asyncio.run(run()) == 2
+
+
+@given(st.lists(st.integers(0, 8), max_size=40), st.integers(1, 5))
+def test_no_more_answers_are_kept_than_fit_and_those_not_to_be_kept_are_not(questions: list[int], most: int) -> None:
+    asked = list[int]()
+
+    async def ask(number: int) -> int:
+        asked.append(number)
+        return number
+
+    async def run() -> None:
+        answers = Answers(most)
+        for number in questions:
+            assert await answers.once((number,), lambda number=number: ask(number), lambda n: n != 0) == number  # type: ignore[misc]
+        assert answers.asked - answers.known == len(asked)
+
+    asyncio.run(run())
+    assert asked.count(0) == questions.count(0)
+    if len(set(questions) - {0}) <= most:
+        assert len(asked) == questions.count(0) + len(set(questions) - {0})
+
+
+def test_a_submission_is_judged_once_and_a_fault_is_no_judgement() -> None:
+    judged = list[str]()
+
+    async def grade(task: Task, submission: str) -> Verdict:
+        judged.append(submission)
+        return Verdict(task.id, submission, ("applied",), (), fault="broken" if submission == "bad" else None, seconds=2.0)
+
+    async def run() -> list[float]:
+        judge = Answers().of(grade)
+        return [(await judge(TASK, patch)).seconds for patch in ("a", "a", "b", "bad", "bad")]
+
+    assert asyncio.run(run()) == [2.0, 0.0, 2.0, 2.0, 2.0]
+    assert judged == ["a", "b", "bad", "bad"]
