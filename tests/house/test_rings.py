@@ -26,7 +26,7 @@ FOLDERS = {
     "tools",
     "trainers",
 }
-LOOPS = {"rollout", "grading", "certificates", "credit", "packing", "playing", "branching", "learning", "evaluation"}
+LOOPS = {"answers", "rollout", "grading", "certificates", "credit", "packing", "playing", "branching", "learning", "evaluation"}
 CORE = {"values", "errors", "contracts"}
 # used by alternatives: torch networks, the file that a sandbox's pytest loads, pins, models behind an address
 PARTS = {"networks", "grading_plugin", "packages", "endpoints"}

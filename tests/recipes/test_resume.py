@@ -36,7 +36,7 @@ LEARNING = replace(
     guards=replace(TINY.guards, patience=100),
     sandbox=replace(TINY.sandbox, once=True),
 )
-"""With all that lets attempts begin elsewhere, nothing asked twice, and no guard to mind; as nothing is solved, every task counts as easy."""
+"""With all that lets attempts begin elsewhere, nothing asked twice, no guard to mind; as nothing is solved, every task counts as easy."""
 
 
 def worth(task: Task, trajectory: Trajectory, verdict: Verdict) -> Reward:
