@@ -29,8 +29,8 @@ class Answers:
         self._kept: OrderedDict[tuple[Any, ...], asyncio.Future[Any]] = OrderedDict()
         self.asked = self.known = 0
 
-    async def once(self, question: tuple[Any, ...], ask: Callable[[], Awaitable[T]], keep: Callable[[T], bool]) -> T:
-        """The answer, asked for unless it is known; who asks what another is asking waits for that one.
+    async def once(self, question: tuple[Any, ...], ask: Callable[[], Awaitable[T]], keep: Callable[[T], bool]) -> tuple[T, bool]:
+        """The answer, asked for unless it is known, and whether it was; who asks what another is asking waits for that one.
 
         An answer that is not to be kept, and an error, is its asker's alone: whoever waits for it asks anew.
         """
@@ -41,8 +41,7 @@ class Answers:
                 await asyncio.wait([found])
             if not found.cancelled():
                 self.known += 1
-                answer: T = found.result()
-                return answer
+                return found.result(), True
         under_way = self._kept[question] = asyncio.get_running_loop().create_future()
         try:
             answer = await ask()
@@ -53,7 +52,7 @@ class Answers:
                 under_way.cancel()
                 del self._kept[question]
         self._shorten()
-        return answer
+        return answer, False
 
     def _shorten(self) -> None:
         """The longest unasked go first, but for those that are under way."""
@@ -64,8 +63,8 @@ class Answers:
         """The same judge, who judges each submission to a task once; a fault is no judgement."""
 
         async def judge(task: Task, submission: str) -> Verdict:
-            known = self.known
-            verdict = await self.once(("verdict", task.digest(), submission), lambda: grade(task, submission), lambda v: v.fault is None)
-            return replace(verdict, seconds=0.0) if self.known > known else verdict
+            question = ("verdict", task.digest(), submission)
+            verdict, known = await self.once(question, lambda: grade(task, submission), lambda v: v.fault is None)
+            return replace(verdict, seconds=0.0) if known else verdict
 
         return judge

@@ -260,11 +260,11 @@ class _Episode:
             return Observation(f"There is no tool {call.tool}.", place, failure="bad arguments")
         started = time.monotonic()
         question = ("call", self.named, self.state, place, call)
-        observation, left = await self._once(question, lambda: self._run(tool, call, place), lambda a: self._settled(call, a[0]))
+        (observation, left), known = await self._once(question, lambda: self._run(tool, call, place), lambda a: self._settled(call, a[0]))
         self._arrive(left)
         if not self._settled(call, observation):
             self.shared = None
-        return replace(observation, seconds=time.monotonic() - started)
+        return replace(observation, seconds=0.0 if known else time.monotonic() - started)
 
     async def _run(self, tool: Tool, call: Call, place: Place) -> tuple[Observation, Snapshot]:
         """What the tool says in the state that the attempt is in, and the state that it leaves."""
@@ -281,8 +281,8 @@ class _Episode:
         inside = observation.place.file is None or observation.place.file.startswith(f"{Place().directory}/")
         return by_files is not None and by_files(call.arguments) and inside and observation.failure in (None, "bad arguments")
 
-    async def _once(self, question: tuple[object, ...], ask: Callable[[], Awaitable[T]], keep: Callable[[T], bool]) -> T:
-        return await (self.shared.answers.once(question, ask, keep) if self.shared else ask())
+    async def _once(self, question: tuple[object, ...], ask: Callable[[], Awaitable[T]], keep: Callable[[T], bool]) -> tuple[T, bool]:
+        return await self.shared.answers.once(question, ask, keep) if self.shared else (await ask(), False)
 
     async def _sandbox_here(self, place: Place) -> Sandbox:
         """The sandbox, in the state that the attempt is in."""
@@ -313,7 +313,7 @@ class _Episode:
             place = self.turns[-1].observation.place if self.turns else Place()
             return await difference(await self._sandbox_here(place), base, self.task.limits.test_seconds)
 
-        return await self._once(("submission", self.named, base, self.state), ask, lambda _: True)
+        return (await self._once(("submission", self.named, base, self.state), ask, lambda _: True))[0]
 
 
 @asynccontextmanager
