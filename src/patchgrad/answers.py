@@ -32,16 +32,17 @@ class Answers:
     async def once(self, question: tuple[Any, ...], ask: Callable[[], Awaitable[T]], keep: Callable[[T], bool]) -> tuple[T, bool]:
         """The answer, asked for unless it is known, and whether it was; who asks what another is asking waits for that one.
 
-        An answer that is not to be kept, and an error, is its asker's alone: whoever waits for it asks anew.
+        An answer that is not to be kept, and an error, is its asker's alone: whoever waited for it asks too, and for himself.
         """
         self.asked += 1
-        while (found := self._kept.get(question)) is not None:
+        if (found := self._kept.get(question)) is not None:
             self._kept.move_to_end(question)
             if not found.done():
                 await asyncio.wait([found])
-            if not found.cancelled():
-                self.known += 1
-                return found.result(), True
+            if found.cancelled():
+                return await ask(), False
+            self.known += 1
+            return found.result(), True
         under_way = self._kept[question] = asyncio.get_running_loop().create_future()
         try:
             answer = await ask()

@@ -153,8 +153,8 @@ class _Episode:
         self.state = ""
         self.there = Snapshot.of({})  # the state that the sandbox is in; another than `self.state` when that was only heard of
         self.left = self.there
-        self.shared = shared if all(self._settled(turn.call, turn.observation) for turn in self.turns) else None
-        self.named = task.digest()
+        self.shared, self.named = shared, task.digest()
+        self.alone = shared is None or not all(self._settled(turn.call, turn.observation) for turn in self.turns)
 
     def release(self) -> None:
         if self.session:
@@ -260,10 +260,10 @@ class _Episode:
             return Observation(f"There is no tool {call.tool}.", place, failure="bad arguments")
         started = time.monotonic()
         question = ("call", self.named, self.state, place, call)
+        self.alone |= not self._by_files(call)
         (observation, left), known = await self._once(question, lambda: self._run(tool, call, place), lambda a: self._settled(call, a[0]))
         self._arrive(left)
-        if not self._settled(call, observation):
-            self.shared = None
+        self.alone |= not self._settled(call, observation)
         return replace(observation, seconds=0.0 if known else time.monotonic() - started)
 
     async def _run(self, tool: Tool, call: Call, place: Place) -> tuple[Observation, Snapshot]:
@@ -273,21 +273,26 @@ class _Episode:
             observation = await tool(call.arguments, sandbox, place)
         return observation, self.left if getattr(tool, "reads_only", False) else await self._snapshot()
 
+    def _by_files(self, call: Call) -> bool:
+        """Do the repository's files, and where the agent stands in them, settle what the call says and leaves?"""
+        settled = getattr(self.agent.tools.get(call.tool), "settled", None)
+        return settled is not None and bool(settled(call.arguments))
+
     def _settled(self, call: Call | Malformed, observation: Observation) -> bool:
-        """Do the repository's files, and where the agent stands in them, settle what the call said and left? Then it has said it all."""
-        if isinstance(call, Malformed):
-            return True
-        by_files = getattr(self.agent.tools.get(call.tool), "settled", None)
+        """Did they? Not if it ran out of time, nor if it went elsewhere."""
         inside = observation.place.file is None or observation.place.file.startswith(f"{Place().directory}/")
-        return by_files is not None and by_files(call.arguments) and inside and observation.failure in (None, "bad arguments")
+        return isinstance(call, Malformed) or (self._by_files(call) and inside and observation.failure in (None, "bad arguments"))
 
     async def _once(self, question: tuple[object, ...], ask: Callable[[], Awaitable[T]], keep: Callable[[T], bool]) -> tuple[T, bool]:
-        return await self.shared.answers.once(question, ask, keep) if self.shared else (await ask(), False)
+        if self.shared is None or self.alone:
+            return await ask(), False
+        return await self.shared.answers.once(question, ask, keep)
 
     async def _sandbox_here(self, place: Place) -> Sandbox:
         """The sandbox, in the state that the attempt is in."""
         if self.shared and self.there.address != self.left.address:
-            await self.sandbox.close()
+            with suppress(SandboxFault):
+                await self.sandbox.close()
             self.sandbox, self.there = await self.shared.open(replace(self.left, directory=place.directory)), self.left
         return self.sandbox
 
@@ -304,7 +309,7 @@ class _Episode:
                 self.on_state(left)
 
     async def _submission(self, base: str) -> str:
-        if self.shared is None:
+        if self.alone:
             self._arrive(await self._snapshot())  # what it left running may have changed files since
         if not any(path.split("/")[0] != ".git" for path in self.left.entries):
             return ""
