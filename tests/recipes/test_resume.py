@@ -130,6 +130,25 @@ def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_
     assert main(["fork", str(tmp_path / "killed"), one, "--turn", "99"]) == 2
 
 
+@needs_bubblewrap
+@pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")
+def test_a_run_that_stops_when_its_base_is_made_goes_on_under_the_same_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = replace(LEARNING, stages=())
+    with Run.create(tmp_path / "whole", dumps(recipe)) as run:
+        train(recipe, run, Silent())
+
+    async def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, Run.create(tmp_path / "stopped", dumps(recipe)) as run:
+        patched.setattr(course.Course, "_evaluate", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            train(recipe, run, Silent())
+    with Run.resume(tmp_path / "stopped") as run:
+        train(recipe, run, Silent())
+    assert attempts(tmp_path / "stopped") == attempts(tmp_path / "whole")
+
+
 DRIVER = """
 import sys
 from pathlib import Path

@@ -207,6 +207,7 @@ class Course:
         await asyncio.to_thread(warm_up, recipe, shown, self._trainer, told)
         self._trainer.freeze(recipe.optimiser.frozen)
         self._policy = a_policy(network, tokenizer, recipe)
+        self.policy.load(self.trainer.weights(), self.trainer.version)  # a warm-up has taken steps: what is resumed here says so too
 
     async def _evaluate(self, name: str) -> None:
         self.progress.stage(f"evaluate {name}", len(self.held_out) * self.recipe.evaluation.attempts)
