@@ -13,10 +13,10 @@ from tests.test_rollout import AGENT, BUDGET, FILES, FIX, TASK, Script, command
 from patchgrad.answers import Answers
 from patchgrad.contracts import Sandbox
 from patchgrad.errors import SandboxFault
-from patchgrad.rollout import Shared, rollout
+from patchgrad.rollout import Shared, _Episode, rollout
 from patchgrad.testing.sandbox_double import LocalSandboxes
 from patchgrad.tools.shell import by_files
-from patchgrad.values import Snapshot, Task, Trajectory, Verdict
+from patchgrad.values import Call, Observation, Place, Snapshot, Task, Trajectory, Verdict
 
 SETTLED = ("open shop/cart.py", FIX, 'replace "x" "y" && git diff', 'replace "= 0" "= 1" && git diff || git restore .', "git restore .")
 OTHERS = ("cd shop", "export TOTAL=7", "echo $TOTAL; cat shop/cart.py", "echo '#' >> shop/cart.py", "create new.py", "open /etc/passwd")
@@ -90,6 +90,14 @@ def test_after_a_call_that_files_do_not_settle_nothing_is_shared(call: str) -> N
 )
 def test_files_settle_what_pytest_and_git_say_when_asked_plainly(command: str, alone: bool) -> None:
     assert by_files(command) is alone
+
+
+def test_what_a_killed_process_said_is_not_remembered() -> None:
+    shared = sharing(LocalSandboxes(FILES))
+    episode = _Episode(TASK, AGENT, Script(), None, BUDGET, "a", 1, None, None, None, (), shared)  # type: ignore[arg-type]
+    said = Observation("bash: line 11:     4 Killed                  pytest -x", Place())
+    assert not episode._settled(Call("shell", "pytest -x"), said)
+    assert episode._settled(Call("shell", "pytest -x"), Observation("1 passed", Place()))
 
 
 def test_who_asks_what_is_being_asked_waits_and_asks_itself_where_that_fails() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -46,6 +47,7 @@ log = logging.getLogger(__name__)
 
 GRACE = 30.0  # seconds beyond a command's own deadline after which the sandbox counts as broken
 
+_KILLED = re.compile(r"^\S*bash: line \d+: +\d+ Killed\b", re.MULTILINE)
 _ALL_BINARY = "/tmp/.all-binary"
 _SCRIPT = """
 rm -f .git/index.lock
@@ -279,9 +281,12 @@ class _Episode:
         return settled is not None and bool(settled(call.arguments))
 
     def _settled(self, call: Call | Malformed, observation: Observation) -> bool:
-        """Did they? Not if it ran out of time, nor if it went elsewhere."""
+        """Did they? Not if it ran out of time, was killed or went elsewhere."""
+        if isinstance(call, Malformed):
+            return True
         inside = observation.place.file is None or observation.place.file.startswith(f"{Place().directory}/")
-        return isinstance(call, Malformed) or (self._by_files(call) and inside and observation.failure in (None, "bad arguments"))
+        whole = observation.failure in (None, "bad arguments") and _KILLED.search(observation.content) is None
+        return self._by_files(call) and inside and whole
 
     async def _once(self, question: tuple[object, ...], ask: Callable[[], Awaitable[T]], keep: Callable[[T], bool]) -> tuple[T, bool]:
         if self.shared is None or self.alone:

@@ -168,10 +168,12 @@ with Run.resume(folder) if (folder / "run.json").exists() else Run.create(folder
 
 
 def below(parent: int) -> list[int]:
-    """The processes that this one has started, and theirs: nests, cells, commands."""
+    """The processes that this one started, and theirs: nests, cells, shells. Not what a shell runs: that it was killed is an answer."""
     found = [parent]
     for number in found:
         with contextlib.suppress(OSError):
+            if Path(f"/proc/{number}/comm").read_text().strip() == "bash":
+                continue
             found += [int(child) for child in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
     return found[1:]
 
