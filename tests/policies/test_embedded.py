@@ -80,15 +80,15 @@ def test_neighbours_eviction_and_waiting_change_nothing(sessions: int, rows: int
 
 @pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")
 @pytest.mark.parametrize("heads", [(5, 1), (3, 3), (6, 2)], ids=str)
-@pytest.mark.parametrize(("sessions", "rows"), [(12, 12), (5, 3), (30, 7)])
-def test_neighbours_eviction_and_waiting_change_no_bit(sessions: int, rows: int, heads: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("sessions", "rows", "threads"), [(12, 12, 1), (5, 3, 1), (30, 7, 1), (12, 12, 2), (5, 3, 3)])
+def test_neighbours_eviction_waiting_and_threads_change_no_bit(sessions: int, rows: int, threads: int, heads: tuple[int, int]) -> None:
     made = network(heads=heads)
 
-    def fresh(sessions: int, rows: int) -> EmbeddedPolicy:
-        return EmbeddedPolicy(made, TOKENIZER, sessions=sessions, context=900, rows=rows)
+    def fresh(sessions: int, rows: int, threads: int = 1) -> EmbeddedPolicy:
+        return EmbeddedPolicy(made, TOKENIZER, sessions=sessions, context=900, rows=rows, threads=threads)
 
     async def together() -> list[list[tuple[Ids, Action]]]:
-        play = fresh(sessions, rows)
+        play = fresh(sessions, rows, threads)
         return await asyncio.gather(*[episode(play, name, turns=6) for name in range(12)])
 
     async def apart() -> list[list[tuple[Ids, Action]]]:

@@ -1,13 +1,10 @@
-"""The embedded policy: asynchronous requests from many sessions, one thread that answers them together."""
+"""The embedded policy: asynchronous requests from many sessions, a few threads that each answer some of them together."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
-from collections import deque
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -17,19 +14,19 @@ from patchgrad.errors import ConfigError, PolicyFault, SamplingRefused
 from patchgrad.networks import folder
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder
+from patchgrad.policies.embedded.lane import Lane
 from patchgrad.policies.embedded.sampler import Drawn, Request, Sampler
 from patchgrad.policies.embedded.tokenizer import ChatTokenizer
 from patchgrad.values import Action, Ids, Message, Origin, Sampling, floats, stream_digest
-
-GATHER = 0.001  # seconds for which an idle worker lets requests come together
 
 
 class EmbeddedPolicy:
     """Answers up to `rows` sessions at once and keeps the cache of `sessions` between their turns.
 
-    Consumes `act`; waits for nothing but its own thread. Requests join and leave the running batch between two tokens. `load`
-    waits until the actions under way have ended, because an action has one version. While `training` is true only neutral
-    sampling is accepted. Log-probabilities are those of the policy's own softmax, whatever the sampling.
+    Consumes `act`; waits for nothing but its own threads. Each of `threads` has its sessions and a share of the places, and what it draws
+    for one depends on no other, so their number changes nothing (`networks.cached.exact`). `load` waits until the actions under way have
+    ended, because an action has one version. While `training` is true only neutral sampling is accepted. Log-probabilities are those
+    of the policy's own softmax, whatever the sampling.
     """
 
     def __init__(
@@ -46,16 +43,13 @@ class EmbeddedPolicy:
         if tokenizer.vocabulary > network.config.vocabulary:
             raise ConfigError(f"the tokenizer has {tokenizer.vocabulary} ids and the network {network.config.vocabulary}")
         self.tokenizer, self.training = tokenizer, training
-        self._context, self._version, self._threads = context, 0, threads
+        self._context, self._version = context, 0
         self._decoder = CachedDecoder(network, context)
         self._eos = tokenizer.eos | frozenset(network.config.eos)
-        self._sampler = Sampler(self._decoder, sessions=sessions, rows=rows, eos=self._eos)
-        self._worker = ThreadPoolExecutor(1, "policy", initializer=torch.set_num_threads, initargs=(threads,))
-        self._lock = threading.Lock()
-        self._waiting: deque[tuple[Request, Future[Action]]] = deque()
-        self._released: list[str] = []
-        self._futures: dict[int, Future[Action]] = {}  # by identity of the request that is being answered
-        self._running, self._paused = False, 0
+        each, places = -(-sessions // threads), -(-rows // threads)
+        samplers = [Sampler(self._decoder, sessions=each, rows=places, eos=self._eos) for _ in range(threads)]
+        self._lanes = [Lane(sampler, self._action) for sampler in samplers]
+        self._homes: dict[str, Lane] = {}
 
     @classmethod
     def from_folder(
@@ -92,92 +86,38 @@ class EmbeddedPolicy:
         limit = min(sampling.max_tokens, self._context - len(tokens))
         if limit < 1 or not len(tokens):
             raise PolicyFault(f"a stream of {len(tokens)} tokens leaves nothing to sample in a context of {self._context}")
-        future: Future[Action] = Future()
-        with self._lock:
-            self._waiting.append((Request(session, tokens, sampling, limit), future))
-            self._start()
-        return await asyncio.wrap_future(future)
+        return await asyncio.wrap_future(self._home(session).ask(Request(session, tokens, sampling, limit)))
+
+    def _action(self, drawn: Drawn) -> Action:
+        """What was drawn, as a turn. On the thread that drew it, so under the version that it was drawn under."""
+        text = self.tokenizer.decode(drawn.tokens[: len(drawn.tokens) - drawn.stopped].tolist())
+        finish = "stop" if drawn.stopped else "length"
+        origin = Origin(stream_digest(drawn.request.tokens), self.tokenizer.spelling)
+        return Action(drawn.tokens, floats(drawn.logprobs), self._version, text, finish, origin=origin)  # type: ignore[arg-type]
+
+    def _home(self, session: str) -> Lane:
+        """The thread that has a session's cache; for a new one, that with the fewest sessions."""
+        if session not in self._homes:
+            homes = Counter(map(id, self._homes.values()))
+            self._homes[session] = min(self._lanes, key=lambda lane: homes[id(lane)])
+        return self._homes[session]
 
     def release(self, session: str) -> None:
         """Forgets a session's cache; a session still acting is forgotten when it ends."""
-        with self._lock:
-            self._released.append(session)
+        if lane := self._homes.pop(session, None):
+            lane.release(session)
 
     def load(self, weights: Weights, version: int) -> None:
         """Takes over weights in place and drops every cache; returns when no action runs under the old ones."""
-        with self._lock:
-            self._paused += 1
+        waits = [lane.pause() for lane in self._lanes]
         try:
-            self._worker.submit(self._refill, weights, version).result()
+            for wait in waits:
+                wait.result()
+            with torch.inference_mode():
+                self._decoder.refill({name: tensor.detach() for name, tensor in weights.items()})
+            for lane in self._lanes:
+                lane.forget()
+            self._version = version
         finally:
-            with self._lock:
-                self._paused -= 1
-                self._start()
-
-    def _refill(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
-        with torch.inference_mode():
-            self._decoder.refill({name: tensor.detach() for name, tensor in weights.items()})
-        self._sampler.forget()
-        self._version = version
-
-    def _start(self) -> None:
-        """Called with the lock held."""
-        if self._waiting and not self._running and not self._paused:
-            self._running = True
-            self._worker.submit(self._answer)
-
-    def _answer(self) -> None:
-        """Runs on the worker until nothing lives and nothing may join."""
-        self._gather()
-        with torch.inference_mode():
-            while True:
-                try:
-                    joining = self._joining()
-                    if joining:
-                        self._deliver(self._sampler.admit(joining))
-                    if self._sampler.alive.any():
-                        self._deliver(self._sampler.step())
-                except Exception as error:  # whatever broke, each waiting session must hear of it
-                    self._fail(error)
-                with self._lock:
-                    if not self._sampler.alive.any() and (self._paused or not self._waiting):
-                        self._running = False
-                        return
-
-    def _gather(self) -> None:
-        count = -1
-        while count != len(self._waiting):
-            count = len(self._waiting)
-            time.sleep(GATHER)
-
-    def _joining(self) -> list[Request]:
-        acting = self._sampler.acting()
-        joining: list[Request] = []
-        with self._lock:
-            for session in [name for name in self._released if name not in acting]:
-                self._sampler.forget(session)
-            self._released = [name for name in self._released if name in acting]
-            room = 0 if self._paused else self._sampler.room
-            for _ in range(len(self._waiting) if room else 0):
-                request, future = self._waiting.popleft()
-                if len(joining) == room or request.session in acting:  # a session's second request waits for its first
-                    self._waiting.append((request, future))
-                elif future.set_running_or_notify_cancel():
-                    acting.add(request.session)
-                    self._futures[id(request)] = future
-                    joining.append(request)
-        return joining
-
-    def _deliver(self, finished: Sequence[Drawn]) -> None:
-        for drawn in finished:
-            text = self.tokenizer.decode(drawn.tokens[: len(drawn.tokens) - drawn.stopped].tolist())
-            finish = "stop" if drawn.stopped else "length"
-            origin = Origin(stream_digest(drawn.request.tokens), self.tokenizer.spelling)
-            action = Action(drawn.tokens, floats(drawn.logprobs), self._version, text, finish, origin=origin)  # type: ignore[arg-type]
-            self._futures.pop(id(drawn.request)).set_result(action)
-
-    def _fail(self, error: Exception) -> None:
-        self._sampler.reset()
-        for future in self._futures.values():
-            future.set_exception(PolicyFault(f"the embedded policy broke: {type(error).__name__}: {error}"))
-        self._futures.clear()
+            for lane in self._lanes:
+                lane.go_on()

@@ -1,0 +1,118 @@
+"""One thread that answers the requests of some sessions together."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import torch
+
+from patchgrad.errors import PolicyFault
+from patchgrad.policies.embedded.sampler import Drawn, Request, Sampler
+from patchgrad.values import Action
+
+GATHER = 0.001  # seconds for which an idle thread lets requests come together
+
+
+class Lane:
+    """A sampler and its thread. Requests join and leave the running batch between two tokens; `action` makes turns of what it draws."""
+
+    def __init__(self, sampler: Sampler, action: Callable[[Drawn], Action]) -> None:
+        self._sampler, self._action = sampler, action
+        self._thread = ThreadPoolExecutor(1, "policy", initializer=torch.set_num_threads, initargs=(1,))
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[Request, Future[Action]]] = deque()
+        self._released: list[str] = []
+        self._futures: dict[int, Future[Action]] = {}  # by identity of the request that is being answered
+        self._running, self._paused = False, 0
+
+    def ask(self, request: Request) -> Future[Action]:
+        """Draws one turn; the future may raise `PolicyFault`."""
+        future: Future[Action] = Future()
+        with self._lock:
+            self._waiting.append((request, future))
+            self._start()
+        return future
+
+    def release(self, session: str) -> None:
+        """Forgets a session's cache; a session still acting is forgotten when it ends."""
+        with self._lock:
+            self._released.append(session)
+
+    def pause(self) -> Future[None]:
+        """Lets nobody join; the future is done when nobody acts."""
+        with self._lock:
+            self._paused += 1
+        return self._thread.submit(lambda: None)
+
+    def forget(self) -> None:
+        """Drops every cache. Only while paused and drained."""
+        self._sampler.forget()
+
+    def go_on(self) -> None:
+        """Takes back one `pause`."""
+        with self._lock:
+            self._paused -= 1
+            self._start()
+
+    def _start(self) -> None:
+        """Called with the lock held."""
+        if self._waiting and not self._running and not self._paused:
+            self._running = True
+            self._thread.submit(self._answer)
+
+    def _answer(self) -> None:
+        """Runs on the thread until nothing lives and nothing may join."""
+        self._gather()
+        with torch.inference_mode():
+            while True:
+                try:
+                    joining = self._joining()
+                    if joining:
+                        self._deliver(self._sampler.admit(joining))
+                    if self._sampler.alive.any():
+                        self._deliver(self._sampler.step())
+                except Exception as error:  # whatever broke, each waiting session must hear of it
+                    self._fail(error)
+                with self._lock:
+                    if not self._sampler.alive.any() and (self._paused or not self._waiting):
+                        self._running = False
+                        return
+
+    def _gather(self) -> None:
+        count = -1
+        while count != len(self._waiting):
+            count = len(self._waiting)
+            time.sleep(GATHER)
+
+    def _joining(self) -> list[Request]:
+        acting = self._sampler.acting()
+        joining: list[Request] = []
+        with self._lock:
+            for session in [name for name in self._released if name not in acting]:
+                self._sampler.forget(session)
+            self._released = [name for name in self._released if name in acting]
+            room = 0 if self._paused else self._sampler.room
+            for _ in range(len(self._waiting) if room else 0):
+                request, future = self._waiting.popleft()
+                if len(joining) == room or request.session in acting:  # a session's second request waits for its first
+                    self._waiting.append((request, future))
+                elif future.set_running_or_notify_cancel():
+                    acting.add(request.session)
+                    self._futures[id(request)] = future
+                    joining.append(request)
+        return joining
+
+    def _deliver(self, finished: Sequence[Drawn]) -> None:
+        for drawn in finished:
+            action = self._action(drawn)
+            self._futures.pop(id(drawn.request)).set_result(action)
+
+    def _fail(self, error: Exception) -> None:
+        self._sampler.reset()
+        for future in self._futures.values():
+            future.set_exception(PolicyFault(f"the embedded policy broke: {type(error).__name__}: {error}"))
+        self._futures.clear()
