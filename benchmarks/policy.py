@@ -12,7 +12,6 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,16 +50,22 @@ def ours(network: Decoder, rows: int, new: int) -> dict[str, float]:
     sampler = Sampler(CachedDecoder(network, 1024), sessions=rows, rows=rows, eos=frozenset())
     streams, spent = prompts(rows), {"first": 0.0, "later": 0.0, "decode": 0.0}
     for turn in range(TURNS):
-        requests = [Request(str(i), s, Sampling(new, seed=100 * i + turn), new) for i, s in enumerate(streams)]
-        part, done = seconds(partial(sampler.admit, requests))
-        spent["later" if turn else "first"] += part
+        sampler.admit([Request(str(i), s, Sampling(new, seed=100 * i + turn), new) for i, s in enumerate(streams)])
 
-        def decode() -> list[Any]:
+        def read() -> list[Any]:
             finished = []
-            while sampler.alive.any():
+            while any(sampler.length[slot] == sampler.told[slot] for slot in sampler.live):
                 finished += sampler.step()
             return finished
 
+        def decode() -> list[Any]:
+            finished = []
+            while sampler.live:
+                finished += sampler.step()
+            return finished
+
+        part, done = seconds(read)
+        spent["later" if turn else "first"] += part
         part, finished = seconds(decode)
         spent["decode"] += part
         for drawn in [*done, *finished]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -12,8 +13,10 @@ from torch import Tensor
 from patchgrad.errors import ConfigError
 from patchgrad.networks import decoder as decoders
 from patchgrad.networks import folder
-from patchgrad.networks.cached import Cache, CachedDecoder, reach
+from patchgrad.networks.attention import Cache
+from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig, Family
+from patchgrad.networks.prefixes import apart
 from patchgrad.networks.rope import Yarn
 
 torch.set_num_threads(1)  # several test runs may share the cores
@@ -48,7 +51,7 @@ def packed(made: Decoder) -> Tensor:
     """Logits of all documents in one pack."""
     with torch.no_grad():
         positions = torch.cat([torch.arange(length) for length in LENGTHS])
-        return made.forward_packed(torch.cat(documents()), positions, STARTS) @ made.head.t()
+        return made.forward_packed(torch.cat(documents()), positions, apart(STARTS).nodes) @ made.head.t()
 
 
 @pytest.mark.parametrize(("family", "kv_heads", "tied", "yarn"), FAMILIES)
@@ -71,14 +74,18 @@ def test_the_cached_network_continues_where_the_packed_one_stands(family: Family
     made = network(family, kv_heads, tied, yarn)
     logits, texts = packed(made), documents()
     cached, cache = CachedDecoder(made, 100), Cache(made.config, 3, 100)
+
+    def run(parts: list[tuple[int, int, int]]) -> torch.Tensor:
+        """Tokens `[first, last)` of some documents; the logits after the last of each."""
+        tokens = np.concatenate([texts[text][first:last].numpy() for text, first, last in parts])
+        slots = np.concatenate([np.full(last - first, 2 - text) for text, first, last in parts])
+        places = np.concatenate([np.arange(first, last) for _, first, last in parts])
+        return cached.run(cache, tokens, slots, places, np.cumsum([last - first for _, first, last in parts]) - 1)
+
     with torch.inference_mode():
-        cached.prefill(cache, [0, 1], [0, 0], [texts[0][:30], texts[1][:20]])
-        after = cached.prefill(cache, [0, 1], [30, 20], [texts[0][30:36], texts[1][20:79]])
-        assert torch.allclose(after, torch.stack([logits[35], logits[37 + 78]]), atol=1e-5)
-        lengths = torch.tensor([36, 79])
-        mask = torch.where(torch.arange(reach(100)) <= lengths[:, None], 0.0, float("-inf"))
-        last = cached.step(cache, torch.stack([texts[0][36], texts[1][79]]), lengths, mask, [80])
-        assert torch.allclose(last, torch.stack([logits[36], logits[116]]), atol=1e-5)
+        run([(0, 0, 30), (1, 0, 20)])
+        assert torch.allclose(run([(0, 30, 36), (1, 20, 79)]), torch.stack([logits[35], logits[37 + 78]]), atol=1e-5)
+        assert torch.allclose(run([(0, 36, 37), (1, 79, 80)]), torch.stack([logits[36], logits[116]]), atol=1e-5)
 
 
 def test_log_probabilities_in_blocks_are_those_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from patchgrad.errors import ConfigError
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.induction import Pointing, plant, planted
+from patchgrad.networks.prefixes import apart
 
 
 def repeated(network: Decoder, length: int = 150) -> float:
@@ -17,7 +18,7 @@ def repeated(network: Decoder, length: int = 150) -> float:
     once = torch.randint(3, network.config.vocabulary, (length,), generator=torch.Generator().manual_seed(1))
     tokens = torch.cat([once, once])
     with torch.no_grad():
-        logits = network.forward_packed(tokens, torch.arange(2 * length), [0, 2 * length]) @ network.head.T
+        logits = network.forward_packed(tokens, torch.arange(2 * length), apart([0, 2 * length]).nodes) @ network.head.T
     return float(logits.log_softmax(-1)[length:-1].gather(-1, once[1:, None]).mean())
 
 
@@ -38,7 +39,7 @@ def test_where_a_token_stands_twice_the_one_before_it_decides_what_is_repeated(k
         once = [token for part in path for token in (part, 7)]
         tokens = [50, 51, 52, *once, *range(60, 90), *once[:4]]
         with torch.no_grad():
-            hidden = network.forward_packed(torch.tensor(tokens), torch.arange(len(tokens)), [0, len(tokens)])
+            hidden = network.forward_packed(torch.tensor(tokens), torch.arange(len(tokens)), apart([0, len(tokens)]).nodes)
             said = (hidden[-1] @ network.head.T).softmax(-1)
         right.append(float(said[path[2]]))
         wrong.append(max(float(said[path[i]]) for i in (1, 3)))
@@ -103,7 +104,7 @@ def pointed(tokens: list[int]) -> torch.Tensor:
     network = Decoder(DecoderConfig(512, hidden=192, heads=3, kv_heads=3, head_size=64, theta=1e6))
     plant(network, 0, Pointing(before=6, announced=7, tokens=tuple(range(100, 140)), rest=1))
     with torch.no_grad():
-        hidden = network.forward_packed(torch.tensor(tokens), torch.arange(len(tokens)), [0, len(tokens)])
+        hidden = network.forward_packed(torch.tensor(tokens), torch.arange(len(tokens)), apart([0, len(tokens)]).nodes)
         return (hidden[-1] @ network.head.T).softmax(-1)
 
 

@@ -15,6 +15,7 @@ from patchgrad.errors import ConfigError, PolicyFault, SamplingRefused
 from patchgrad.networks import folder
 from patchgrad.networks.cached import exact
 from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.prefixes import apart
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.values import Action, Ids, Message, Sampling, ids
 
@@ -50,7 +51,7 @@ def expected(tokens: Ids, action: Action, made: Decoder) -> np.ndarray[tuple[int
     """Log-probabilities by the packed network."""
     stream = torch.from_numpy(np.concatenate([tokens, action.token_ids]).astype(np.int64))
     with torch.no_grad():
-        hidden = made.forward_packed(stream, torch.arange(len(stream)), [0, len(stream)])
+        hidden = made.forward_packed(stream, torch.arange(len(stream)), apart([0, len(stream)]).nodes)
         logprobs, _ = made.logprobs(hidden[len(tokens) - 1 : -1], stream[len(tokens) :])
     return np.asarray(logprobs.numpy(), np.float32)
 

@@ -13,6 +13,7 @@ import torch
 
 from patchgrad.learning import Algorithm, Plan, learn
 from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.prefixes import apart
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
 from patchgrad.trainers.local import LocalTrainer
@@ -85,7 +86,7 @@ def said(network: Decoder, streams: Sequence[Sequence[int]]) -> npt.NDArray[np.f
     starts = np.cumsum([0, *map(len, streams)])
     tokens = torch.tensor([token for stream in streams for token in stream])
     positions = torch.tensor([place for stream in streams for place in range(len(stream))])
-    hidden = network.forward_packed(tokens, positions, starts.tolist())[starts[1:] - 1]
+    hidden = network.forward_packed(tokens, positions, apart(starts.tolist()).nodes)[starts[1:] - 1]
     return torch.log_softmax(hidden @ network.head.T, -1).numpy()
 
 

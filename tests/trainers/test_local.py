@@ -17,6 +17,7 @@ import torch
 from patchgrad.errors import ConfigError, StoreError
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.folder import load
+from patchgrad.networks.prefixes import apart
 from patchgrad.objectives.clipped import clipped
 from patchgrad.objectives.cross_entropy import cross_entropy
 from patchgrad.packing import pack
@@ -173,7 +174,7 @@ def test_a_mean_over_tokens_is_bit_for_bit_the_sum_over_their_number() -> None:
     (whole,) = batch.packs
     network = Decoder(CONFIG)
     tokens, positions, at = torch.from_numpy(whole.tokens).long(), torch.from_numpy(whole.positions).long(), whole.mask.nonzero()[0]
-    hidden = network.forward_packed(tokens, positions, whole.starts.tolist())
+    hidden = network.forward_packed(tokens, positions, apart(whole.starts.tolist()).nodes)
     said, _ = network.logprobs(hidden[at - 1], tokens[at])
     torch.autograd.backward(-(torch.from_numpy(whole.advantages[at]) * said).sum() / batch.trained)
     expected = {name: parameter.grad for name, parameter in network.named_parameters()}

@@ -4,56 +4,42 @@ What makes it fast on one core, each measured (`benchmarks/policy.py`):
 
 * query, key and value projections are one matrix, gate and up another; the norms' weights are folded into the matrix that follows;
 * head dimensions are reordered so that a rotation's pair is adjacent, and a rotation is one complex product;
-* keys are stored transposed, `[K, D, T]`: the product with few queries then reads memory in order;
-* dense layers run over the concatenation of all rows without padding, attention over blocks of rows cut to the longest in the block.
+* tokens of all streams, one of each or many, run through the dense layers together, without padding;
+* attention is compiled (`networks/attention.py`).
 
 What is computed for a token depends on the tokens before it and on nothing else, to the last bit: not on which rows run beside it, nor on
-whether it ran alone or with the tokens before it. A matrix product adds up a row's terms in one order as long as it has `LEAST` rows, and
-those of attention as long as it has `SHORTEST` positions and a multiple of `WIDTH`, of which the last ones may be masked. That is so of MKL
-on one thread; `exact` asks the library at hand. So a stream that is run again, by whatever route, gives the same log-probabilities.
+whether it ran alone or with the tokens before it. Attention is so by its making; a matrix product adds up a row's terms in one order as
+long as it has `LEAST` rows. That is so of MKL on one thread; `exact` asks the library at hand. So a stream that is run again, by
+whatever route, gives the same log-probabilities.
 
-Axes: R rows, T positions, H heads, K key-value heads, G = H / K, D head size, d hidden size, V vocabulary, L layers.
+Axes: N tokens, T positions, H heads, K key-value heads, D head size, d hidden size, V vocabulary, L layers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.attention import Cache, Places
+from patchgrad.networks.decoder import Decoder
+from patchgrad.values import Ids
 
-BLOCK = 16  # rows that share one attention call; smaller blocks are cut tighter, larger ones call less often
-QUERIES = 256  # new tokens of one row that attend at once
 LEAST = 4
-SHORTEST, WIDTH = 384, 64
 
 
-def exact(positions: int = 1024) -> bool:
-    """Do products on this machine, on one thread, add up a row's terms in one order, however many rows and masked positions there are?"""
+def exact() -> bool:
+    """Do products on this machine, on one thread, add up a row's terms in one order, however many rows there are?"""
     random, threads = torch.Generator().manual_seed(0), torch.get_num_threads()
-    left, dense, keys, values = (torch.randn(shape, generator=random) for shape in ((64, 64), (64, 512), (64, positions), (positions, 64)))
-
-    def attended(length: int, wide: int) -> Tensor:
-        scores = (left @ keys[:, :wide]).masked_fill(torch.arange(wide) >= length, float("-inf"))
-        return torch.softmax(scores, -1) @ values[:wide]
-
+    left, dense = (torch.randn(shape, generator=random) for shape in ((64, 64), (64, 512)))
     torch.set_num_threads(1)
     try:
         whole = left @ dense
-        rows = all(torch.equal(_product(left[:count], dense), whole[:count]) for count in (1, 2, 5, 16, 33))
-        lengths = (7, SHORTEST // 2 + 8, SHORTEST, SHORTEST + 5, positions - 9)
-        return rows and all(torch.equal(attended(n, reach(n)), attended(n, positions)) for n in lengths)
+        return all(torch.equal(_product(left[:count], dense), whole[:count]) for count in (1, 2, 5, 16, 33))
     finally:
         torch.set_num_threads(threads)
-
-
-def reach(length: int) -> int:
-    """The positions over which attention runs where `length` of them count: `reach(10) == 384`, `reach(400) == 448`."""
-    return max(SHORTEST, -(-length // WIDTH) * WIDTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,29 +52,6 @@ class CachedLayer:
     out: Tensor
     gate_up: Tensor
     down: Tensor
-
-
-class Cache:
-    """Keys `[L, R, K, D, T]` and values `[L, R, K, T, D]`; zeros cost no memory until they are written.
-
-    Zeros and not whatever memory held: a block is read up to its longest row, and a masked NaN is still a NaN.
-    """
-
-    def __init__(self, config: DecoderConfig, rows: int, length: int) -> None:
-        shape = (config.layers, rows, config.kv_heads)
-        self.keys = torch.zeros(*shape, config.head_size, reach(length))
-        self.values = torch.zeros(*shape, reach(length), config.head_size)
-
-    def clear(self) -> None:
-        """Zeros everywhere again."""
-        self.keys.zero_()
-        self.values.zero_()
-
-    def copy(self, row: int, source: Cache, origin: int, first: int, last: int) -> None:
-        """Takes positions `[first, last)` of row `origin` of `source` into `row`."""
-        if last > first:
-            self.keys[:, row, :, :, first:last] = source.keys[:, origin, :, :, first:last]
-            self.values[:, row, :, first:last] = source.values[:, origin, :, first:last]
 
 
 class CachedDecoder:
@@ -140,70 +103,20 @@ class CachedDecoder:
             down=weights[f"{prefix}mlp.down_proj.weight"].float().t().contiguous(),
         )
 
-    def prefill(self, cache: Cache, rows: Sequence[int], known: Sequence[int], tokens: Sequence[Tensor]) -> Tensor:
-        """Runs new tokens of some rows after their first `known` positions; logits after the last token of each, `[R, V]`."""
-        lengths = [len(part) for part in tokens]
-        positions = torch.cat([torch.arange(k, k + n) for k, n in zip(known, lengths, strict=True)])
-        rotations = self.rotations[positions].unsqueeze(1)
-        x = self.embedding[torch.cat(list(tokens))]
-        for index, layer in enumerate(self.layers):
-            q, k, v = self._project(layer, x, rotations)
-            parts = zip(rows, known, *(torch.split(part, lengths) for part in (q, k, v)), strict=True)
-            attended = [self._extend(cache, index, *part) for part in parts]
-            x = self._finish(layer, x, torch.cat(attended))
-        last = torch.tensor(lengths).cumsum(0) - 1
-        return self._logits(x[last])
+    def run(self, cache: Cache, tokens: Ids, slots: Places, positions: Places, wanted: Places) -> Tensor:
+        """Runs tokens `[N]` of any streams and stores their keys and values; the logits after those at `wanted`, `[W, V]`.
 
-    def step(self, cache: Cache, tokens: Tensor, positions: Tensor, mask: Tensor, longest: Sequence[int]) -> Tensor:
-        """Runs one token of each of the first R rows: `[R], [R] -> [R, V]`.
-
-        `mask` is `[rows, T]`, 0 where a row may look and -inf elsewhere; block b of `BLOCK` rows is cut to `longest[b]` positions (see
-        `reach`), and left out when that is 0.
+        Each token has the slot of its stream and its position there, and stands behind those of its stream that lie before it. With stream
+        0 known up to its third token, `run(cache, [7, 8, 5], slots=[0, 0, 1], positions=[3, 4, 0], wanted=[1, 2])` reads on in it, begins
+        another in slot 1, and gives the logits after both.
         """
-        count = len(tokens)
-        rotations = self.rotations[positions].unsqueeze(1)
-        index = torch.arange(count)
-        x = self.embedding[tokens]
+        rotations = self.rotations[torch.from_numpy(positions)].unsqueeze(1)
+        x = self.embedding[torch.from_numpy(tokens)]
         for number, layer in enumerate(self.layers):
             q, k, v = self._project(layer, x, rotations)
-            cache.keys[number].permute(0, 3, 1, 2)[index, positions] = k
-            cache.values[number].permute(0, 2, 1, 3)[index, positions] = v
-            x = self._finish(layer, x, self._attend(cache, number, q, mask, longest))
-        return self._logits(x)
-
-    def _attend(self, cache: Cache, layer: int, q: Tensor, mask: Tensor, longest: Sequence[int]) -> Tensor:
-        c, count = self.config, len(q)
-        out = torch.zeros_like(q)
-        for block, length in enumerate(longest):
-            if not length:
-                continue
-            first, last, length = block * BLOCK, min(count, (block + 1) * BLOCK), reach(length)
-            rows = last - first
-            keys = cache.keys[layer, first:last, :, :, :length].flatten(0, 1)
-            values = cache.values[layer, first:last, :, :length].flatten(0, 1)
-            scores = _product(q[first:last].reshape(rows * c.kv_heads, -1, c.head_size), keys).reshape(rows, c.heads, length)
-            weights = torch.softmax(scores.add_(mask[first:last, None, :length]), -1).view(rows * c.kv_heads, -1, length)
-            out[first:last] = _product(weights, values).reshape(rows, c.heads, c.head_size)
-        return out
-
-    def _extend(self, cache: Cache, layer: int, row: int, known: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Stores new keys and values of one row, then attends over all of it: `[n, H, D] -> [n, H, D]`."""
-        c, new = self.config, len(q)
-        cache.keys[layer, row, :, :, known : known + new] = k.permute(1, 2, 0)
-        cache.values[layer, row, :, known : known + new] = v.transpose(0, 1)
-        out = []
-        for first in range(0, new, QUERIES):
-            queries = q[first : first + QUERIES]
-            count, length = len(queries), reach(known + min(new, first + QUERIES))
-            # [n, K, G, D] -> [K, G n, D]: one product serves all heads that share a key head
-            grouped = queries.view(count, c.kv_heads, -1, c.head_size).permute(1, 2, 0, 3).reshape(c.kv_heads, -1, c.head_size)
-            scores = _product(grouped, cache.keys[layer, row, :, :, :length]).reshape(c.heads, count, length)
-            past = known + first
-            scores[:, :, past:] += torch.full((count, length - past), float("-inf")).triu_(1)
-            weights = torch.softmax(scores, -1).view(c.kv_heads, -1, length)
-            attended = _product(weights, cache.values[layer, row, :, :length])
-            out.append(attended.reshape(c.heads, count, c.head_size).transpose(0, 1))
-        return torch.cat(out)
+            attended = cache.attend(number, q.numpy(), k.numpy(), v.numpy(), slots, positions)
+            x = self._finish(layer, x, torch.from_numpy(attended))
+        return self._logits(x[torch.from_numpy(wanted)])
 
     def _project(self, layer: CachedLayer, x: Tensor, rotations: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Scaled and rotated queries `[R, H, D]`, rotated keys and values `[R, K, D]`."""
@@ -219,7 +132,7 @@ class CachedDecoder:
         turned = turned * layer.scale
         pairs = torch.view_as_complex(turned.view(len(x), -1, c.head_size // 2, 2))
         turned = torch.view_as_real(pairs * rotations).flatten(-2)
-        return turned[:, : c.heads], turned[:, c.heads :], v
+        return turned[:, : c.heads].contiguous(), turned[:, c.heads :].contiguous(), v.contiguous()
 
     def _finish(self, layer: CachedLayer, x: Tensor, attended: Tensor) -> Tensor:
         x = x + _product(attended.reshape(len(x), -1), layer.out)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, Literal
 
 import torch
@@ -22,10 +21,13 @@ from torch.utils.checkpoint import checkpoint
 
 from patchgrad.errors import ConfigError
 from patchgrad.networks import rope
+from patchgrad.networks.prefixes import Layout, Node, paying
 from patchgrad.networks.rope import Yarn, rotate
+from patchgrad.values import Ids
 
 Family = Literal["llama", "qwen2", "qwen3"]
 ARCHITECTURES: Mapping[str, str] = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
+QUERIES = 1024  # tokens behind others that attend at once
 LOGITS = 1 << 24  # elements of one block of logits; a longer sequence is cut and recomputed in the backward pass
 
 
@@ -137,7 +139,7 @@ class DecoderConfig:
 
 
 class Norm(nn.Module):
-    """x / rms(x) * weight over the last axis, in float32 also under autocast."""
+    """x / rms(x) * weight over the last axis, in the weight's precision also under autocast."""
 
     def __init__(self, size: int, epsilon: float) -> None:
         super().__init__()
@@ -145,11 +147,11 @@ class Norm(nn.Module):
         self.epsilon = epsilon
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x.float(), (x.shape[-1],), self.weight, self.epsilon)
+        return F.rms_norm(x.to(self.weight.dtype), (x.shape[-1],), self.weight, self.epsilon)
 
 
 class Attention(nn.Module):
-    """Causal attention within each document of a pack."""
+    """Causal attention within each sequence of a pack, whose tokens lie in the nodes of a tree (`prefixes`)."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -163,7 +165,7 @@ class Attention(nn.Module):
             self.q_norm, self.k_norm = Norm(c.head_size, c.epsilon), Norm(c.head_size, c.epsilon)
         self.normed = c.family == "qwen3"
 
-    def forward(self, x: Tensor, rotations: tuple[Tensor, Tensor], lengths: list[int]) -> Tensor:
+    def forward(self, x: Tensor, rotations: tuple[Tensor, Tensor], nodes: Sequence[Node]) -> Tensor:
         tokens = x.shape[0]
         q = self.q_proj(x).view(tokens, self.heads, self.size)
         k = self.k_proj(x).view(tokens, self.kv_heads, self.size)
@@ -171,16 +173,31 @@ class Attention(nn.Module):
         if self.normed:
             q, k = self.q_norm(q), self.k_norm(k)
         q, k = (rotate(part, *rotations).to(v.dtype) for part in (q, k))
-        # A loop over documents: on a CPU it is faster than padding and than any dense mask, and `split` has a linear backward.
-        documents = zip(*(torch.split(part, lengths) for part in (q, k, v)), strict=True)
-        out: Tensor = self.o_proj(torch.cat([self.one(*document) for document in documents]).reshape(tokens, -1))
+        # A loop over nodes: on a CPU it is faster than padding and than any dense mask, and `split` has a linear backward.
+        lengths = [node.length for node in nodes]
+        queries, keys, values = (torch.split(part, lengths) for part in (q, k, v))
+        parts = []
+        for number, node in enumerate(nodes):
+            way = (*node.path, number)
+            seen, said = (torch.cat([part[i] for i in way]) if node.path else part[number] for part in (keys, values))
+            parts += self.behind(queries[number], seen, said)
+        out: Tensor = self.o_proj(torch.cat(parts).reshape(tokens, -1))
         return out
 
-    def one(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attention of one document: `[T, H, D], [T, K, D], [T, K, D] -> [T, H, D]`."""
-        grouped = self.heads != self.kv_heads
+    def behind(self, q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
+        """Attention of the last N of T tokens, each to those up to it: `[N, H, D], [T, K, D], [T, K, D] -> [N, H, D]`, in blocks."""
+        ahead, grouped = len(k) - len(q), self.heads != self.kv_heads
         q, k, v = (part.transpose(0, 1).unsqueeze(0) for part in (q, k, v))
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)[0].transpose(0, 1)
+        if not ahead:
+            return [F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)[0].transpose(0, 1)]
+        found = []
+        for first in range(0, q.shape[2], QUERIES):
+            block = q[:, :, first : first + QUERIES]
+            seen = ahead + first + block.shape[2]
+            visible = torch.ones(block.shape[2], seen, dtype=torch.bool, device=q.device).tril(ahead + first)
+            own = F.scaled_dot_product_attention(block, k[:, :, :seen], v[:, :, :seen], attn_mask=visible, enable_gqa=grouped)
+            found.append(own[0].transpose(0, 1))
+        return found
 
 
 class FeedForward(nn.Module):
@@ -207,8 +224,8 @@ class Layer(nn.Module):
         self.post_attention_layernorm = Norm(config.hidden, config.epsilon)
         self.mlp = FeedForward(config)
 
-    def forward(self, x: Tensor, rotations: tuple[Tensor, Tensor], lengths: list[int]) -> Tensor:
-        x = x + self.self_attn(self.input_layernorm(x), rotations, lengths)
+    def forward(self, x: Tensor, rotations: tuple[Tensor, Tensor], nodes: Sequence[Node]) -> Tensor:
+        x = x + self.self_attn(self.input_layernorm(x), rotations, nodes)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
 
@@ -244,16 +261,21 @@ class Decoder(nn.Module):
         """The output matrix `[V, d]`; the embedding itself when tied."""
         return self.model.embed_tokens.weight if self.config.tied else self.lm_head.weight
 
-    def forward_packed(self, tokens: Tensor, positions: Tensor, starts: Sequence[int]) -> Tensor:
-        """Hidden states `[T, d]` of documents laid end to end; `starts` has one entry more than there are documents."""
-        lengths = [last - first for first, last in pairwise(starts)]
+    def forward_packed(self, tokens: Tensor, positions: Tensor, nodes: Sequence[Node]) -> Tensor:
+        """Hidden states `[P, d]` of the tokens of these nodes, laid end to end."""
         turns, yarn = self.config.frequencies, self.config.yarn
         rotations = rope.rotations(positions, turns, yarn.scale if yarn else 1.0)
         x: Tensor = self.model.embed_tokens(tokens)
         for layer in self.model.layers:
-            x = layer(x, rotations, lengths)
+            x = layer(x, rotations, nodes)
         normed: Tensor = self.model.norm(x)
         return normed
+
+    def layout(self, tokens: Ids, starts: Sequence[int]) -> Layout:
+        """How the sequences of a pack are computed for the least: with what they have in common once, where that pays."""
+        c = self.config
+        projected = c.hidden * c.head_size * (2 * c.heads + 2 * c.kv_heads) + 3 * c.hidden * c.intermediate
+        return paying(tokens, starts, projected, 2 * c.heads * c.head_size)
 
     def logprobs(self, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probability of each target and the entropy it was drawn under: `[N, d], [N] -> [N], [N]`, always `float32`.

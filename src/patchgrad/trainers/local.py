@@ -19,6 +19,7 @@ from patchgrad.contracts import Objective, Trained, Weights
 from patchgrad.errors import ConfigError, StoreError
 from patchgrad.networks import folder as folders
 from patchgrad.networks.decoder import Decoder
+from patchgrad.networks.prefixes import apart
 from patchgrad.trainers.measures import Tally, tally
 from patchgrad.trainers.muon import AdamW, Muon, Optimiser
 from patchgrad.trainers.schedules import Schedule, constant
@@ -43,7 +44,8 @@ class LocalTrainer:
     `schedule` may be replaced at any time; it is asked with the number of steps made since it was set. Each of `threads` workers
     takes every `threads`-th pack with one torch thread of its own: gradients depend on the number of workers only by rounding, and
     are bitwise the same for the same number. A step with a non-finite gradient is skipped and reported as `skipped`. What is `held` does
-    not move, and has no part in the norm that gradients are clipped to.
+    not move, and has no part in the norm that gradients are clipped to. What sequences of a pack have in common is computed once where
+    that pays (`networks/prefixes.py`), unless told not to `share`.
     """
 
     def __init__(
@@ -56,12 +58,13 @@ class LocalTrainer:
         precision: Literal["float32", "bfloat16"] = "float32",
         threads: int = 1,
         held: Held | None = None,
+        share: bool = True,
     ) -> None:
         self.network = network
         self.parameters = dict(network.named_parameters())
         self._make = {"muon": Muon, "adamw": AdamW}[optimiser] if isinstance(optimiser, str) else optimiser
         self.optimiser: Optimiser = self._make(self.parameters)
-        self.clip, self.precision, self.threads, self._held = clip, precision, threads, held
+        self.clip, self.precision, self.threads, self._held, self._sharing = clip, precision, threads, held, share
         self._version = self._steps = 0
         self._schedule = constant(schedule) if isinstance(schedule, float) else schedule
         self._workers = ThreadPoolExecutor(threads, "trainer", initializer=torch.set_num_threads, initargs=(1,))
@@ -105,13 +108,7 @@ class LocalTrainer:
         if not batch.trained:
             raise ConfigError("a batch without a trained token has no gradient: drop it before the update")
         began = time.perf_counter()
-        shares = [batch.packs[worker :: self.threads] for worker in range(self.threads)]
-        shares = [share for share in shares if share]
-        results = list(self._workers.map(lambda share: self._share(share, batch.trained, objective), shares))
-        gradients, measured = results[0]
-        for more, others in results[1:]:
-            _add(gradients, more)
-            measured.add(others)
+        gradients, measured = self.gradients(batch, objective)
         if self._held:
             self._held.still(gradients)
         norm = float(torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in gradients.values()])))
@@ -135,6 +132,17 @@ class LocalTrainer:
             "skipped": float(not finite),
         }
         return Update(self._version, measured.means(batch.trained) | counts)
+
+    def gradients(self, batch: Batch, objective: Objective) -> tuple[Gradients, Tally]:
+        """The gradients of the batch's loss by parameter, not clipped, and what was measured on the way."""
+        shares = [batch.packs[worker :: self.threads] for worker in range(self.threads)]
+        shares = [share for share in shares if share]
+        results = list(self._workers.map(lambda share: self._share(share, batch.trained, objective), shares))
+        gradients, measured = results[0]
+        for more, others in results[1:]:
+            _add(gradients, more)
+            measured.add(others)
+        return gradients, measured
 
     def logprobs(self, batch: Batch) -> list[Floats]:
         """For each pack, the log-probability of every mask token under the weights as they are; zero at the other tokens."""
@@ -181,11 +189,12 @@ class LocalTrainer:
             return self.network.logprobs(*self._hidden(pack))
 
     def _hidden(self, pack: Pack) -> tuple[Tensor, Tensor]:
-        """The hidden states that predict the mask tokens `[N, d]`, and those tokens `[N]`."""
-        at = torch.from_numpy(pack.mask.nonzero()[0])
-        tokens, positions = (torch.from_numpy(array.astype("int64")) for array in (pack.tokens, pack.positions))
-        hidden = self.network.forward_packed(tokens, positions, pack.starts.tolist())
-        return hidden[at - 1], tokens[at]
+        """The hidden states that predict the mask tokens `[N, d]`, and those tokens `[N]`; what sequences share is computed once."""
+        at, starts = pack.mask.nonzero()[0], pack.starts.tolist()
+        layout = self.network.layout(pack.tokens, starts) if self._sharing else apart(starts)
+        tokens, positions = (torch.from_numpy(array[layout.first].astype("int64")) for array in (pack.tokens, pack.positions))
+        hidden = self.network.forward_packed(tokens, positions, layout.nodes)
+        return hidden[torch.from_numpy(layout.place[at - 1])], torch.from_numpy(pack.tokens[at].astype("int64"))
 
     def weights(self) -> Weights:
         """The parameters by their transformers names; a view, so copy what must outlive the next update."""

@@ -70,15 +70,13 @@ class Lane:
         with torch.inference_mode():
             while True:
                 try:
-                    joining = self._joining()
-                    if joining:
-                        self._deliver(self._sampler.admit(joining))
-                    if self._sampler.alive.any():
+                    self._sampler.admit(self._joining())
+                    if self._sampler.live:
                         self._deliver(self._sampler.step())
                 except Exception as error:  # whatever broke, each waiting session must hear of it
                     self._fail(error)
                 with self._lock:
-                    if not self._sampler.alive.any() and (self._paused or not self._waiting):
+                    if not self._sampler.live and (self._paused or not self._waiting):
                         self._running = False
                         return
 

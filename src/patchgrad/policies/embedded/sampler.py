@@ -1,27 +1,29 @@
-"""Continuous batching on one thread: rows join and leave between two tokens, sessions keep their cache between turns.
+"""Continuous batching on one thread: streams join and leave between two tokens, sessions keep their cache between turns.
 
-    waiting -> admit (prefill what the cache lacks, draw the first token) -> step, step, ... -> Action
+    waiting -> admit -> step (read what the cache lacks, at most `READ` tokens at once), step (draw), step, ... -> Drawn
 
-A session's keys and values live in the store; while it acts they are copied into the working rows, which are dense, and what the
-turn added is copied back at its end. The last sampled token is never run: the next turn runs it together with its observation.
+A step runs one token of each stream that draws and, beside them, the next tokens of those that still have some to read. Keys and values
+lie in a session's slot and stay there; attempts that do alike take over what another's slot has of the same stream. The last sampled
+token is never run: the next turn runs it together with its observation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from patchgrad.networks.cached import BLOCK, Cache, CachedDecoder, reach
-from patchgrad.values import NO_IDS, Ids, Sampling, ids
+from patchgrad.networks.attention import Cache, Places
+from patchgrad.networks.cached import CachedDecoder
+from patchgrad.networks.prefixes import common
+from patchgrad.values import Ids, Sampling, ids
 
-PREFILL = 2048  # tokens that run through the dense layers at once
-DONORS = 32  # recent sessions whose prefix a new one may take over
-SPARSE = 0.7  # working rows are closed up when fewer than this share are alive
+READ = 2048  # tokens that are read at once
+DONORS = 32  # recent sessions that are asked for the same stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,202 +46,131 @@ class Drawn:
     stopped: bool
 
 
-@dataclass(slots=True)
-class Slot:
-    """A session's place in the store and the ids whose keys and values it holds."""
-
-    row: int
-    tokens: Ids = field(default_factory=lambda: NO_IDS)
-
-
 class Sampler:
-    """Draws for up to `rows` sessions at once and remembers up to `sessions`; not thread-safe, one thread owns it."""
+    """Draws for up to `rows` sessions at once and remembers up to `sessions`; not thread-safe, one thread owns it.
+
+    A session has a slot: a row of each array. Of the `length` tokens of its stream `known` have keys and values; what is left runs in the
+    next step, one token of a stream that draws.
+    """
 
     def __init__(self, decoder: CachedDecoder, *, sessions: int, rows: int, eos: frozenset[int]) -> None:
-        config, context = decoder.config, decoder.length
+        context = decoder.length
         self.decoder, self.rows = decoder, min(rows, sessions)
-        self.store, self.work = Cache(config, sessions, context), Cache(config, self.rows, context)
-        self.slots: dict[str, Slot] = {}  # least recently used first
+        self.cache = Cache(decoder.config, sessions, context)
+        self.slots: dict[str, int] = {}  # in the order in which they acted last
         self.free = list(range(sessions))
-        self.live: list[Request] = []
-        self.alive = np.zeros(self.rows, bool)
-        self.length = np.zeros(self.rows, np.int64)  # positions whose keys are in the working row
-        self.count = np.zeros(self.rows, np.int64)
-        self.limit = np.zeros(self.rows, np.int64)
-        self.bent = np.zeros(self.rows, bool)  # not drawn from the plain softmax
-        self.next = np.zeros(self.rows, np.int64)
-        self.drawn = np.zeros((self.rows, context), np.int32)
-        self.logprobs = np.zeros((self.rows, context), np.float32)
-        self.uniform = np.zeros((self.rows, context), np.float32)
-        self.columns = (self.alive, self.length, self.count, self.limit, self.bent, self.next, self.drawn, self.logprobs, self.uniform)
-        self.mask = torch.full((self.rows, reach(context)), float("-inf"))
-        self.eos = np.isin(np.arange(config.vocabulary), list(eos))
+        self.live: dict[int, Request] = {}  # by slot, in the order in which they joined
+        self.stream = np.zeros((sessions, context), np.int32)
+        self.length, self.known = np.zeros(sessions, np.int64), np.zeros(sessions, np.int64)
+        self.told = np.zeros(sessions, np.int64)  # length of the request
+        self.limit = np.zeros(sessions, np.int64)  # length of the longest answer
+        self.bent = np.zeros(sessions, bool)  # not drawn from the plain softmax
+        self.logprobs = np.zeros((sessions, context), np.float32)
+        self.uniform = np.zeros((sessions, context), np.float32)
+        self.eos = np.isin(np.arange(decoder.config.vocabulary), list(eos))
 
     @property
     def room(self) -> int:
         """How many requests could join now."""
-        return self.rows - int(self.alive.sum())
+        return self.rows - len(self.live)
 
     def acting(self) -> set[str]:
-        """Sessions with a live row."""
-        return {self.live[row].session for row in np.flatnonzero(self.alive[: len(self.live)]).tolist()}
+        """Sessions whose turn is under way."""
+        return {request.session for request in self.live.values()}
 
     def forget(self, session: str | None = None) -> None:
         """Drops one session's cache, or all: the next turn runs the whole stream again."""
         for name in [session] if session is not None else list(self.slots):
-            slot = self.slots.pop(name, None)
-            if slot is not None:
-                self.free.append(slot.row)
+            if name in self.slots:
+                self.free.append(self.slots.pop(name))
 
     def reset(self) -> None:
-        """Drops everything, rows under way included, and what non-finite weights may have left behind."""
+        """Drops everything, turns under way included."""
         self.live.clear()
-        self.alive[:] = False
         self.forget()
-        self.store.clear()
-        self.work.clear()
 
-    def admit(self, requests: Sequence[Request]) -> list[Drawn]:
-        """Takes in at most `room` requests and draws the first token of each; returns those that are already finished."""
-        self._close_up()
-        requests = sorted(requests, key=lambda request: len(request.tokens))
-        first, known = len(self.live), list[int]()
-        leaders, followers = dict[bytes, int](), dict[int, int]()
-        for row, request in enumerate(requests, first):
-            known.append(self._open(row, request))
-            key = request.tokens.tobytes()
-            if leaders.setdefault(key, row) != row:
-                followers[row] = leaders[key]
-        logits = self._prefill([r for r in range(first, len(self.live)) if r not in followers], known, first)
-        for row, leader in followers.items():
-            self.work.copy(row, self.work, leader, 0, int(self.length[row]))
-            logits[row] = logits[leader]
-        self._draw(np.arange(first, len(self.live)), torch.stack([logits[row] for row in range(first, len(self.live))]))
-        return self._leave()
+    def admit(self, requests: Iterable[Request]) -> None:
+        """Takes in at most `room` requests."""
+        for request in requests:
+            tokens, size = request.tokens, len(request.tokens)
+            slot = self.slots.pop(request.session) if request.session in self.slots else self._claim()
+            self.slots[request.session], self.live[slot] = slot, request
+            self.known[slot] = min(common(self.stream[slot, : self.known[slot]], tokens), size - 1)
+            self.stream[slot, :size], self.length[slot], self.told[slot] = tokens, size, size
+            self.limit[slot], self.bent[slot] = request.limit, not request.sampling.neutral
+            random = np.random.Generator(np.random.Philox(key=request.sampling.seed % 2**128))
+            self.uniform[slot, : request.limit] = random.random(request.limit)
 
     def step(self) -> list[Drawn]:
-        """Draws one more token for every live row; returns those that finished."""
-        count = len(self.live)
-        positions = torch.from_numpy(self.length[:count])
-        self.mask[torch.arange(count), positions] = 0.0
-        reach = np.where(self.alive[:count], self.length[:count] + 1, 0)
-        longest = np.maximum.reduceat(reach, np.arange(0, count, BLOCK)).tolist()
-        logits = self.decoder.step(self.work, torch.from_numpy(self.next[:count]), positions, self.mask, longest)
-        self.length[:count] += self.alive[:count]
-        self._draw(np.arange(count), logits)
-        return self._leave()
+        """Runs the next tokens of every stream, and draws one more where none is left; returns the turns that ended."""
+        live = np.fromiter(self.live, np.int64, len(self.live))
+        left = self.length[live] - self.known[live]
+        drawing = live[left == 1]
+        slots, positions, size = [drawing], [self.known[drawing]], len(drawing)
+        for slot in live[left > 1].tolist():
+            if size < READ and self._take_over(slot):
+                known = int(self.known[slot])
+                count = min(int(self.length[slot]) - known, READ - size)
+                slots.append(np.full(count, slot))
+                positions.append(np.arange(known, known + count))
+                size += count
+        where, places = np.concatenate(slots), np.concatenate(positions)
+        self.known[where] = places + 1  # the last of a stream's places stays
+        last = np.flatnonzero(self.length[where] == places + 1)
+        self._draw(where[last], self.decoder.run(self.cache, self.stream[where, places], where, places, last))
+        return self._leave(where[last])
 
-    def _open(self, row: int, request: Request) -> int:
-        """Gives a request a working row and a slot; returns how many positions the cache already knows."""
-        tokens, last = request.tokens, len(request.tokens) - 1
-        slot = self.slots.pop(request.session, None)
-        if slot is None:
-            known = self._borrow(row, tokens)
-            slot = self._claim()
-        else:
-            known = min(shared(slot.tokens, tokens), last)
-            self.work.copy(row, self.store, slot.row, 0, known)
-            slot.tokens = tokens[:known]
-        self.slots[request.session] = slot
-        self.live.append(request)
-        self.alive[row], self.count[row], self.length[row] = True, 0, len(tokens)
-        self.limit[row], self.bent[row] = request.limit, not request.sampling.neutral
-        self.mask[row, : len(tokens)] = 0.0
-        self.mask[row, len(tokens) :] = float("-inf")
-        stream = np.random.Generator(np.random.Philox(key=request.sampling.seed % 2**128))
-        self.uniform[row, : request.limit] = stream.random(request.limit)
-        return known
+    def _take_over(self, slot: int) -> bool:
+        """What another slot has of the same stream is copied and not run again; false while it is about to have more."""
+        slots = list(self.slots.values())
+        donors = slots[: slots.index(slot)][-DONORS:]
+        known, tokens = int(self.known[slot]), self.stream[slot, : self.length[slot] - 1]
+        lengths = [common(self.stream[donor, : self.length[donor]], tokens) for donor in donors]
+        if (length := max(lengths, default=0)) > known:
+            donor = donors[lengths.index(length)]
+            if donor in self.live and self.known[donor] < length:
+                return False
+            if (there := min(length, int(self.known[donor]))) > known:
+                self.cache.copy(slot, donor, known, there)
+                self.known[slot] = there
+        return True
 
-    def _borrow(self, row: int, tokens: Ids) -> int:
-        """A new session starts from the longest prefix that a recent one left in the store; returns its length."""
-        recent = list(self.slots.values())[-DONORS:]
-        lengths = [shared(slot.tokens, tokens[:-1]) for slot in recent]
-        known = max(lengths, default=0)
-        if known:
-            self.work.copy(row, self.store, recent[lengths.index(known)].row, 0, known)
-        return known
-
-    def _claim(self) -> Slot:
-        """A free place in the store, taken from the session that acted longest ago if there is none."""
+    def _claim(self) -> int:
+        """A free slot, taken from the session that acted longest ago if there is none."""
         if not self.free:
             acting = self.acting()
             self.forget(next(name for name in self.slots if name not in acting))
-        return Slot(self.free.pop())
+        slot = self.free.pop()
+        self.known[slot] = 0
+        return slot
 
-    def _prefill(self, rows: Sequence[int], known: Sequence[int], first: int) -> dict[int, Tensor]:
-        """Runs what the cache lacks, in groups of about `PREFILL` tokens; the logits after the last token of each row."""
-        logits: dict[int, Tensor] = {}
-        group: list[int] = []
-        size = 0
-        for row in rows:
-            new = len(self.live[row].tokens) - known[row - first]
-            if group and size + new > PREFILL:
-                logits |= self._run(group, known, first)
-                group, size = [], 0
-            group.append(row)
-            size += new
-        return logits | self._run(group, known, first)
-
-    def _run(self, group: Sequence[int], known: Sequence[int], first: int) -> dict[int, Tensor]:
-        starts = [known[row - first] for row in group]
-        tokens = [torch.from_numpy(self.live[row].tokens[start:].astype(np.int64)) for row, start in zip(group, starts, strict=True)]
-        return dict(zip(group, self.decoder.prefill(self.work, group, starts, tokens), strict=True))
-
-    def _draw(self, rows: npt.NDArray[np.int64], logits: Tensor) -> None:
-        """Inverse-CDF draws from each row's softmax with the row's own uniform stream, so that neighbours change nothing."""
+    def _draw(self, slots: Places, logits: Tensor) -> None:
+        """Inverse-CDF draws from each stream's softmax with its own uniform numbers, so that neighbours change nothing."""
         logs = torch.log_softmax(logits, -1)
         cumulative = logs.exp().cumsum(-1)
-        for place in np.flatnonzero(self.bent[rows] & self.alive[rows]).tolist():
-            request, drawn = self.live[rows[place]], self.drawn[rows[place], : self.count[rows[place]]]
-            history = np.concatenate([request.tokens, drawn])
-            cumulative[place] = shaped(logits[place], request.sampling, history).cumsum(-1)
-        uniform = torch.from_numpy(self.uniform[rows, self.count[rows]]).unsqueeze(-1) * cumulative[:, -1:]
+        for place in np.flatnonzero(self.bent[slots]).tolist():
+            history = self.stream[slots[place], : self.length[slots[place]]]
+            cumulative[place] = shaped(logits[place], self.live[slots[place]].sampling, history).cumsum(-1)
+        count = self.length[slots] - self.told[slots]
+        uniform = torch.from_numpy(self.uniform[slots, count]).unsqueeze(-1) * cumulative[:, -1:]
         token = torch.searchsorted(cumulative, uniform, right=True).clamp_(max=logits.shape[-1] - 1)
-        chosen, logprobs = token[:, 0].numpy(), logs.gather(-1, token)[:, 0].numpy()
-        if not np.isfinite(logprobs[self.alive[rows]]).all():
+        logprobs = logs.gather(-1, token)[:, 0].numpy()
+        if not np.isfinite(logprobs).all():
             raise FloatingPointError("the network's log-probabilities are not finite")
-        self.drawn[rows, self.count[rows]] = chosen
-        self.logprobs[rows, self.count[rows]] = logprobs
-        self.next[rows] = chosen
-        self.count[rows] += self.alive[rows]
+        self.stream[slots, self.length[slots]] = token[:, 0].numpy()
+        self.logprobs[slots, count] = logprobs
+        self.length[slots] += 1
 
-    def _leave(self) -> list[Drawn]:
-        """Rows that ended a turn or ran out of room write what they added to their slot."""
-        count = len(self.live)
-        stopped = self.eos[self.next[:count]]
-        done = np.flatnonzero(self.alive[:count] & (stopped | (self.count[:count] >= self.limit[:count])))
+    def _leave(self, slots: Places) -> list[Drawn]:
+        """The turns that ended or ran out of room among those that drew."""
+        stopped = self.eos[self.stream[slots, self.length[slots] - 1]]
+        done = np.flatnonzero(stopped | (self.length[slots] - self.told[slots] >= self.limit[slots]))
         finished = []
-        for row in done.tolist():
-            request, tokens = self.live[row], ids(self.drawn[row, : self.count[row]])
-            slot, length = self.slots[request.session], int(self.length[row])
-            self.store.copy(slot.row, self.work, row, len(slot.tokens), length)
-            slot.tokens = np.concatenate([request.tokens, tokens[:-1]])
-            logprobs = self.logprobs[row, : self.count[row]].copy()
-            finished.append(Drawn(request, tokens, logprobs, bool(stopped[row])))
-            self.alive[row] = False
-        if self.alive[:count].sum() < SPARSE * count:
-            self._close_up()
+        for slot in slots[done].tolist():
+            request, drawn = self.live.pop(slot), ids(self.stream[slot, self.told[slot] : self.length[slot]].copy())
+            logprobs = self.logprobs[slot, : len(drawn)].copy()
+            finished.append(Drawn(request, drawn, logprobs, bool(self.eos[drawn[-1]])))
         return finished
-
-    def _close_up(self) -> None:
-        """Fills the places of finished rows with the last live ones."""
-        alive = np.flatnonzero(self.alive[: len(self.live)])
-        holes = np.flatnonzero(~self.alive[: len(alive)])
-        for hole, row in zip(holes.tolist(), alive[len(alive) - len(holes) :].tolist(), strict=True):
-            self.work.copy(hole, self.work, row, 0, int(self.length[row]))
-            for array in self.columns:
-                array[hole] = array[row]
-            self.mask[hole] = self.mask[row]
-            self.live[hole] = self.live[row]
-        del self.live[len(alive) :]
-        self.alive[len(alive) :] = False
-
-
-def shared(left: Ids, right: Ids) -> int:
-    """The length of the longest common prefix."""
-    size = min(len(left), len(right))
-    differs = left[:size] != right[:size]
-    return int(differs.argmax()) if differs.any() else size
 
 
 def shaped(logits: Tensor, sampling: Sampling, history: npt.NDArray[np.int32]) -> Tensor:

@@ -55,9 +55,9 @@ class Edit:
 def line_edit(source: str, line: int, after: str, window: int = 1) -> Edit:
     """The shortest edit in whole words that turns line number `line` of a file (from 1 on) into `after`.
 
-    `    if value < low:` -> `    if value <= low:` gives `Edit(" <", " <=")` where no `<` stands before it in the window, which begins at
-    line number `window`, and else `Edit(" value <", " value <=")`. A word keeps the space in front of it, so that it is spelled in the
-    same tokens as in the file.
+    `    if value < low:` -> `    if value <= low:` gives `Edit(" < ", " <= ")` where no `<` stands before it in the window, which begins at
+    line number `window`, and else `Edit(" < low", " <= low")`. A word keeps the space in front of it, so that it is spelled in the same
+    tokens as in the file, and the one behind it, so that `+` is not found in `+=`.
     """
     before = source.splitlines()[line - 1]
     at, top = (sum(len(row) for row in source.splitlines(keepends=True)[: n - 1]) for n in (line, window))
@@ -66,13 +66,15 @@ def line_edit(source: str, line: int, after: str, window: int = 1) -> Edit:
     tail = _common([before[a:b] for a, b in old[head:]][::-1], [after[a:b] for a, b in new[head:]][::-1])
     if head + tail == min(len(old), len(new)):  # nothing goes, or nothing comes: a neighbour has to stand for the place
         head, tail = (head - 1, tail) if head else (head, tail - 1)
-    for rest in range(tail, -1, -1):
-        for first in range(head, -1, -1):
-            start = old[first][0]
-            if start and before[start - 1] != " ":
-                continue  # not where a word begins
-            lead = min(1, start)
-            edit = Edit(before[start - lead : old[len(old) - rest - 1][1]], after[new[first][0] - lead : new[len(new) - rest - 1][1]])
+    for first in range(head, -1, -1):
+        start = old[first][0]
+        if start and before[start - 1] != " ":
+            continue  # not where a word begins
+        lead = min(1, start)
+        for rest in range(tail, -1, -1):
+            end, ending = old[len(old) - rest - 1][1], new[len(new) - rest - 1][1]
+            behind = int(before[end : end + 1] == after[ending : ending + 1] == " ")
+            edit = Edit(before[start - lead : end + behind], after[new[first][0] - lead : ending + behind])
             if source.find(edit.old, top) == at + start - lead:
                 return edit
     return Edit(before.strip(), after.strip())

@@ -1,0 +1,93 @@
+"""The trainer: a group whose attempts share their beginning against the same attempts as separate rows.
+
+    python benchmarks/trainer.py [--attempts 8] [--tokens 2048] [--shared 0.75] [--rounds 7]
+
+Seconds of the process's CPU, both sides by turns in each round, one worker; the ratio is told with its spread over rounds. That the
+gradients are the same is shown first, in float64. Prints progress, and JSON last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from statistics import median
+
+import numpy as np
+import torch
+
+from patchgrad.networks import folder
+from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.objectives.clipped import clipped
+from patchgrad.packing import pack
+from patchgrad.trainers.local import LocalTrainer
+from patchgrad.values import Action, Batch, Call, Ids, Observation, Place, Sample, Segment, Turn, floats, ids
+
+TURN, DRAWN = 200, 30  # tokens of a turn, and how many of them were drawn
+SHAPE = DecoderConfig(1024, hidden=192, layers=4, heads=3, kv_heads=3, head_size=64, intermediate=512)
+
+
+def group(attempts: int, tokens: int, shared: float) -> Batch:
+    """Attempts of so many tokens, of which the first share is the same in all: turns of an observation and an action."""
+    random = np.random.default_rng(0)
+    stem = random.integers(3, SHAPE.vocabulary, tokens)
+    samples = []
+    for number in range(attempts):
+        stream = np.concatenate([stem[: int(shared * tokens)], random.integers(3, SHAPE.vocabulary, tokens - int(shared * tokens))])
+        turns = [_turn(stream[first : first + TURN]) for first in range(0, tokens, TURN)]
+        drawn = sum(len(turn.action.token_ids) for turn in turns)
+        segment = Segment(tuple(turns))
+        samples.append(Sample.of(segment, floats(random.normal(size=drawn)), np.ones(drawn, bool), str(number), "0"))
+    return pack(samples, attempts * tokens)
+
+
+def _turn(stream: Ids) -> Turn:
+    context, drawn = ids(stream[:-DRAWN]), ids(stream[-DRAWN:])
+    return Turn(context, Action(drawn, floats([-7.0] * DRAWN), 0, "", "stop"), Call("shell", ""), Observation("", Place()), "", "")
+
+
+def gap(batch: Batch) -> float:
+    """The largest difference between gradients with and without sharing, over the largest gradient, in float64."""
+    torch.manual_seed(0)
+    told = []
+    for share in (False, True):
+        trainer = LocalTrainer(Decoder(SHAPE, 0).double(), share=share)
+        told.append(trainer.gradients(batch, clipped())[0])
+    largest = max(float(one.abs().max()) for one in told[0].values())
+    return max(float((told[0][name] - told[1][name]).abs().max()) for name in told[0]) / largest
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--attempts", type=int, default=8)
+    parser.add_argument("--tokens", type=int, default=2048)
+    parser.add_argument("--shared", type=float, default=0.75)
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    batch = group(options.attempts, options.tokens, options.shared)
+    trainers = {share: LocalTrainer(Decoder(SHAPE, 0), share=share) for share in (False, True)}
+    spent: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(options.rounds + 1):
+        for share, trainer in trainers.items():
+            began = time.process_time()
+            trainer.update(batch, clipped())
+            if number:
+                spent[share].append(time.process_time() - began)
+        print(number, {("shared" if share else "separate"): round(times[-1], 2) for share, times in spent.items() if times}, flush=True)
+    ratios = [separate / shared for separate, shared in zip(spent[False], spent[True], strict=True)]
+    told = {
+        "parameters": folder.count(trainers[True].network),
+        "attempts": options.attempts,
+        "tokens": options.tokens,
+        "shared": options.shared,
+        "seconds": {"separate": median(spent[False]), "shared": median(spent[True])},
+        "ratio": {"median": median(ratios), "least": min(ratios), "most": max(ratios)},
+        "gradient_gap": gap(batch),
+    }
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

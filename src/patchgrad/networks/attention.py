@@ -1,0 +1,132 @@
+"""Keys and values of many streams, and the attention of new tokens over them, compiled for the processor at hand.
+
+    new tokens: queries [N, H, D], keys [N, K, D], values [N, K, D], each with a slot and a position
+    cache:      keys [S, K, T / TILE, D, TILE], values [S, K, T, D]
+
+Each token attends to the positions of its slot up to its own, by itself: whether it runs alone, beside others or after those that were
+just stored, the same sums are made in the same order, so the same bits come out. Keys lie in tiles of `TILE` positions with a
+position a column, so that both products run along memory; nothing is padded, masked or copied together.
+
+Axes: N new tokens, S slots, T positions, H heads, K key-value heads, D head size.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from patchgrad.networks.decoder import DecoderConfig
+
+TILE = 64
+FASTER = {"reassoc", "contract", "nsz", "arcp"}  # sums may be made in lanes; infinities and NaN are what they are
+F = np.float32
+
+Floats = npt.NDArray[np.float32]
+Places = npt.NDArray[np.int64]
+
+
+class Cache:
+    """Keys and values by layer for `slots` streams of at most `length` tokens; zeros cost no memory until they are written."""
+
+    def __init__(self, config: DecoderConfig, slots: int, length: int) -> None:
+        tiles, shape = -(-length // TILE), (config.layers, slots, config.kv_heads)
+        self.keys = np.zeros((*shape, tiles, config.head_size, TILE), np.float32)
+        self.values = np.zeros((*shape, tiles * TILE, config.head_size), np.float32)
+
+    def copy(self, slot: int, origin: int, first: int, last: int) -> None:
+        """Positions `[first, last)` of `slot` become those of slot `origin`, whose stream begins alike up to there."""
+        tiles = slice(first // TILE, -(-last // TILE))
+        self.keys[:, slot, :, tiles] = self.keys[:, origin, :, tiles]
+        self.values[:, slot, :, first:last] = self.values[:, origin, :, first:last]
+
+    def attend(self, layer: int, q: Floats, k: Floats, v: Floats, slots: Places, positions: Places) -> Floats:
+        """Stores the keys and values of new tokens, then attends: `[N, H, D]`. A token sees those of its slot that lie before it."""
+        out = np.empty_like(q)
+        _attend(q, k, v, self.keys[layer], self.values[layer], slots, positions, out)
+        return out
+
+
+@njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy")  # type: ignore[untyped-decorator]
+def _attend(
+    q: Floats, k: Floats, v: Floats, keys: npt.NDArray[np.float32], values: Floats, slots: Places, positions: Places, out: Floats
+) -> None:
+    count, heads, size = q.shape
+    kv_heads = k.shape[1]
+    for n in range(count):
+        tile, column = positions[n] // TILE, positions[n] % TILE
+        for h in range(kv_heads):
+            for d in range(size):
+                keys[slots[n], h, tile, d, column] = k[n, h, d]
+                values[slots[n], h, positions[n], d] = v[n, h, d]
+    scores = np.empty((positions.max() // TILE + 1) * TILE, np.float32)
+    powers = np.empty(len(scores), np.int32)
+    for n in range(count):
+        seen = positions[n] + 1
+        for h in range(heads):
+            shared = h * kv_heads // heads
+            _score(q[n, h], keys[slots[n], shared], scores, seen)
+            total = _exponentials(scores, powers, powers.view(np.float32), seen)
+            _mean(scores, values[slots[n], shared], F(1) / total, out[n, h], seen)
+
+
+@njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy", inline="never")  # type: ignore[untyped-decorator]
+def _score(q: Floats, keys: Floats, scores: Floats, seen: int) -> None:
+    """The product of a query with each key: `[D], [T / TILE, D, TILE] -> [T]`, four dimensions at a time."""
+    size = len(q)
+    fours = size // 4 * 4
+    for tile in range((seen + TILE - 1) // TILE):
+        row, block = scores[tile * TILE : (tile + 1) * TILE], keys[tile]
+        for t in range(TILE):
+            row[t] = F(0)
+        for d in range(0, fours, 4):
+            a, b, c, e = q[d], q[d + 1], q[d + 2], q[d + 3]
+            for t in range(TILE):
+                row[t] += a * block[d, t] + b * block[d + 1, t] + c * block[d + 2, t] + e * block[d + 3, t]
+        for d in range(fours, size):
+            for t in range(TILE):
+                row[t] += q[d] * block[d, t]
+
+
+@njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy", inline="never")  # type: ignore[untyped-decorator]
+def _exponentials(scores: Floats, powers: npt.NDArray[np.int32], scale: Floats, seen: int) -> np.float32:
+    """exp(score - largest) in the place of each score, and their sum; `scale` is the memory of `powers`, read as floats.
+
+    exp(x) = 2^n exp(r) with n whole and |r| <= log(2) / 2, of which a polynomial of degree 7 tells all 24 bits but the last (the
+    coefficients of Cephes' expf), and 2^n is a number whose exponent is n: a loop without a call, that runs in lanes.
+    """
+    top = scores[0]
+    for t in range(1, seen):
+        top = max(top, scores[t])
+    for t in range(seen):
+        x = max(scores[t] - top, F(-87.0))
+        n = np.floor(x * F(1.44269504) + F(0.5))
+        r = x - n * F(0.693359375) + n * F(2.12194440e-4)
+        y = F(1.9875691500e-4) * r + F(1.3981999507e-3)
+        y = ((y * r + F(8.3334519073e-3)) * r + F(4.1665795894e-2)) * r + F(1.6666665459e-1)
+        scores[t] = (y * r + F(5.0000001201e-1)) * r * r + r + F(1)
+        powers[t] = (np.int32(n) + np.int32(127)) << np.int32(23)
+    total = F(0)
+    for t in range(seen):
+        weight = scores[t] * scale[t]
+        scores[t] = weight
+        total += weight
+    return total
+
+
+@njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy", inline="never")  # type: ignore[untyped-decorator]
+def _mean(weights: Floats, values: Floats, share: np.float32, out: Floats, seen: int) -> None:
+    """The values' mean under these weights: `[T], [T, D] -> [D]`, four positions at a time."""
+    size = len(out)
+    fours = seen // 4 * 4
+    for d in range(size):
+        out[d] = F(0)
+    for t in range(0, fours, 4):
+        a, b, c, e = weights[t], weights[t + 1], weights[t + 2], weights[t + 3]
+        for d in range(size):
+            out[d] += a * values[t, d] + b * values[t + 1, d] + c * values[t + 2, d] + e * values[t + 3, d]
+    for t in range(fours, seen):
+        for d in range(size):
+            out[d] += weights[t] * values[t, d]
+    for d in range(size):
+        out[d] *= share
