@@ -19,10 +19,10 @@ def test_every_folder_of_code_is_a_package() -> None:
 def test_every_file_that_is_not_code_is_named_as_data() -> None:
     tools = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["setuptools"]
     named = {path for pattern in tools["package-data"]["patchgrad"] for path in ROOT.glob(pattern)}
-    files = {path for path in ROOT.rglob("*") if path.is_file() and path.suffix not in {".py", ".pyc"} and not _hidden(path)}
+    files = {path for path in ROOT.rglob("*") if path.is_file() and path.suffix != ".py" and not _cached(path)}
     assert files <= named, f"not in the distribution: {sorted(files - named)}"
 
 
-def _hidden(path: Path) -> bool:
+def _cached(path: Path) -> bool:
     """Is it in a cache that a tool left?"""
-    return any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+    return any(part.startswith(".") or part == "__pycache__" for part in path.relative_to(ROOT).parts)
