@@ -139,6 +139,27 @@ def test_bfloat16_is_near_float32() -> None:
     assert half["grad_norm"] == pytest.approx(full["grad_norm"], rel=5e-2)
 
 
+def test_what_is_computed_again_is_the_same_and_is_not_kept() -> None:
+    batch, _ = example_batches(CONFIG.vocabulary)
+    kept, again = (LocalTrainer(Decoder(CONFIG), recompute=recompute) for recompute in (False, True))
+    one, other = (trainer.gradients(batch, cross_entropy)[0] for trainer in (kept, again))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert bytes_kept(recompute=True) < bytes_kept(recompute=False) / 5
+
+
+def bytes_kept(recompute: bool) -> int:
+    """What a forward pass of 400 tokens keeps for the backward pass."""
+    sizes: list[int] = []
+
+    def keep(kept: torch.Tensor) -> torch.Tensor:
+        sizes.append(kept.nbytes)
+        return kept
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda kept: kept):
+        Decoder(CONFIG).forward_packed(torch.zeros(400, dtype=torch.int64), torch.arange(400), apart([0, 400]).nodes, recompute)
+    return sum(sizes)
+
+
 def test_an_update_tells_how_far_policies_are_apart() -> None:
     trainer = LocalTrainer(Decoder(CONFIG))
     batch = pack(sampled(Decoder(CONFIG, seed=1)), 500)

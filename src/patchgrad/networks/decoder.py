@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -261,13 +262,14 @@ class Decoder(nn.Module):
         """The output matrix `[V, d]`; the embedding itself when tied."""
         return self.model.embed_tokens.weight if self.config.tied else self.lm_head.weight
 
-    def forward_packed(self, tokens: Tensor, positions: Tensor, nodes: Sequence[Node]) -> Tensor:
-        """Hidden states `[P, d]` of the tokens of these nodes, laid end to end."""
+    def forward_packed(self, tokens: Tensor, positions: Tensor, nodes: Sequence[Node], recompute: bool = False) -> Tensor:
+        """Hidden states `[P, d]` of the tokens of these nodes, laid end to end; with `recompute` layers run again in the backward pass."""
         turns, yarn = self.config.frequencies, self.config.yarn
         rotations = rope.rotations(positions, turns, yarn.scale if yarn else 1.0)
         x: Tensor = self.model.embed_tokens(tokens)
         for layer in self.model.layers:
-            x = layer(x, rotations, nodes)
+            again = partial(checkpoint, layer, use_reentrant=False, preserve_rng_state=False)  # nothing is drawn in a layer
+            x = (again if recompute else layer)(x, rotations, nodes)
         normed: Tensor = self.model.norm(x)
         return normed
 

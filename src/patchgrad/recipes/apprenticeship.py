@@ -163,6 +163,7 @@ def a_trainer(network: Decoder, recipe: Recipe) -> LocalTrainer:
         optimiser=an_optimiser(recipe.optimiser),
         clip=recipe.optimiser.clip,
         precision=recipe.optimiser.precision,
+        recompute=recipe.optimiser.recompute,
         threads=recipe.optimiser.threads,
         held=planted(network),
     )

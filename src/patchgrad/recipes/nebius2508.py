@@ -54,7 +54,9 @@ PAPER = Recipe(
     agent=AgentChoice(prompts="full", window=60, observation=3600, action_tokens=2048, format_errors=0),
     policy=PolicyChoice(model="Qwen/Qwen2.5-72B-Instruct", context=131_072, yarn=4.0),
     sandbox=SandboxChoice(backend="oci", live=3000),
-    optimiser=Optimiser(name="adamw", betas=(0.9, 0.999), weight_decay=0.1, clip=1.0, frozen=(), pack=131_072, precision="bfloat16"),
+    optimiser=Optimiser(
+        name="adamw", betas=(0.9, 0.999), weight_decay=0.1, clip=1.0, frozen=(), pack=131_072, recompute=True, precision="bfloat16"
+    ),
     rft=Rft(
         rounds=1,
         tasks=7249,
@@ -128,6 +130,7 @@ UNREPORTED: Mapping[str, str] = {
     "agent.format_errors": "none ends an attempt",
     "sandbox.live": "all attempts of an iteration at once",
     "optimiser.pack": "one longest attempt",
+    "optimiser.recompute": "what 80 layers keep of 131,072 tokens would be terabytes",
     "optimiser.precision": "weights and states stay float32",
     "rft.turns": "as in the first stage",
     "rft.seconds": "two hours, for a loaded server",
@@ -192,7 +195,7 @@ LAPTOP = (
         {"optimiser.frozen": "model.embed_tokens.weight"},
     ),
     Change("usual for small networks; not compared", {"optimiser.betas": "0.9,0.95", "optimiser.weight_decay": "0"}),
-    Change("faster on such cores", {"optimiser.pack": "2560", "optimiser.precision": "float32"}),
+    Change("faster on such cores", {"optimiser.pack": "2560", "optimiser.recompute": "false", "optimiser.precision": "float32"}),
     Change(
         "minutes, not days",
         {"rft.tasks": "100", "rft.batch": "8", "rft.turns": "12", "rft.context": "1536", "rft.seconds": "600"},

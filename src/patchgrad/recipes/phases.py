@@ -38,9 +38,10 @@ class Warmup:
 class Optimiser:
     """`muon` steps matrices by orthogonalised momentum and the rest by AdamW; `adamw` all by AdamW.
 
-    `betas`, `epsilon` and `weight_decay` are AdamW's, in either. `pack` is how many tokens one forward pass reads at most. Parameters
-    whose names are among the `frozen`, which may hold `*`, do not move once there is a base policy: AdamW's steps are as long for a row of
-    an embedding that hardly matters as for one that does.
+    `betas`, `epsilon` and `weight_decay` are AdamW's, in either. `pack` is how many tokens one forward pass reads at most; with `recompute`
+    what happens inside a layer is not kept for the backward pass but computed again there (1604.06174). Parameters whose names are among
+    the `frozen`, which may hold `*`, do not move once there is a base policy: AdamW's steps are as long for a row of an embedding that
+    hardly matters as for one that does.
     """
 
     name: Literal["muon", "adamw"] = "muon"
@@ -50,6 +51,7 @@ class Optimiser:
     clip: float = 1.0
     frozen: tuple[str, ...] = ("model.embed_tokens.weight",)
     pack: int = 2560
+    recompute: bool = False
     precision: Literal["float32", "bfloat16"] = "float32"
     threads: int = 2
 

@@ -45,7 +45,8 @@ class LocalTrainer:
     takes every `threads`-th pack with one torch thread of its own: gradients depend on the number of workers only by rounding, and
     are bitwise the same for the same number. A step with a non-finite gradient is skipped and reported as `skipped`. What is `held` does
     not move, and has no part in the norm that gradients are clipped to. What sequences of a pack have in common is computed once where
-    that pays (`networks/prefixes.py`), unless told not to `share`.
+    that pays (`networks/prefixes.py`), unless told not to `share`. With `recompute` the backward pass computes what is inside a layer
+    again, and only what is between layers is kept (1604.06174).
     """
 
     def __init__(
@@ -59,12 +60,14 @@ class LocalTrainer:
         threads: int = 1,
         held: Held | None = None,
         share: bool = True,
+        recompute: bool = False,
     ) -> None:
         self.network = network
         self.parameters = dict(network.named_parameters())
         self._make = {"muon": Muon, "adamw": AdamW}[optimiser] if isinstance(optimiser, str) else optimiser
         self.optimiser: Optimiser = self._make(self.parameters)
         self.clip, self.precision, self.threads, self._held, self._sharing = clip, precision, threads, held, share
+        self._recompute = recompute
         self._version = self._steps = 0
         self._schedule = constant(schedule) if isinstance(schedule, float) else schedule
         self._workers = ThreadPoolExecutor(threads, "trainer", initializer=torch.set_num_threads, initargs=(1,))
@@ -193,7 +196,7 @@ class LocalTrainer:
         at, starts = pack.mask.nonzero()[0], pack.starts.tolist()
         layout = self.network.layout(pack.tokens, starts) if self._sharing else apart(starts)
         tokens, positions = (torch.from_numpy(array[layout.first].astype("int64")) for array in (pack.tokens, pack.positions))
-        hidden = self.network.forward_packed(tokens, positions, layout.nodes)
+        hidden = self.network.forward_packed(tokens, positions, layout.nodes, self._recompute)
         return hidden[torch.from_numpy(layout.place[at - 1])], torch.from_numpy(pack.tokens[at].astype("int64"))
 
     def weights(self) -> Weights:
