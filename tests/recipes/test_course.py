@@ -102,11 +102,15 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     } == made  # every phase begins with an optimiser that has seen nothing
 
     model = replace(TINY, policy=replace(TINY.policy, model=str(folder / "checkpoints" / "rft-0")), stages=TINY.stages[:1])
-    last = replace(model, evaluation=replace(model.evaluation, after="last"))
-    third = Interrupting("")
-    with Run.create(tmp_path / "from-model", dumps(last)) as run:
+    last = replace(model, evaluation=replace(model.evaluation, after="last"), optimiser=replace(model.optimiser, rank=4))
+    third = Interrupting("stage 1")
+    with pytest.raises(KeyboardInterrupt), Run.create(tmp_path / "from-model", dumps(last)) as run:
         train(last, run, third)
     assert third.stages[0] == "rejection fine-tuning", "the base is the model, and only the last policy is measured"
+    with Run.resume(tmp_path / "from-model") as run:
+        train(last, run, Interrupting(""))
+    adapters = [load_file(path / "adapter" / "adapter_model.safetensors") for path in Run.open(tmp_path / "from-model").checkpoints()]
+    assert all(tensor.shape[0 if "lora_A" in name else 1] == 4 for kept in adapters for name, tensor in kept.items())
     assert [report.name for report in Run.open(tmp_path / "from-model").reports()] == ["+ stage 1 RL"]
     assert {path.name for path in Run.open(tmp_path / "from-model").checkpoints()} == {"base", "rft-0", "stage1-0"}
 

@@ -17,6 +17,7 @@ import torch
 from patchgrad.errors import ConfigError, StoreError
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.folder import load
+from patchgrad.networks.lora import Lora
 from patchgrad.networks.prefixes import apart
 from patchgrad.objectives.clipped import clipped
 from patchgrad.objectives.cross_entropy import cross_entropy
@@ -145,6 +146,42 @@ def test_what_is_computed_again_is_the_same_and_is_not_kept() -> None:
     one, other = (trainer.gradients(batch, cross_entropy)[0] for trainer in (kept, again))
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert bytes_kept(recompute=True) < bytes_kept(recompute=False) / 5
+
+
+def adapted() -> LocalTrainer:
+    trainer = LocalTrainer(Decoder(CONFIG), lora=Lora(4), schedule=1e-2)
+    with torch.no_grad():  # as if it had been trained: adapters begin as nothing
+        for name, parameter in trainer.parameters.items():
+            if name.endswith("lora_B"):
+                parameter.normal_(std=0.02, generator=torch.Generator().manual_seed(0))
+    return trainer
+
+
+def test_adapters_begin_as_nothing_and_merged_they_are_the_network_that_was_trained(tmp_path: Path) -> None:
+    batch, _ = example_batches(CONFIG.vocabulary)
+    plain, trainer = LocalTrainer(Decoder(CONFIG)), LocalTrainer(Decoder(CONFIG), lora=Lora(4), schedule=1e-2)
+    before = {name: parameter.clone() for name, parameter in trainer.network.named_parameters()}
+    assert all(np.array_equal(one, other) for one, other in zip(trainer.logprobs(batch), plain.logprobs(batch), strict=True))
+    for _ in range(3):
+        trainer.update(batch, cross_entropy)
+    moved = {name for name, parameter in trainer.network.named_parameters() if not torch.equal(parameter, before[name])}
+    assert moved == {name for name in before if name.endswith((".lora_A", ".lora_B"))}
+    trainer.save(tmp_path)
+    opened = LocalTrainer(load(tmp_path))
+    for one, other in zip(opened.logprobs(batch), trainer.logprobs(batch), strict=True):
+        assert np.allclose(one, other, atol=1e-5)
+
+
+def test_adapters_of_another_rank_are_refused_and_change_nothing(tmp_path: Path) -> None:
+    trainer = adapted()
+    LocalTrainer(Decoder(CONFIG), lora=Lora(8)).save(tmp_path)
+    before = trainer.weights()
+    with pytest.raises(StoreError, match="another rank"):
+        trainer.load(tmp_path)
+    (tmp_path / "adapter" / "adapter_model.safetensors").write_bytes(b"torn")
+    with pytest.raises(StoreError, match="lacks a whole adapter_model"):
+        trainer.load(tmp_path)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in trainer.weights().items())
 
 
 def bytes_kept(recompute: bool) -> int:

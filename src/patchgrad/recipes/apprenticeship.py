@@ -18,6 +18,7 @@ from patchgrad.credit import MASK_FORMAT_ERRORS, assign
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.induction import Pointing, plant, planted
+from patchgrad.networks.lora import Lora
 from patchgrad.objectives.cross_entropy import cross_entropy
 from patchgrad.packing import minibatches, pack
 from patchgrad.playing import Attempt, World, attempt
@@ -157,14 +158,17 @@ def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer, shown: Sequence[Roll
 
 
 def a_trainer(network: Decoder, recipe: Recipe) -> LocalTrainer:
-    """The recipe's optimiser over a network; planted heads are held."""
+    """The recipe's optimiser over a network, or over adapters of it; planted heads are held."""
+    choice = recipe.optimiser
     return LocalTrainer(
         network,
-        optimiser=an_optimiser(recipe.optimiser),
-        clip=recipe.optimiser.clip,
-        precision=recipe.optimiser.precision,
-        recompute=recipe.optimiser.recompute,
-        threads=recipe.optimiser.threads,
+        optimiser=an_optimiser(choice),
+        clip=choice.clip,
+        precision=choice.precision,
+        recompute=choice.recompute,
+        lora=Lora(choice.rank, choice.alpha) if choice.rank else None,
+        base=recipe.policy.model,
+        threads=choice.threads,
         held=planted(network),
     )
 

@@ -154,7 +154,8 @@ class Course:
         self.reports = self.run.reports()
         self.watch = Watch(self.recipe.guards, [figures(row) for row in self.run.metrics()])
         checkpoint = self.run.folder / "checkpoints" / state["checkpoint"]
-        self._trainer, self._policy = open_model(checkpoint, self.recipe)
+        adapted = self.recipe.optimiser.rank > 0  # adapters go back onto the model that they were made for
+        self._trainer, self._policy = open_model(self.recipe.policy.model if adapted else checkpoint, self.recipe)
         self.trainer.load(checkpoint)
         self.policy.load(self.trainer.weights(), self.trainer.version)
         return int(state["position"])

@@ -91,7 +91,7 @@ PAPER = Recipe(
 REPORTED = frozenset(
     {
         *("machine.nodes", "machine.gpus", "tasks.train", "tasks.held_out", "agent.prompts", "policy.model", "policy.context"),
-        *(f"optimiser.{name}" for name in ("name", "betas", "epsilon", "weight_decay", "clip", "frozen")),
+        *(f"optimiser.{name}" for name in ("name", "betas", "epsilon", "weight_decay", "clip", "frozen", "rank")),
         *(f"rft.{name}" for name in ("rounds", "tasks", "attempts", "demonstration", "epochs", "lr", "schedule", "warmup", "context")),
         *(
             f"stages.*.{name}"
@@ -132,6 +132,7 @@ UNREPORTED: Mapping[str, str] = {
     "optimiser.pack": "one longest attempt",
     "optimiser.recompute": "what 80 layers keep of 131,072 tokens would be terabytes",
     "optimiser.precision": "weights and states stay float32",
+    "optimiser.alpha": "there are no adapters",
     "rft.turns": "as in the first stage",
     "rft.seconds": "two hours, for a loaded server",
     "rft.cap": "none is told",

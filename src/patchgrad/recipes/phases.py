@@ -41,7 +41,8 @@ class Optimiser:
     `betas`, `epsilon` and `weight_decay` are AdamW's, in either. `pack` is how many tokens one forward pass reads at most; with `recompute`
     what happens inside a layer is not kept for the backward pass but computed again there (1604.06174). Parameters whose names are among
     the `frozen`, which may hold `*`, do not move once there is a base policy: AdamW's steps are as long for a row of an embedding that
-    hardly matters as for one that does.
+    hardly matters as for one that does. With a `rank` only adapters of a model are trained (LoRA), which add `alpha / rank` times their
+    product; with 0 all of it is.
     """
 
     name: Literal["muon", "adamw"] = "muon"
@@ -54,8 +55,11 @@ class Optimiser:
     recompute: bool = False
     precision: Literal["float32", "bfloat16"] = "float32"
     threads: int = 2
+    rank: int = 0
+    alpha: float = 32.0
 
     def __post_init__(self) -> None:
+        require(self.rank >= 0 and self.alpha > 0, "optimiser.rank must be at least 0, which is no adapters, and optimiser.alpha above 0")
         require(all(0 <= beta < 1 for beta in self.betas), f"optimiser.betas are {self.betas}; both must be from 0 to below 1")
         require(self.epsilon > 0 and self.clip > 0, "optimiser.epsilon and optimiser.clip must be above 0")
         require(0 <= self.weight_decay < 1, f"optimiser.weight_decay is {self.weight_decay}; it must be from 0, which is none, to below 1")

@@ -174,6 +174,10 @@ class Recipe:
         require(
             not self.rft.demonstration or self.agent.prompts == "full", "rft.demonstration is of the full prompts: brief ones have none"
         )
+        require(
+            not self.optimiser.rank or bool(self.policy.model),
+            "optimiser.rank asks for adapters of a model: name one by policy.model, or set it to 0",
+        )
         for context in (self.rft.context, self.evaluation.context, *(stage.context for stage in self.stages)):
             require(
                 context <= self.policy.context,

@@ -18,7 +18,9 @@ from torch import Tensor
 from patchgrad.contracts import Objective, Trained, Weights
 from patchgrad.errors import ConfigError, StoreError
 from patchgrad.networks import folder as folders
+from patchgrad.networks import lora as adapters
 from patchgrad.networks.decoder import Decoder
+from patchgrad.networks.lora import Lora, adapt, merged
 from patchgrad.networks.prefixes import apart
 from patchgrad.trainers.measures import Tally, tally
 from patchgrad.trainers.muon import AdamW, Muon, Optimiser
@@ -46,7 +48,8 @@ class LocalTrainer:
     are bitwise the same for the same number. A step with a non-finite gradient is skipped and reported as `skipped`. What is `held` does
     not move, and has no part in the norm that gradients are clipped to. What sequences of a pack have in common is computed once where
     that pays (`networks/prefixes.py`), unless told not to `share`. With `recompute` the backward pass computes what is inside a layer
-    again, and only what is between layers is kept (1604.06174).
+    again, and only what is between layers is kept (1604.06174). With `lora` only adapters of the network are trained, which is the one that
+    `base` names; `weights` has them merged.
     """
 
     def __init__(
@@ -61,13 +64,15 @@ class LocalTrainer:
         held: Held | None = None,
         share: bool = True,
         recompute: bool = False,
+        lora: Lora | None = None,
+        base: str = "",
     ) -> None:
-        self.network = network
-        self.parameters = dict(network.named_parameters())
+        self.network = adapt(network, lora) if lora else network
+        self.parameters = {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
         self._make = {"muon": Muon, "adamw": AdamW}[optimiser] if isinstance(optimiser, str) else optimiser
         self.optimiser: Optimiser = self._make(self.parameters)
         self.clip, self.precision, self.threads, self._held, self._sharing = clip, precision, threads, held, share
-        self._recompute = recompute
+        self._recompute, self._lora, self._base = recompute, lora, base
         self._version = self._steps = 0
         self._schedule = constant(schedule) if isinstance(schedule, float) else schedule
         self._workers = ThreadPoolExecutor(threads, "trainer", initializer=torch.set_num_threads, initargs=(1,))
@@ -100,7 +105,7 @@ class LocalTrainer:
         frozen = {name for pattern in patterns for name in fnmatch.filter(named, pattern)}
         if len(frozen) == len(named):
             raise ConfigError("optimiser.frozen names all parameters of the policy, and nothing is left to train")
-        self.parameters = {name: parameter for name, parameter in named.items() if name not in frozen}
+        self.parameters = {name: parameter for name, parameter in named.items() if parameter.requires_grad and name not in frozen}
         self.forget()
 
     def update(self, batch: Batch, objective: Objective) -> Update:
@@ -200,26 +205,33 @@ class LocalTrainer:
         return hidden[torch.from_numpy(layout.place[at - 1])], torch.from_numpy(pack.tokens[at].astype("int64"))
 
     def weights(self) -> Weights:
-        """The parameters by their transformers names; a view, so copy what must outlive the next update."""
-        return {name: parameter.detach() for name, parameter in self.network.named_parameters()}
+        """The parameters by their transformers names, adapters merged; views where nothing is, so copy what must outlive an update."""
+        return merged(self.network)
 
     def save(self, folder: Path) -> None:
-        """Writes a model folder, `optimiser.safetensors` and `trainer.json`."""
+        """Writes a model folder, `optimiser.safetensors` and `trainer.json`; adapters lie in `adapter` too, as peft writes them."""
         folders.save(folder, self.network.config, self.weights())
+        if self._lora:
+            adapters.save(folder / "adapter", self.network, self._lora, self._base)
         save_file({name: tensor.contiguous() for name, tensor in self.optimiser.state().items()}, folder / "optimiser.safetensors")
         (folder / "trainer.json").write_text(json.dumps({"version": self._version, "steps": self._steps}) + "\n")
 
     def load(self, folder: Path) -> None:
-        """Takes weights, optimiser and counters from a folder that `save` wrote; the next update is bitwise the same."""
+        """Takes weights, optimiser and counters from a folder that `save` wrote; the next update is bitwise the same.
+
+        With adapters only those are taken: the network below them is that of the base, as it was.
+        """
         try:
             counters = json.loads((folder / "trainer.json").read_text())
             state = load_file(folder / "optimiser.safetensors")
         except (OSError, ValueError) as error:
             raise StoreError(f"{folder} is no checkpoint of a trainer: it lacks trainer.json or optimiser.safetensors") from error
-        network = folders.load(folder)
-        if network.config != self.network.config:
+        if folders.shape(folder) != self.network.config:
             raise StoreError(f"{folder} holds a network of another shape than this trainer's")
-        self.network.load_state_dict(network.state_dict())
+        if self._lora:
+            adapters.load(folder / "adapter", self.network)
+        else:
+            self.network.load_state_dict(folders.load(folder).state_dict())
         try:
             self.optimiser.restore(state)
         except KeyError as error:

@@ -1,0 +1,120 @@
+"""Low-rank adapters (LoRA, 2106.09685): a matrix W stays, and W + (alpha / r) B A is learned, A `[r, in]` and B `[out, r]`.
+
+B begins as zeros, so that an adapted network computes what it did. Adapters are written as peft writes them, and opened by it; the
+adapters are a few lines over our own network, and peft would bring accelerate and transformers to every trainer.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from patchgrad.errors import StoreError
+from patchgrad.networks.decoder import Decoder
+
+PEFT = "base_model.model."  # what peft puts before a parameter's name
+WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Lora:
+    """Adapters of a `rank` on all linear layers of these names; `alpha / rank` multiplies what they add."""
+
+    rank: int
+    alpha: float = 32.0
+    targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+    @property
+    def scale(self) -> float:
+        return self.alpha / self.rank
+
+
+class Adapted(nn.Module):
+    """A linear layer and what is added to it. Its matrix keeps the name that it had, so a state dict still is a checkpoint's."""
+
+    def __init__(self, linear: nn.Linear, lora: Lora, generator: torch.Generator) -> None:
+        super().__init__()
+        self.weight, self.bias, self.scale = linear.weight, linear.bias, lora.scale
+        out, into = linear.weight.shape
+        bound = 1 / math.sqrt(into)  # what peft's initialisation comes to
+        self.lora_A = nn.Parameter(torch.empty(lora.rank, into).uniform_(-bound, bound, generator=generator))
+        self.lora_B = nn.Parameter(torch.zeros(out, lora.rank))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias) + F.linear(F.linear(x, self.lora_A), self.lora_B) * self.scale
+
+
+def adapt(network: Decoder, lora: Lora, seed: int = 0) -> Decoder:
+    """Puts adapters on a network, in place: its own parameters want no gradient any more, the adapters' are what is trained."""
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in network.parameters():
+        parameter.requires_grad_(False)
+    for module in list(network.modules()):
+        for name, child in module.named_children():
+            if name in lora.targets and isinstance(child, nn.Linear):
+                setattr(module, name, Adapted(child, lora, generator))
+    return network
+
+
+def merged(network: nn.Module) -> dict[str, Tensor]:
+    """The weights that a plain network needs to compute the same, by their names in transformers; without adapters, the network's own."""
+    with torch.no_grad():
+        added = {
+            f"{name}.weight": module.lora_B @ module.lora_A * module.scale
+            for name, module in network.named_modules()
+            if isinstance(module, Adapted)
+        }
+        own = {name: parameter.detach() for name, parameter in network.named_parameters() if not _of_adapter(name)}
+        return {name: weight + added[name] if name in added else weight for name, weight in own.items()}
+
+
+def save(folder: Path, network: nn.Module, lora: Lora, base: str) -> None:
+    """Writes the adapters as peft does, for the model that `base` names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file({PEFT + name + ".weight": tensor.contiguous() for name, tensor in adapters(network).items()}, folder / WEIGHTS)
+    told: dict[str, Any] = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": base,
+        "r": lora.rank,
+        "lora_alpha": lora.alpha,
+        "target_modules": list(lora.targets),
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "inference_mode": True,
+    }
+    (folder / CONFIG).write_text(json.dumps(told, indent=2) + "\n")
+
+
+def load(folder: Path, network: nn.Module) -> None:
+    """Takes over adapters that `save` or peft wrote; raises `StoreError` if they are not those of this network."""
+    try:
+        found = load_file(folder / WEIGHTS)
+    except (OSError, SafetensorError) as error:
+        raise StoreError(f"{folder} holds no adapters: it lacks a whole {WEIGHTS}") from error
+    named = {name.removeprefix(PEFT).removesuffix(".weight"): tensor for name, tensor in found.items()}
+    own = adapters(network)
+    if {name: tensor.shape for name, tensor in named.items()} != {name: tensor.shape for name, tensor in own.items()}:
+        raise StoreError(f"{folder} holds adapters of another rank or for other layers than this network's")
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(named[name])
+
+
+def adapters(network: nn.Module) -> Mapping[str, Tensor]:
+    """The adapters' parameters by name; none in a network that has none."""
+    return {name: parameter.detach() for name, parameter in network.named_parameters() if _of_adapter(name)}
+
+
+def _of_adapter(name: str) -> bool:
+    return name.endswith((".lora_A", ".lora_B"))

@@ -1,0 +1,54 @@
+"""Adapters as peft has them: its library opens ours, and we open its."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from patchgrad.networks import folder, lora
+from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.lora import Lora, adapt, adapters
+from patchgrad.networks.prefixes import apart
+
+CONFIG = DecoderConfig(90, 32, 2, 4, 2, 8, intermediate=48)
+TOKENS = torch.arange(40) % 90
+
+
+def logits(network: Decoder) -> torch.Tensor:
+    with torch.no_grad():
+        hidden = network.forward_packed(TOKENS, torch.arange(40), apart([0, 40]).nodes)
+        return hidden @ network.head.t()
+
+
+def trained() -> Decoder:
+    """A network whose adapters say something."""
+    network = adapt(Decoder(CONFIG), Lora(3, 7.0))
+    for number, tensor in enumerate(adapters(network).values()):
+        tensor.normal_(std=0.1, generator=torch.Generator().manual_seed(number))
+    return network
+
+
+def test_adapters_come_back_bit_for_bit(tmp_path: Path) -> None:
+    network, again = trained(), adapt(Decoder(CONFIG), Lora(3, 7.0), seed=1)
+    lora.save(tmp_path, network, Lora(3, 7.0), "base")
+    lora.load(tmp_path, again)
+    assert torch.equal(logits(network), logits(again))
+    assert not torch.allclose(logits(network), logits(Decoder(CONFIG)), atol=1e-2)
+
+
+@pytest.mark.filterwarnings("default")  # it warns of its own use of transformers
+def test_peft_opens_them_and_computes_the_same(tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    transformers = pytest.importorskip("transformers")
+    network = trained()
+    folder.save(tmp_path / "base", CONFIG, Decoder(CONFIG).state_dict())
+    lora.save(tmp_path / "adapter", network, Lora(3, 7.0), str(tmp_path / "base"))
+    theirs = peft.PeftModel.from_pretrained(transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "base"), tmp_path / "adapter")
+    with torch.no_grad():
+        assert torch.allclose(theirs(TOKENS[None]).logits[0], logits(network), atol=1e-5)
+    theirs.save_pretrained(tmp_path / "theirs")
+    again = adapt(Decoder(CONFIG), Lora(3, 7.0), seed=2)
+    lora.load(tmp_path / "theirs", again)
+    assert torch.equal(logits(network), logits(again))
