@@ -47,7 +47,7 @@ class Cache:
         return out
 
 
-@njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy")  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy")
 def _attend(
     q: Floats, k: Floats, v: Floats, keys: npt.NDArray[np.float32], values: Floats, slots: Places, positions: Places, out: Floats
 ) -> None:
@@ -70,7 +70,7 @@ def _attend(
             _mean(scores, values[slots[n], shared], F(1) / total, out[n, h], seen)
 
 
-@njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy", inline="never")  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy", inline="never")
 def _score(q: Floats, keys: Floats, scores: Floats, seen: int) -> None:
     """The product of a query with each key: `[D], [T / TILE, D, TILE] -> [T]`, four dimensions at a time."""
     size = len(q)
@@ -88,7 +88,7 @@ def _score(q: Floats, keys: Floats, scores: Floats, seen: int) -> None:
                 row[t] += q[d] * block[d, t]
 
 
-@njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy", inline="never")  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy", inline="never")
 def _exponentials(scores: Floats, powers: npt.NDArray[np.int32], scale: Floats, seen: int) -> np.float32:
     """exp(score - largest) in the place of each score, and their sum; `scale` is the memory of `powers`, read as floats.
 
@@ -114,7 +114,7 @@ def _exponentials(scores: Floats, powers: npt.NDArray[np.int32], scale: Floats, 
     return total
 
 
-@njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy", inline="never")  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy", inline="never")
 def _mean(weights: Floats, values: Floats, share: np.float32, out: Floats, seen: int) -> None:
     """The values' mean under these weights: `[T], [T, D] -> [D]`, four positions at a time."""
     size = len(out)
