@@ -1,8 +1,10 @@
 """The embedded policy and trainer against transformers on the same network: tokens per CPU-second of one thread.
 
-    python benchmarks/policy.py [--rows 16,64] [--new 20] [--no-peer]
+    python benchmarks/policy.py [--rows 32] [--attempts 8] [--new 20] [--rounds 3] [--no-peer]
 
-CPU-seconds, because a shared machine's wall clock measures its neighbours. Prints progress, and JSON last.
+So many live episodes of three turns, of which each task has so many attempts with the same prompt. CPU-seconds, because a shared machine's
+wall clock measures its neighbours; all sides by turns in each round, medians and the spread of ratios over rounds. Prints progress, and
+JSON last.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -39,16 +43,17 @@ def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - began, result
 
 
-def prompts(rows: int) -> list[Ids]:
+def prompts(rows: int, attempts: int) -> list[Ids]:
     random = np.random.default_rng(rows)
-    return [ids(random.integers(3, VOCABULARY, random.integers(200, 600))) for _ in range(rows)]
+    tasks = [ids(random.integers(3, VOCABULARY, random.integers(200, 600))) for _ in range(-(-rows // attempts))]
+    return [tasks[row // attempts] for row in range(rows)]
 
 
-def ours(network: Decoder, rows: int, new: int) -> dict[str, float]:
+def ours(network: Decoder, rows: int, attempts: int, new: int) -> dict[str, float]:
     """Three turns of every row: prefill and decode apart, caches kept between turns."""
     random = np.random.default_rng(0)
     sampler = Sampler(CachedDecoder(network, 1024), sessions=rows, rows=rows, eos=frozenset())
-    streams, spent = prompts(rows), {"first": 0.0, "later": 0.0, "decode": 0.0}
+    streams, spent = prompts(rows, attempts), {"first": 0.0, "later": 0.0, "decode": 0.0}
     for turn in range(TURNS):
         sampler.admit([Request(str(i), s, Sampling(new, seed=100 * i + turn), new) for i, s in enumerate(streams)])
 
@@ -72,7 +77,7 @@ def ours(network: Decoder, rows: int, new: int) -> dict[str, float]:
             observation = random.integers(3, VOCABULARY, ANSWER)
             place = int(drawn.request.session)
             streams[place] = ids(np.concatenate([streams[place], drawn.tokens, observation]))
-    first = sum(len(prompt) for prompt in prompts(rows))
+    first = sum(len(prompt) for prompt in prompts(rows, attempts))
     return {
         "prefill": first / spent["first"],
         "prefill_later": rows * (TURNS - 1) * (ANSWER + 1) / spent["later"],
@@ -81,28 +86,41 @@ def ours(network: Decoder, rows: int, new: int) -> dict[str, float]:
     }
 
 
-def theirs(network: Decoder, rows: int, new: int) -> dict[str, float]:
-    """The same three turns with `generate`, which runs the whole stream again each turn, left-padded."""
+def theirs(model: Any, rows: int, attempts: int, new: int, batching: bool) -> dict[str, float]:
+    """The same three turns with `generate`, left-padded, or `generate_batch`, which batches continuously; both read whole streams."""
+    streams, spent = prompts(rows, attempts), 0.0
+    for _ in range(TURNS):
+        ask = continuous if batching else padded
+        part, said = seconds(partial(ask, model, streams, new))
+        spent += part
+        streams = [ids(np.concatenate([s, drawn, np.full(ANSWER, 5)])) for s, drawn in zip(streams, said, strict=True)]
+    return {"three_turns": rows * TURNS * new / spent}
+
+
+def padded(model: Any, streams: Sequence[Ids], new: int) -> list[Any]:
+    width = max(map(len, streams))
+    inputs = torch.tensor(np.stack([np.pad(s, (width - len(s), 0)) for s in streams]).astype(np.int64))
+    mask = torch.tensor(np.stack([np.arange(width) >= width - len(s) for s in streams]).astype(np.int64))
+    out = model.generate(inputs, attention_mask=mask, max_new_tokens=new, min_new_tokens=new, do_sample=True, top_k=0, pad_token_id=0)
+    return [row[width:].numpy() for row in out]
+
+
+def continuous(model: Any, streams: Sequence[Ids], new: int) -> list[Any]:
+    from transformers import GenerationConfig
+
+    settings = GenerationConfig(max_new_tokens=new, do_sample=True, top_k=0, eos_token_id=-1, pad_token_id=0)
+    found = model.generate_batch([s.tolist() for s in streams], generation_config=settings, progress_bar=False)
+    by_order = sorted(found.values(), key=lambda one: int(str(one.request_id).rpartition("_")[2]))
+    return [np.array(one.generated_tokens) for one in by_order]
+
+
+def opened(network: Decoder) -> Any:
+    """The network as transformers opens it."""
     import transformers
 
     with tempfile.TemporaryDirectory() as path:
         folder.save(Path(path), network.config, network.state_dict())
-        model: Any = transformers.AutoModelForCausalLM.from_pretrained(path)
-    streams, spent = prompts(rows), 0.0
-    for _ in range(TURNS):
-        width = max(map(len, streams))
-        inputs = torch.tensor(np.stack([np.pad(s, (width - len(s), 0)) for s in streams]).astype(np.int64))
-        mask = torch.tensor(np.stack([np.arange(width) >= width - len(s) for s in streams]).astype(np.int64))
-
-        def generate(inputs: torch.Tensor = inputs, mask: torch.Tensor = mask) -> Any:
-            return model.generate(
-                inputs, attention_mask=mask, max_new_tokens=new, min_new_tokens=new, do_sample=True, top_k=0, pad_token_id=0
-            )
-
-        part, out = seconds(generate)
-        spent += part
-        streams = [ids(np.concatenate([s, row[width:].numpy(), np.full(ANSWER, 5)])) for s, row in zip(streams, out, strict=True)]
-    return {"three_turns": rows * TURNS * new / spent}
+        return transformers.AutoModelForCausalLM.from_pretrained(path)
 
 
 def training(network: Decoder) -> dict[str, float]:
@@ -126,22 +144,40 @@ def training(network: Decoder) -> dict[str, float]:
 def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", default="16,64,128")
+    parser.add_argument("--rows", default="32")
+    parser.add_argument("--attempts", type=int, default=8)
     parser.add_argument("--new", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-peer", action="store_true")
+    parser.add_argument("--continuous", action="store_true", help="transformers' continuous batching too, which is slow on a CPU")
     options = parser.parse_args()
     torch.set_num_threads(1)
     network = Decoder(DecoderConfig(VOCABULARY))
-    results: dict[str, Any] = {"parameters": folder.count(network), "tokens_per_cpu_second": {}}
-    for rows in map(int, options.rows.split(",")):
-        with torch.inference_mode():
-            found = {"patchgrad": ours(network, rows, options.new)}
-            if not options.no_peer:
-                found["transformers"] = theirs(network, rows, options.new)
-        print(rows, "rows:", {name: {k: round(v) for k, v in part.items()} for name, part in found.items()}, flush=True)
-        results["tokens_per_cpu_second"][f"rows_{rows}"] = found
-    results["tokens_per_cpu_second"]["training"] = training(network)
+    sides: dict[str, Callable[[int], dict[str, float]]] = {"patchgrad": lambda rows: ours(network, rows, options.attempts, options.new)}
+    if not options.no_peer:
+        model = opened(network)
+        sides["generate"] = lambda rows: theirs(model, rows, options.attempts, options.new, batching=False)
+        if options.continuous:
+            sides["generate_batch"] = lambda rows: theirs(model, rows, options.attempts, options.new, batching=True)
+    results: dict[str, Any] = {"parameters": folder.count(network), "attempts": options.attempts, "new": options.new, "rows": {}}
+    with torch.inference_mode():
+        for side in sides.values():
+            side(4)  # what is compiled or set up at first
+        for rows in map(int, options.rows.split(",")):
+            found: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
+            for _ in range(options.rounds):
+                for name, side in sides.items():
+                    found[name].append(side(rows))
+                    print(rows, "rows:", name, {k: round(v) for k, v in found[name][-1].items()}, flush=True)
+            results["rows"][rows] = {name: compared(found["patchgrad"], told) for name, told in found.items()}
+    results["training"] = training(network)
     print(json.dumps(results))
+
+
+def compared(ours: Sequence[dict[str, float]], told: Sequence[dict[str, float]]) -> dict[str, Any]:
+    """Medians of tokens a CPU-second, and how many times as many we have in the rounds: median, least, most."""
+    ratios = [mine["three_turns"] / other["three_turns"] for mine, other in zip(ours, told, strict=True)]
+    return {key: median(one[key] for one in told) for key in told[0]} | {"ratio": [median(ratios), min(ratios), max(ratios)]}
 
 
 if __name__ == "__main__":

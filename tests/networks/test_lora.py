@@ -38,7 +38,7 @@ def test_adapters_come_back_bit_for_bit(tmp_path: Path) -> None:
     assert not torch.allclose(logits(network), logits(Decoder(CONFIG)), atol=1e-2)
 
 
-@pytest.mark.filterwarnings("default")  # it warns of its own use of transformers
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # it warns of its own use of transformers
 def test_peft_opens_them_and_computes_the_same(tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
     transformers = pytest.importorskip("transformers")

@@ -40,7 +40,7 @@ def planted(tmp_path: Path) -> Task:
 def test_of_a_planted_task_the_patch_tells_the_line_and_the_issue_where_to_look(planted: Task) -> None:
     found = known(planted)
     assert found == Known(SOURCE.replace(">", "<"), "open till.py 6", 6, "    return a < b", "    return a > b", "high")
-    assert line_edit(found.source, 6, found.fixed, window=5).command() == 'replace " <" " >"'
+    assert line_edit(found.source, 6, found.fixed, window=5).command() == 'replace " < " " > "'
 
 
 def test_practice_keeps_the_place_and_has_other_words(planted: Task) -> None:
