@@ -109,7 +109,10 @@ def continuous(model: Any, streams: Sequence[Ids], new: int) -> list[Any]:
     from transformers import GenerationConfig
 
     settings = GenerationConfig(max_new_tokens=new, do_sample=True, top_k=0, eos_token_id=-1, pad_token_id=0)
-    found = model.generate_batch([s.tolist() for s in streams], generation_config=settings, progress_bar=False)
+    with torch.inference_mode(False):  # its tensors outlive a call
+        found = model.generate_batch([s.tolist() for s in streams], generation_config=settings, progress_bar=False)
+    if len(found) < len(streams):
+        raise SystemExit(f"transformers' continuous batching answered {len(found)} of {len(streams)} requests: ask for fewer --rows.")
     by_order = sorted(found.values(), key=lambda one: int(str(one.request_id).rpartition("_")[2]))
     return [np.array(one.generated_tokens) for one in by_order]
 
