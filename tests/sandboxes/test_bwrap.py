@@ -214,6 +214,18 @@ def test_what_is_wrong_with_an_archive_is_said_in_a_sentence(tmp_path: Path) -> 
     asyncio.run(run())
 
 
+def test_a_set_up_command_that_somebody_kills_is_no_fault_of_the_task(tmp_path: Path) -> None:
+    async def run() -> None:
+        backend = BwrapSandboxes(1)
+        killed = dataclasses.replace(make_task(tmp_path, {"a": "a"}), setup=("kill -9 $$",))
+        with pytest.raises(SandboxFault, match=re.escape("a set-up command was killed: 'kill -9 $$'")):
+            await backend.open(killed)
+        await (await backend.open(make_task(tmp_path, {"a": "a"}))).close()
+        await backend.close()
+
+    asyncio.run(run())
+
+
 async def _settled(nest: int) -> tuple[int, int, int]:
     """The footprint when cells that were booted in the place of others have been born."""
     seen = _footprint(nest)

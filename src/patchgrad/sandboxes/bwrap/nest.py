@@ -15,6 +15,7 @@ import gzip
 import os
 import resource
 import shutil
+import signal
 import socket
 import sys
 import tarfile
@@ -253,6 +254,8 @@ class Nest:
             for command in [*header["setup"], shell.FIRST_COMMIT]:
                 request = {"op": "exec", "argv": ["bash", "-c", command], "env": {}, "timeout": header["seconds"], "wall": header["wall"]}
                 answer, text = await cell.ask(request, b"", header["wall"] + 10)
+                if answer["code"] == 128 + signal.SIGKILL:  # nobody's mistake, or another's: what is tried again may well work
+                    raise CellDied(f"a set-up command was killed: {command.strip()[:200]!r}")
                 if answer["code"] != 0:
                     raise ValueError(f"set-up command failed: {command.strip()[:200]!r}: {text[-500:].decode(errors='replace').strip()}")
         except BaseException:
