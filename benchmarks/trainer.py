@@ -27,18 +27,21 @@ TURN, DRAWN = 200, 30  # tokens of a turn, and how many of them were drawn
 SHAPE = DecoderConfig(1024, hidden=192, layers=4, heads=3, kv_heads=3, head_size=64, intermediate=512)
 
 
-def group(attempts: int, tokens: int, shared: float) -> Batch:
-    """Attempts of so many tokens, of which the first share is the same in all: turns of an observation and an action."""
+def group(attempts: int, tokens: int, shared: float, shape: DecoderConfig = SHAPE, budget: int = 0) -> Batch:
+    """Attempts of so many tokens, of which the first share is the same in all: turns of an observation and an action.
+
+    In packs of a budget, or in one.
+    """
     random = np.random.default_rng(0)
-    stem = random.integers(3, SHAPE.vocabulary, tokens)
+    stem = random.integers(3, shape.vocabulary, tokens)
     samples = []
     for number in range(attempts):
-        stream = np.concatenate([stem[: int(shared * tokens)], random.integers(3, SHAPE.vocabulary, tokens - int(shared * tokens))])
+        stream = np.concatenate([stem[: int(shared * tokens)], random.integers(3, shape.vocabulary, tokens - int(shared * tokens))])
         turns = [_turn(stream[first : first + TURN]) for first in range(0, tokens, TURN)]
         drawn = sum(len(turn.action.token_ids) for turn in turns)
         segment = Segment(tuple(turns))
         samples.append(Sample.of(segment, floats(random.normal(size=drawn)), np.ones(drawn, bool), str(number), "0"))
-    return pack(samples, attempts * tokens)
+    return pack(samples, budget or attempts * tokens)
 
 
 def _turn(stream: Ids) -> Turn:

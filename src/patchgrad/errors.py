@@ -7,6 +7,7 @@
     ├── TaskError             a task, archive or task set that is broken
     ├── StoreError            a run folder that is foreign, half written, or full
     ├── SamplingRefused       sampling that would bias training
+    ├── OutOfMemory           a recipe that needs more memory than there is
     ├── TrainingStopped       a guard ended the run, and says why
     ├── CertificateError      a sample whose chain of turns does not verify
     └── Fault                 infrastructure broke; the episode is no judgement of the policy
@@ -50,6 +51,10 @@ class StoreError(PatchgradError):
 
 class SamplingRefused(PatchgradError):
     """Sampling that would bias the importance ratio was asked for in training."""
+
+
+class OutOfMemory(PatchgradError):
+    """A recipe needs more memory than there is; the sentence says what would fit."""
 
 
 class TrainingStopped(PatchgradError):

@@ -11,15 +11,26 @@ import sys
 from collections.abc import Sequence
 
 from patchgrad import __version__
-from patchgrad.cli import audit, check, evaluate, fork, replay, tasks, train, view
+from patchgrad.cli import audit, check, evaluate, fork, plan, replay, tasks, train, view
 from patchgrad.cli.options import declare, split
 from patchgrad.errors import PatchgradError
 
-VERBS = {"train": train, "evaluate": evaluate, "tasks": tasks, "view": view, "audit": audit, "replay": replay, "fork": fork, "check": check}
+VERBS = {
+    "train": train,
+    "plan": plan,
+    "evaluate": evaluate,
+    "tasks": tasks,
+    "view": view,
+    "audit": audit,
+    "replay": replay,
+    "fork": fork,
+    "check": check,
+}
 EXAMPLES = """examples:
   patchgrad check                            can this machine isolate an agent?
   patchgrad train smoke --run runs/try       the whole path in two minutes
   patchgrad train laptop --stages.0.turns 6  a recipe with one field changed
+  patchgrad plan laptop --optimiser.pack 8192  what memory, disk and time would that take?
   patchgrad view runs/try                    the page about a run
   patchgrad audit runs/try                   which tokens was it trained on, and is that proved?
 """

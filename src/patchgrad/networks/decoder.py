@@ -67,6 +67,21 @@ class DecoderConfig:
         """Positions that the network was made for; beyond them it reads nothing right."""
         return self.yarn.reach if self.yarn else self.context
 
+    @property
+    def dense(self) -> int:
+        """Multiplications of a layer with each token."""
+        return self.hidden * self.head_size * (2 * self.heads + 2 * self.kv_heads) + 3 * self.hidden * self.intermediate
+
+    @property
+    def paired(self) -> int:
+        """Multiplications of a layer with each pair of tokens of which one sees the other."""
+        return 2 * self.heads * self.head_size
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the network has; norms of heads and biases, which are few, left out."""
+        return self.vocabulary * self.hidden * (2 - self.tied) + self.layers * (self.dense + 2 * self.hidden) + self.hidden
+
     def reaching(self, context: int, factor: float = 1.0) -> DecoderConfig:
         """The shape for so many positions, stretched by YaRN where the factor says so; `ConfigError` if they are too many.
 
@@ -275,9 +290,7 @@ class Decoder(nn.Module):
 
     def layout(self, tokens: Ids, starts: Sequence[int]) -> Layout:
         """How the sequences of a pack are computed for the least: with what they have in common once, where that pays."""
-        c = self.config
-        projected = c.hidden * c.head_size * (2 * c.heads + 2 * c.kv_heads) + 3 * c.hidden * c.intermediate
-        return paying(tokens, starts, projected, 2 * c.heads * c.head_size)
+        return paying(tokens, starts, self.config.dense, self.config.paired)
 
     def logprobs(self, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probability of each target and the entropy it was drawn under: `[N, d], [N] -> [N], [N]`, always `float32`.

@@ -10,6 +10,7 @@ from patchgrad.contracts import Progress
 from patchgrad.recipes.evaluation import Evaluation, of_run
 from patchgrad.recipes.laptop import laptop, smoke
 from patchgrad.recipes.nebius2508 import Scale, nebius2508, printed
+from patchgrad.recipes.plans import Plan
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.store import Run
 from patchgrad.values import Report
@@ -43,4 +44,11 @@ def measure(evaluation: Evaluation, progress: Progress, *, recipe: Recipe | None
         return any_policy(evaluation, progress, out, held_out_tasks(recipe, Path(archives)))
 
 
-__all__ = ["RECIPES", "SCALED", "Evaluation", "Recipe", "evaluate", "laptop", "measure", "nebius2508", "printed", "smoke", "train"]
+def plan(recipe: Recipe, room: int = 0) -> Plan:
+    """What a recipe takes of a machine with so many bytes of memory free, or of this one; nothing is loaded."""
+    from patchgrad.recipes.planning import plan as ahead  # torch is heavy
+
+    return ahead(recipe, room)
+
+
+__all__ = ["RECIPES", "SCALED", "Evaluation", "Recipe", "evaluate", "laptop", "measure", "nebius2508", "plan", "printed", "smoke", "train"]

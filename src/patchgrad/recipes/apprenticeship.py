@@ -136,25 +136,27 @@ def pointing(episodes: Sequence[Rollout], tokenizer: ChatTokenizer) -> Pointing 
 
 def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer, shown: Sequence[Rollout]) -> Decoder:
     """A network of the recipe's shape with random weights from its seed, and the heads that copy where the shape asks for them."""
-    shape = recipe.policy.shape
-    network = Decoder(
-        DecoderConfig(
-            vocabulary=shape.vocabulary,
-            hidden=shape.hidden,
-            layers=shape.layers,
-            heads=shape.heads,
-            kv_heads=shape.kv_heads,
-            head_size=shape.head_dim,
-            intermediate=shape.intermediate,
-            theta=shape.theta,
-            context=recipe.policy.context,
-            eos=(tokenizer.stop,),
-        ),
-        seed=recipe.seed,
-    )
-    if shape.copies:
+    network = Decoder(fresh_shape(recipe, (tokenizer.stop,)), seed=recipe.seed)
+    if recipe.policy.shape.copies:
         plant(network, recipe.seed, pointing(shown, tokenizer))
     return network
+
+
+def fresh_shape(recipe: Recipe, eos: tuple[int, ...] = ()) -> DecoderConfig:
+    """The shape of a network that the recipe makes."""
+    shape = recipe.policy.shape
+    return DecoderConfig(
+        vocabulary=shape.vocabulary,
+        hidden=shape.hidden,
+        layers=shape.layers,
+        heads=shape.heads,
+        kv_heads=shape.kv_heads,
+        head_size=shape.head_dim,
+        intermediate=shape.intermediate,
+        theta=shape.theta,
+        context=recipe.policy.context,
+        eos=eos,
+    )
 
 
 def a_trainer(network: Decoder, recipe: Recipe) -> LocalTrainer:

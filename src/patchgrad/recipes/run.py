@@ -9,6 +9,7 @@ from pathlib import Path
 from patchgrad.contracts import ENFORCED, Progress
 from patchgrad.errors import ConfigError
 from patchgrad.networks import folder as models
+from patchgrad.recipes.advice import advised, refuse
 from patchgrad.recipes.course import Assigned, Course
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.world import sandboxes
@@ -18,6 +19,7 @@ from patchgrad.tasks.sets import load_set
 from patchgrad.tasks.splits import mixed, trainable
 from patchgrad.tasks.workshop import workshop_tasks
 from patchgrad.tasks.workshop.known import teachable
+from patchgrad.trainers.allocator import give_back
 from patchgrad.values import Task, digest
 
 
@@ -31,7 +33,10 @@ def train(recipe: Recipe, run: Run, progress: Progress) -> None:
         )
     if recipe.policy.model:  # refused now and not after the tasks were made
         models.shape(recipe.policy.model).reaching(recipe.policy.context, recipe.policy.yarn)
-    asyncio.run(_train(recipe, tasks(recipe, run.folder / "archives"), run, progress))
+    give_back()
+    refuse(recipe)
+    with advised(recipe):
+        asyncio.run(_train(recipe, tasks(recipe, run.folder / "archives"), run, progress))
 
 
 def tasks(recipe: Recipe, folder: Path) -> Assigned:

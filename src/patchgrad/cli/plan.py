@@ -1,0 +1,84 @@
+"""what a recipe will take before it takes it: memory by part, sandboxes, disk, seconds a step; and what to change if it does not fit
+
+RECIPE is a name or a TOML file, and any field of it can be set, as in `train`; of a model nothing but its config.json is read:
+
+  patchgrad plan laptop
+  patchgrad plan laptop --policy.shape.layers 24 --policy.shape.hidden 1024
+  patchgrad plan mine.toml --policy.model Qwen/Qwen3-0.6B --optimiser.rank 16 --memory 64GB
+  patchgrad plan laptop --calibrate
+
+Exit code 0: it fits; 1: it does not, and what would fit is told. With --calibrate this machine's speed is measured first, for about half
+a minute, and kept; without a measurement no seconds are told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+
+from patchgrad.cli import options as shared
+from patchgrad.config import override
+from patchgrad.errors import ConfigError
+from patchgrad.recipes.plans import Plan, size
+from patchgrad.store import plain
+
+UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's words."""
+    parser.add_argument("recipe", metavar="RECIPE", help="a recipe's name, or a TOML file")
+    parser.add_argument("--scale", metavar="SCALE", help="the machine that the recipe is sized for, as in train")
+    parser.add_argument("--memory", metavar="SIZE", help="plan for a machine with so much free memory, such as 64GB (default: this one's)")
+    parser.add_argument("--calibrate", action="store_true", help="measure this machine, so that seconds can be told")
+    parser.add_argument("--json", action="store_true", help="the plan as one JSON object")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Plan, and say what would fit."""
+    recipe = override(shared.recipe(arguments.recipe, arguments.scale), arguments.changes)
+    room = _bytes(arguments.memory) if arguments.memory else 0
+    with shared.installed():
+        from patchgrad.recipes.advice import advice
+        from patchgrad.recipes.calibration import calibrate, known, seconds
+        from patchgrad.recipes.planning import plan
+
+        found = plan(recipe, room)
+        changes, then = advice(recipe, room)
+        speed = calibrate() if arguments.calibrate else known()
+        steps = seconds(recipe, speed) if speed else {}
+    if arguments.json:
+        told = {**plain(found), "peak": found.peak, "fits": found.fits, "seconds": steps, "advice": {"changes": changes, "peak": then.peak}}
+        print(json.dumps(told))
+        return 0 if found.fits else 1
+    print(_page(found))
+    print(_paces(steps))
+    if not found.fits:
+        words = " ".join(f"--{name} {value}" for name, value in changes.items())
+        print(f"\nIt would fit with: {words}   ({size(then.peak)})" if then.fits else f"\nEven with {words} it takes {size(then.peak)}.")
+    return 0 if found.fits else 1
+
+
+def _page(found: Plan) -> str:
+    wide = max(len(part.name) for part in found.parts)
+    lines = [f"Memory, the most of it in {found.phase}:", *(f"  {part.name:{wide}}  {size(part.bytes):>9}" for part in found.parts)]
+    lines.append(f"  {'in all':{wide}}  {size(found.peak):>9} of {size(found.room)} free: {'it fits' if found.fits else 'it does not fit'}")
+    lines.append(f"Sandboxes: up to {found.sandboxes}, each limited to {size(found.sandbox)}; they are let in as memory is free.")
+    lines.append(f"Disk: at most {size(found.disk)} in the run's folder.")
+    return "\n".join(lines)
+
+
+def _paces(steps: dict[str, float]) -> str:
+    if not steps:
+        return "Seconds: not known, as this machine was not measured: --calibrate does that."
+    told = ", ".join(f"{phase} {each:.2g}" for phase, each in steps.items())
+    return f"Seconds a step of the optimiser, where every attempt fills its context: {told}."
+
+
+def _bytes(text: str) -> int:
+    """`_bytes("1.5 GB")` is 1,500,000,000."""
+    found = re.fullmatch(r"([\d.]+)\s*([kKmMgG]i?[bB])?", text.strip())
+    if not found:
+        raise ConfigError(f"--memory {text} is no amount of memory; say it as in 64GB or 512MiB.")
+    return int(float(found[1]) * UNITS[(found[2] or "").lower()])

@@ -1,0 +1,116 @@
+"""What to change where a recipe does not fit into memory; a recipe that cannot fit is refused before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+
+from patchgrad.config import leaves, override
+from patchgrad.errors import ConfigError, OutOfMemory
+from patchgrad.recipes.planning import cached, phases, plan, shape_of
+from patchgrad.recipes.plans import MARGIN, Plan, size
+from patchgrad.recipes.recipe import Recipe
+from patchgrad.recipes.room import free
+
+Change = Callable[[Recipe], Mapping[str, str]]
+
+
+def _packed(recipe: Recipe) -> Mapping[str, str]:
+    """Packs no longer than the longest attempt."""
+    longest = max((recipe.rft.context, *(stage.context for stage in recipe.stages)))
+    return {"optimiser.pack": str(min(recipe.optimiser.pack, longest))}
+
+
+def _fewer(share: int) -> Change:
+    return lambda recipe: {"sandbox.live": str(max(1, recipe.sandbox.live // share))}
+
+
+def _shorter(share: int) -> Change:
+    """Contexts of a share of the policy's at most, packs too."""
+
+    def change(recipe: Recipe) -> Mapping[str, str]:
+        most, own = recipe.policy.context // share, leaves(recipe)
+        told = {name: min(int(value), most) for name, value in own.items() if name.endswith("context") and value != most}
+        return {name: str(value) for name, value in (told | {"optimiser.pack": min(recipe.optimiser.pack, most)}).items()}
+
+    return change
+
+
+CHANGES: tuple[Change, ...] = (
+    lambda recipe: {"optimiser.recompute": "true"},
+    _packed,
+    lambda recipe: {"optimiser.threads": "1"},
+    _fewer(2),
+    _fewer(4),
+    lambda recipe: {"optimiser.precision": "bfloat16"},
+    lambda recipe: {"optimiser.rank": "16"},
+    _shorter(2),
+    _shorter(4),
+)
+"""What takes less memory, that which costs least first."""
+
+
+def advice(recipe: Recipe, room: int = 0) -> tuple[dict[str, str], Plan]:
+    """The fields to set so that the recipe fits, and its plan then: the first of `CHANGES` that are enough, without those not needed.
+
+    Where all of them are not enough they are those that help, and the plan does not fit.
+    """
+    taken: list[Mapping[str, str]] = []
+    found = plan(recipe, room)
+    for change in CHANGES:
+        if found.fits:
+            break
+        try:
+            other = plan(override(recipe, _all([*taken, change(recipe)])), room)
+        except ConfigError:  # without a model there are no adapters, and a context has a least length
+            continue
+        if other.peak < found.peak:
+            taken, found = [*taken, change(recipe)], other
+    for one in taken[:-1] if found.fits else []:
+        fewer = [other for other in taken if other is not one]
+        if (other := plan(override(recipe, _all(fewer)), room)).fits:
+            taken, found = fewer, other
+    return _all(taken), found
+
+
+def refuse(recipe: Recipe) -> None:
+    """Raises `OutOfMemory` for a recipe that needs more than this machine has free, and says what to change."""
+    if _ceiling(recipe) > MARGIN * free() and not plan(recipe).fits:
+        raise OutOfMemory(f"This needs more memory than there is: {_told(recipe)}")
+
+
+@contextmanager
+def advised(recipe: Recipe) -> Iterator[None]:
+    """An allocation that fails becomes `OutOfMemory`, with what to change."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and "allocate memory" not in str(error):
+            raise
+        raise OutOfMemory(f"Memory ran out: {_told(recipe)} What was committed stands; --resume goes on.") from error
+
+
+def _told(recipe: Recipe) -> str:
+    needs, (changes, then) = plan(recipe), advice(recipe)
+    told = f"{needs.phase} takes {size(needs.peak)} and {size(needs.room)} are free."
+    words = " ".join(f"--{name} {value}" for name, value in changes.items())
+    if not changes:
+        return f"{told} By the plan it fits, so something else has taken memory meanwhile."
+    if then.fits:
+        return f"{told} It would fit with {words} ({size(then.peak)})."
+    return f"{told} Even with {words} it takes {size(then.peak)}: take a smaller model or a larger machine."
+
+
+def _ceiling(recipe: Recipe) -> float:
+    """More than a recipe takes, by arithmetic alone, because a rehearsal takes seconds: most recipes are far below."""
+    shape, choice = shape_of(recipe), recipe.optimiser
+    layer = 40 * shape.hidden + 12 * shape.intermediate + 12 * shape.head_size * (shape.heads + 2 * shape.kv_heads)
+    tokens = max(phase.tokens for phase in phases(recipe))
+    passing = 4 * choice.threads * tokens * (shape.layers * layer + 4 * shape.vocabulary)
+    return 1e9 + 40 * shape.parameters + passing + cached(shape, recipe)
+
+
+def _all(changes: list[Mapping[str, str]]) -> dict[str, str]:
+    return {name: value for change in changes for name, value in change.items()}

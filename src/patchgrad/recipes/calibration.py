@@ -1,0 +1,131 @@
+"""How fast this machine trains, measured once, and what a step will take by that.
+
+A step's multiplications are counted: those of each token with the matrices, and those of pairs of tokens in attention. Each kind goes
+at a speed of its own, which two probes tell apart: eight short sequences, and a long one. A third times the optimiser.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.recipes.planning import DRAWN, shape_of
+from patchgrad.recipes.recipe import Recipe
+from patchgrad.store.files import put
+from patchgrad.trainers.muon import STEPS, AdamW
+from patchgrad.trainers.rehearsal import passed
+
+PROBE = DecoderConfig(1024, hidden=256, layers=4, heads=4, kv_heads=2, head_size=64, intermediate=768)
+SHORT, LONG = (256,) * 8, (4096,)
+TIMES = 3  # each probe is made so often, and its fastest counts: others use the machine too
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Of one worker, in a second: multiplications with matrices and in attention by precision, and parameters that AdamW moves."""
+
+    dense: dict[str, float]
+    paired: dict[str, float]
+    moved: float
+
+
+def place() -> Path:
+    """Where the measurement of this machine is kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "patchgrad" / "speed.json"
+
+
+def known() -> Speed | None:
+    """What was measured before on this machine."""
+    try:
+        return Speed(**json.loads(place().read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def calibrate() -> Speed:
+    """Measures this machine and keeps what it found."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        network = Decoder(PROBE)
+        both = {precision: _rates(network, precision) for precision in ("float32", "bfloat16")}
+        speed = Speed({name: one[0] for name, one in both.items()}, {name: one[1] for name, one in both.items()}, _moved(network))
+    finally:
+        torch.set_num_threads(threads)
+    place().parent.mkdir(parents=True, exist_ok=True)
+    put(place(), json.dumps(asdict(speed)).encode() + b"\n")
+    return speed
+
+
+def seconds(recipe: Recipe, speed: Speed) -> dict[str, float]:
+    """Seconds of an optimiser's step by phase, where every attempt fills its context, on as many cores as there are workers."""
+    shape, choice, rft = shape_of(recipe), recipe.optimiser, recipe.rft
+    batches = {"fine-tuning": (rft.batch, rft.context)} if rft.rounds else {}
+    batches |= {f"stage {number}": (stage.minibatch, stage.context) for number, stage in enumerate(recipe.stages, 1)}
+    told = {}
+    for name, (attempts, context) in batches.items():
+        dense, paired = work(shape, (context,) * attempts, int(DRAWN * attempts * context), choice.recompute)
+        passing = dense / speed.dense[choice.precision] + paired / speed.paired[choice.precision]
+        told[name] = passing / min(choice.threads, attempts) + _stepping(shape, recipe, speed)
+    return told
+
+
+def work(shape: DecoderConfig, lengths: tuple[int, ...], trained: int, recompute: bool) -> tuple[float, float]:
+    """Multiplications of a forward and a backward pass over sequences of these lengths: with matrices, and in attention.
+
+    A backward pass makes twice those of the forward pass, which with `recompute` is made twice.
+    """
+    passes = 4 if recompute else 3
+    dense = passes * sum(lengths) * shape.layers * shape.dense + 4 * trained * shape.vocabulary * shape.hidden
+    return dense, passes * shape.layers * shape.paired * sum(length**2 / 2 for length in lengths)
+
+
+def _rates(network: Decoder, precision: str) -> tuple[float, float]:
+    """Multiplications a second with matrices and in attention: two probes, two unknowns."""
+    made = [
+        (*work(PROBE, lengths, sum(lengths) // 4, False), _best(partial(_pass, network, lengths, precision))) for lengths in (SHORT, LONG)
+    ]
+    rows = torch.tensor(made, dtype=torch.float64)
+    inverse = torch.linalg.solve(rows[:, :2], rows[:, 2]).clamp(min=1e-15)
+    return float(1 / inverse[0]), float(1 / inverse[1])
+
+
+def _pass(network: Decoder, lengths: tuple[int, ...], precision: str) -> None:
+    passed(network, dict(network.named_parameters()), lengths, sum(lengths) // 4, precision, False)
+
+
+def _moved(network: Decoder) -> float:
+    parameters = dict(network.named_parameters())
+    steps, gradients = AdamW(parameters), {name: torch.ones_like(parameter) for name, parameter in parameters.items()}
+    return PROBE.parameters / _best(lambda: steps.step(gradients, 1e-9))
+
+
+def _best(act: Callable[[], None]) -> float:
+    spent = []
+    for _ in range(TIMES + 1):  # the first one warms up
+        began = time.perf_counter()
+        act()
+        spent.append(time.perf_counter() - began)
+    return min(spent[1:])
+
+
+def _stepping(shape: DecoderConfig, recipe: Recipe, speed: Speed) -> float:
+    """The optimiser's own seconds; Muon's matrices take five times two products of the smaller side's square, and one of its cube."""
+    if recipe.optimiser.rank:
+        return 0.0
+    adamw = shape.parameters / speed.moved
+    if recipe.optimiser.name == "adamw":
+        return adamw
+    c = shape
+    wide, narrow = c.heads * c.head_size, c.kv_heads * c.head_size
+    sides = ((c.hidden, wide), (c.hidden, narrow), (c.hidden, narrow), (wide, c.hidden), *((c.hidden, c.intermediate),) * 3)
+    products = sum(2 * min(pair) ** 2 * max(pair) + min(pair) ** 3 for pair in sides)
+    return adamw + c.layers * STEPS * products / speed.dense["float32"]

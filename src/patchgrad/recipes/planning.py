@@ -1,0 +1,103 @@
+"""What a recipe will take before it takes it: memory by part, sandboxes, disk.
+
+Memory is that of the phase that takes the most. What the trainer holds is rehearsed (`trainers/rehearsal.py`), and what the policy holds
+follows from the shape. Beside it run the sandboxes, each with a limit of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+from patchgrad.networks import folder as folders
+from patchgrad.networks.attention import TILE
+from patchgrad.networks.decoder import DecoderConfig
+from patchgrad.networks.lora import Lora
+from patchgrad.recipes.apprenticeship import an_optimiser, fresh_shape
+from patchgrad.recipes.phases import Optimiser
+from patchgrad.recipes.plans import Part, Plan
+from patchgrad.recipes.recipe import Recipe
+from patchgrad.recipes.room import empty, free
+from patchgrad.trainers.rehearsal import Footprint, rehearse
+from patchgrad.values import Limits
+
+DRAWN = 0.25  # of the tokens of attempts, so many at most are taken to be the policy's own
+JOURNAL = 24  # bytes that a run keeps of each token of an attempt: about 20 in one of `laptop`
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A phase that trains: the most tokens of one pack, how many of them are trained, and which parameters are not."""
+
+    name: str
+    tokens: int
+    trained: int
+    frozen: tuple[str, ...] = ()
+
+
+def plan(recipe: Recipe, room: int = 0) -> Plan:
+    """The plan of a recipe on a machine with so many bytes free, or on this one."""
+    shape, choice = shape_of(recipe), recipe.optimiser
+    found = [(phase, _footprint(shape, choice, phase.tokens, phase.trained, phase.frozen)) for phase in phases(recipe)]
+    phase, most = max(found, key=lambda one: one[1].peak(choice.threads))
+    lasting = most.weights + most.states
+    parts = (
+        Part("interpreter and libraries", empty(choice.recompute)),
+        Part("weights", most.weights),
+        Part(f"states of {choice.name}", most.states),
+        Part(f"gradients and activations, {choice.threads} x {phase.tokens:,} tokens", most.peak(choice.threads) - lasting),
+        Part("the policy's weights, arranged for sampling", copied(shape)),
+        Part(f"its caches, where {2 * recipe.sandbox.live} attempts fill their context", cached(shape, recipe)),
+    )
+    return Plan(phase.name, parts, room or free(), 2 * recipe.sandbox.live, Limits().memory, disk(recipe, lasting))
+
+
+def shape_of(recipe: Recipe) -> DecoderConfig:
+    """The network's shape; of a model nothing but its `config.json` is read."""
+    policy = recipe.policy
+    return folders.shape(policy.model).reaching(policy.context, policy.yarn) if policy.model else fresh_shape(recipe)
+
+
+def phases(recipe: Recipe) -> list[Phase]:
+    """Those that train. A pack is as long as it may be, or as the longest attempt."""
+    choice, rft = recipe.optimiser, recipe.rft
+    contexts = {"fine-tuning": rft.context} if rft.rounds else {}
+    contexts |= {f"stage {number}": stage.context for number, stage in enumerate(recipe.stages, 1)}
+    warm_up = [] if recipe.policy.model else [Phase("the warm-up", choice.pack, choice.pack)]
+    lengths = {name: max(choice.pack, context) for name, context in contexts.items()}
+    return [*warm_up, *(Phase(name, length, int(length * DRAWN), choice.frozen) for name, length in lengths.items())]
+
+
+@cache
+def _footprint(shape: DecoderConfig, choice: Optimiser, tokens: int, trained: int, frozen: tuple[str, ...]) -> Footprint:
+    return rehearse(
+        shape,
+        an_optimiser(choice),
+        tokens=tokens,
+        trained=trained,
+        precision=choice.precision,
+        recompute=choice.recompute,
+        lora=Lora(choice.rank, choice.alpha) if choice.rank else None,
+        frozen=frozen,
+    )
+
+
+def copied(shape: DecoderConfig) -> int:
+    """Bytes of the policy's matrices; it has a head beside the embedding also where the two are tied."""
+    return 4 * (shape.parameters + shape.tied * shape.vocabulary * shape.hidden)
+
+
+def cached(shape: DecoderConfig, recipe: Recipe) -> int:
+    """Bytes of keys and values of all sessions that are kept, each up to its context."""
+    length = math.ceil(recipe.policy.context / TILE) * TILE
+    return 2 * recipe.sandbox.live * shape.layers * 2 * shape.kv_heads * shape.head_size * length * 4
+
+
+def disk(recipe: Recipe, checkpoint: int) -> int:
+    """Bytes of the run's folder at most: the checkpoints that are kept and the last two, and what is kept of every attempt."""
+    rft, measured = recipe.rft, recipe.evaluation
+    kept = 1 + bool(rft.rounds) + len(recipe.stages)
+    tokens = rft.rounds * rft.tasks * rft.attempts * rft.context + kept * recipe.tasks.held_out * measured.attempts * measured.context
+    tokens += sum(s.iterations * s.tasks * (s.attempts + s.forks * s.continuations) * s.context for s in recipe.stages)
+    return (kept + 2) * checkpoint + tokens * JOURNAL

@@ -1,0 +1,32 @@
+"""What memory this machine has free, and what a process takes before it holds anything of a model."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+LIMITS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
+"""Of control groups, by version: a limit and what is used of it."""
+
+
+def free(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes that this process could still have: what the kernel calls available, or what is left of a control group's limit."""
+    lines = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
+    found = int(lines["MemAvailable"].split()[0]) * 1024
+    for limit, used in LIMITS:
+        try:
+            found = min(found, max(0, int((cgroup / limit).read_text()) - int((cgroup / used).read_text())))
+        except (OSError, ValueError):  # there is no group of this version, or its limit is `max`
+            continue
+    return found
+
+
+@cache
+def empty(recompute: bool) -> int:
+    """Bytes of a process that has imported what a run does, and made a step of next to nothing; another process tells it."""
+    code = f"import patchgrad.recipes.course; from patchgrad.trainers.rehearsal import idle; print(idle({recompute}))"
+    words = [sys.executable, "-c", code]
+    return int(subprocess.run(words, check=True, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}).stdout)

@@ -1,0 +1,150 @@
+"""A training step on tensors without data: what it will hold, before anything is loaded.
+
+The network, the backward pass and the optimiser are those that train (`networks/decoder.py`, `trainers/muon.py`), run on PyTorch's fake
+tensors, which have a shape and no memory; what is alive is added up as it comes and goes. So the figure changes with the code, and there
+is no formula beside it that could drift. Layers are alike: a rehearsal of a few tells what all of them hold.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
+
+from patchgrad.networks.decoder import LOGITS, Decoder, DecoderConfig
+from patchgrad.networks.lora import Lora, adapt
+from patchgrad.networks.prefixes import Node
+from patchgrad.trainers.muon import Optimiser
+
+FEW, MORE = 3, 5  # layers of which a difference is taken
+BLOCKS = 4  # of logits, as of more of them only one at a time is alive
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Bytes of a training step by what they are for.
+
+    `weights` and `states`, the optimiser's, are there all the time; `gradients` are those of one batch; `passing` is the most that one
+    pack's forward and backward pass hold beside all of these, and `stepping` the most that the optimiser does while it steps.
+    """
+
+    weights: int
+    states: int
+    gradients: int
+    passing: int
+    stepping: int
+
+    def peak(self, workers: int = 1, several: bool = True) -> int:
+        """The most that is held at once, where each worker passes a pack beside the gradients of its `several` packs before.
+
+        Of weights and states of 10 and 20, gradients of 10, passing 50 and stepping 5, one worker's peak is 90, and two workers' 150.
+        """
+        passing = workers * (self.passing + several * self.gradients)
+        return self.weights + self.states + max(passing, workers * self.gradients + self.stepping)
+
+
+def rehearse(
+    shape: DecoderConfig,
+    optimiser: Callable[[Mapping[str, Tensor]], Optimiser],
+    *,
+    tokens: int,
+    trained: int,
+    precision: str = "float32",
+    recompute: bool = False,
+    lora: Lora | None = None,
+    frozen: Sequence[str] = (),
+) -> Footprint:
+    """The footprint of a step whose packs have so many tokens, in one sequence, of which so many are trained."""
+
+    def rehearsed(layers: int) -> Footprint:
+        scored = min(trained, BLOCKS * LOGITS // shape.vocabulary)
+        return _rehearsed(replace(shape, layers=layers), optimiser, tokens, scored, precision, recompute, lora, frozen)
+
+    if shape.layers <= MORE:
+        return rehearsed(shape.layers)
+    few, more = rehearsed(FEW), rehearsed(MORE)
+    steps = (shape.layers - FEW) / (MORE - FEW)
+    told = {f.name: getattr(few, f.name) + steps * (getattr(more, f.name) - getattr(few, f.name)) for f in fields(Footprint)}
+    return Footprint(**{name: round(value) for name, value in told.items()})
+
+
+def _rehearsed(
+    shape: DecoderConfig,
+    optimiser: Callable[[Mapping[str, Tensor]], Optimiser],
+    tokens: int,
+    trained: int,
+    precision: str,
+    recompute: bool,
+    lora: Lora | None,
+    frozen: Sequence[str],
+) -> Footprint:
+    with FakeTensorMode(allow_non_fake_inputs=True), Alive() as alive:
+        network = Decoder(shape)
+        network = adapt(network, lora) if lora else network
+        weights = alive.bytes
+        still = {name for pattern in frozen for name in fnmatch.filter(dict(network.named_parameters()), pattern)}
+        parameters = {name: p for name, p in network.named_parameters() if p.requires_grad and name not in still}
+        steps = optimiser(parameters)
+        states = alive.bytes - weights
+        alive.most = before = alive.bytes
+        gradients = passed(network, parameters, (tokens,), trained, precision, recompute)
+        passing, held = alive.most - before, alive.bytes - before
+        alive.most = alive.bytes
+        steps.step(gradients, 1e-3)
+        return Footprint(weights, states, held, passing, alive.most - before - held)
+
+
+def passed(
+    network: Decoder, parameters: Mapping[str, Tensor], lengths: Sequence[int], trained: int, precision: str, recompute: bool
+) -> dict[str, Tensor]:
+    """Gradients after one pack of sequences of these lengths and no meaning, of which so many tokens are trained."""
+    stream = torch.zeros(sum(lengths), dtype=torch.int64)
+    positions, nodes = torch.cat([torch.arange(length) for length in lengths]), [Node(length) for length in lengths]
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+        hidden = network.forward_packed(stream, positions, nodes, recompute)
+        logprobs, _ = network.logprobs(hidden[torch.arange(trained)], stream[:trained])
+    return dict(zip(parameters, torch.autograd.grad(logprobs.sum(), list(parameters.values())), strict=True))
+
+
+def idle(recompute: bool) -> int:
+    """Bytes that this process has resident after a step of next to nothing: the interpreter, what was imported, kernels' own memory."""
+    network = Decoder(DecoderConfig(64, hidden=64, layers=1, heads=1, kv_heads=1, head_size=64, intermediate=64))
+    passed(network, dict(network.named_parameters()), (64,), 8, "float32", recompute)
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmRSS"].split()[0]) * 1024
+
+
+class Alive(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not type it
+    """Counts the `bytes` of all tensors that are alive and were made under it, and the `most` that there were since that was set."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.bytes = self.most = 0
+        self._known: dict[int, int] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for found in tree_iter(out):
+            if isinstance(found, Tensor):
+                self._see(found)
+        return out
+
+    def _see(self, tensor: Tensor) -> None:
+        storage = tensor.untyped_storage()  # of which views have one
+        if storage._cdata not in self._known:
+            self._known[storage._cdata] = storage.nbytes()
+            self.bytes += storage.nbytes()
+            self.most = max(self.most, self.bytes)
+            weakref.finalize(storage, self._gone, storage._cdata)
+
+    def _gone(self, key: int) -> None:
+        self.bytes -= self._known.pop(key)

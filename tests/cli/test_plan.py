@@ -1,0 +1,71 @@
+"""`patchgrad plan`: what a recipe takes, told before it starts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from patchgrad.cli import main
+from patchgrad.recipes import calibration
+
+SMALL = ("--policy.shape.layers", "2", "--policy.shape.vocabulary", "512")
+
+
+def test_it_prints_memory_by_part_and_ends_well_where_it_fits(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "known", lambda: None)
+    assert main(["plan", "smoke", *SMALL, "--memory", "8GB"]) == 0
+    told = capsys.readouterr().out
+    for words in (
+        "Memory, the most of it in the warm-up:",
+        "weights",
+        "states of muon",
+        "of 8.0 GB free: it fits",
+        "Sandboxes: up to 48",
+        "--calibrate",
+    ):
+        assert words in told
+
+
+def test_what_does_not_fit_ends_with_one_and_the_flags_that_would(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "smoke", *SMALL, "--optimiser.pack", "65536", "--memory", "2GiB"]) == 1
+    told = capsys.readouterr().out
+    assert "it does not fit" in told
+    assert "It would fit with: --optimiser." in told
+
+
+def test_a_model_needs_nothing_but_its_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shape = {"model_type": "qwen3", "vocab_size": 1000, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    (tmp_path / "config.json").write_text(json.dumps(shape | {"intermediate_size": 128, "max_position_embeddings": 4096}))
+    words = [
+        "plan",
+        "smoke",
+        "--policy.model",
+        str(tmp_path),
+        "--optimiser.rank",
+        "4",
+        "--optimiser.frozen",
+        "",
+        "--memory",
+        "8GB",
+        "--json",
+    ]
+    assert main(words) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["fits"]
+    assert told["peak"] == sum(part["bytes"] for part in told["parts"])
+
+
+def test_a_measured_machine_tells_seconds(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert main(["plan", "smoke", *SMALL, "--memory", "8GB", "--calibrate"]) == 0
+    first = capsys.readouterr().out
+    assert "Seconds a step of the optimiser" in first
+    assert main(["plan", "smoke", *SMALL, "--memory", "8GB"]) == 0
+    assert capsys.readouterr().out == first
+
+
+def test_an_amount_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "smoke", "--memory", "lots"]) == 2
+    assert "--memory lots is no amount of memory" in capsys.readouterr().err

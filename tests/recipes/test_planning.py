@@ -1,0 +1,107 @@
+"""What a run takes is known before it starts, and a run that cannot fit does not start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from patchgrad.config import override
+from patchgrad.errors import OutOfMemory
+from patchgrad.networks.cached import CachedDecoder
+from patchgrad.networks.decoder import Decoder
+from patchgrad.policies.embedded.sampler import Sampler
+from patchgrad.recipes import Recipe, laptop, plan, smoke
+from patchgrad.recipes.advice import advice, advised, refuse
+from patchgrad.recipes.calibration import Speed, seconds, work
+from patchgrad.recipes.planning import cached, copied, shape_of
+from patchgrad.recipes.plans import size
+from patchgrad.recipes.room import free
+
+GB = 10**9
+
+
+def tiny(**changes: str) -> Recipe:
+    return override(
+        smoke(), {"policy.shape.vocabulary": "512", "policy.shape.layers": "2", "policy.context": "512"} | _contexts(512) | changes
+    )
+
+
+def _contexts(length: int) -> dict[str, str]:
+    return {f"{phase}.context": str(length) for phase in ("rft", "stages.0", "stages.1", "evaluation")}
+
+
+def test_a_plan_adds_up_and_names_the_phase_with_the_most() -> None:
+    found = plan(tiny(), room=8 * GB)
+    assert found.peak == sum(part.bytes for part in found.parts)
+    assert found.phase == "the warm-up"
+    assert found.fits
+    assert found.sandboxes == 2 * smoke().sandbox.live
+
+
+def test_what_does_not_fit_is_told_what_would() -> None:
+    large = tiny(**{"policy.shape.hidden": "1024", "policy.shape.layers": "8", "optimiser.pack": "8192"})
+    assert not plan(large, room=2 * GB).fits
+    changes, then = advice(large, room=2 * GB)
+    assert then.fits
+    assert changes
+    assert plan(override(large, changes), room=2 * GB).fits
+
+
+def test_advice_says_so_where_nothing_is_enough() -> None:
+    _, then = advice(tiny(), room=GB // 10)
+    assert not then.fits
+
+
+def test_a_recipe_that_cannot_fit_is_refused_with_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = tiny(**{"policy.shape.hidden": "1024", "policy.shape.layers": "8", "optimiser.pack": "8192"})
+    refuse(large if free() > 20 * GB else tiny())
+    for module in ("advice", "planning"):
+        monkeypatch.setattr(f"patchgrad.recipes.{module}.free", lambda: 2 * GB)
+    with pytest.raises(OutOfMemory, match=r"takes .* GB and 2.0 GB are free. It would fit with --optimiser"):
+        refuse(large)
+
+
+def test_an_allocation_that_fails_ends_with_advice() -> None:
+    with pytest.raises(OutOfMemory, match="Memory ran out: the warm-up takes"), advised(tiny()):
+        torch.empty(1 << 50)
+
+
+def test_another_error_stays_what_it_is() -> None:
+    with pytest.raises(RuntimeError, match="shape"), advised(tiny()):
+        torch.zeros(2).view(3)
+
+
+def test_the_policys_bytes_are_those_that_it_has() -> None:
+    recipe = tiny()
+    shape = shape_of(recipe)
+    decoder = CachedDecoder(Decoder(shape), recipe.policy.context)
+    tensors = [decoder.embedding, decoder.head, *(t for layer in decoder.layers for t in (layer.qkv, layer.out, layer.gate_up, layer.down))]
+    assert abs(copied(shape) / sum(4 * tensor.numel() for tensor in tensors) - 1) < 0.01
+    sampler = Sampler(decoder, sessions=2 * recipe.sandbox.live, rows=4, eos=frozenset({0}))
+    assert cached(shape, recipe) == sampler.cache.keys.nbytes + sampler.cache.values.nbytes
+
+
+def test_free_memory_is_what_the_kernel_has_or_a_group_leaves(tmp_path: Path) -> None:
+    (tmp_path / "meminfo").write_text("MemTotal: 100 kB\nMemAvailable:  50 kB\n")
+    assert free(tmp_path, tmp_path) == 50 * 1024
+    (tmp_path / "memory.max").write_text("30000\n")
+    (tmp_path / "memory.current").write_text("10000\n")
+    assert free(tmp_path, tmp_path) == 20_000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert free(tmp_path, tmp_path) == 50 * 1024
+
+
+def test_seconds_follow_from_the_work_and_the_speed() -> None:
+    recipe = laptop()
+    told = seconds(recipe, Speed({"float32": 1e9}, {"float32": 1e9}, 1e9))
+    shape, stage = shape_of(recipe), recipe.stages[0]
+    dense, paired = work(shape, (stage.context,) * stage.minibatch, int(0.25 * stage.context * stage.minibatch), recompute=False)
+    assert set(told) == {"fine-tuning", "stage 1", "stage 2"}
+    assert told["stage 1"] > (dense + paired) / 1e9 / recipe.optimiser.threads
+    assert told["stage 1"] < 1.2 * (dense + paired) / 1e9 / recipe.optimiser.threads
+
+
+def test_sizes_are_said_for_people() -> None:
+    assert (size(3_200_000_000), size(8_000_000)) == ("3.2 GB", "8 MB")
