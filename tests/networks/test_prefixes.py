@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgrad.networks import decoder
+from patchgrad.networks import packed
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.prefixes import Layout, Node, apart, cost, paying, together
 from patchgrad.values import Ids, ids
@@ -68,7 +68,7 @@ def test_a_tree_as_it_is_told() -> None:
 def test_hidden_states_and_gradients_are_those_of_separate_sequences(
     heads: tuple[int, int], queries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoder, "QUERIES", queries)
+    monkeypatch.setattr(packed, "QUERIES", queries)
     network = Decoder(DecoderConfig(20, 32, 2, *heads, 8, intermediate=48), 0).double()
     random = np.random.default_rng(0)
     stem, branch = random.integers(0, 20, 13).tolist(), random.integers(0, 20, 6).tolist()

@@ -10,7 +10,7 @@ Axes: T tokens of a pack, H heads, K key-value heads, D head size, d hidden size
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -22,13 +22,14 @@ from torch.utils.checkpoint import checkpoint
 
 from patchgrad.errors import ConfigError
 from patchgrad.networks import rope
+from patchgrad.networks.packed import Attend, within
 from patchgrad.networks.prefixes import Layout, Node, paying
 from patchgrad.networks.rope import Yarn, rotate
 from patchgrad.values import Ids
 
+Seen = Callable[[Tensor, Tensor, Tensor], Tensor]  # `Attend` of one layer
 Family = Literal["llama", "qwen2", "qwen3"]
 ARCHITECTURES: Mapping[str, str] = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
-QUERIES = 1024  # tokens behind others that attend at once
 LOGITS = 1 << 24  # elements of one block of logits; a longer sequence is cut and recomputed in the backward pass
 
 
@@ -167,7 +168,7 @@ class Norm(nn.Module):
 
 
 class Attention(nn.Module):
-    """Causal attention within each sequence of a pack, whose tokens lie in the nodes of a tree (`prefixes`)."""
+    """Projections, norms and rotations around attention; what a token sees is the caller's to say."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -181,7 +182,7 @@ class Attention(nn.Module):
             self.q_norm, self.k_norm = Norm(c.head_size, c.epsilon), Norm(c.head_size, c.epsilon)
         self.normed = c.family == "qwen3"
 
-    def forward(self, x: Tensor, rotations: tuple[Tensor, Tensor], nodes: Sequence[Node]) -> Tensor:
+    def forward(self, x: Tensor, rotations: tuple[Tensor, Tensor], attend: Seen) -> Tensor:
         tokens = x.shape[0]
         q = self.q_proj(x).view(tokens, self.heads, self.size)
         k = self.k_proj(x).view(tokens, self.kv_heads, self.size)
@@ -189,31 +190,8 @@ class Attention(nn.Module):
         if self.normed:
             q, k = self.q_norm(q), self.k_norm(k)
         q, k = (rotate(part, *rotations).to(v.dtype) for part in (q, k))
-        # A loop over nodes: on a CPU it is faster than padding and than any dense mask, and `split` has a linear backward.
-        lengths = [node.length for node in nodes]
-        queries, keys, values = (torch.split(part, lengths) for part in (q, k, v))
-        parts = []
-        for number, node in enumerate(nodes):
-            way = (*node.path, number)
-            seen, said = (torch.cat([part[i] for i in way]) if node.path else part[number] for part in (keys, values))
-            parts += self.behind(queries[number], seen, said)
-        out: Tensor = self.o_proj(torch.cat(parts).reshape(tokens, -1))
+        out: Tensor = self.o_proj(attend(q, k, v).reshape(tokens, -1))
         return out
-
-    def behind(self, q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
-        """Attention of the last N of T tokens, each to those up to it: `[N, H, D], [T, K, D], [T, K, D] -> [N, H, D]`, in blocks."""
-        ahead, grouped = len(k) - len(q), self.heads != self.kv_heads
-        q, k, v = (part.transpose(0, 1).unsqueeze(0) for part in (q, k, v))
-        if not ahead:
-            return [F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)[0].transpose(0, 1)]
-        found = []
-        for first in range(0, q.shape[2], QUERIES):
-            block = q[:, :, first : first + QUERIES]
-            seen = ahead + first + block.shape[2]
-            visible = torch.ones(block.shape[2], seen, dtype=torch.bool, device=q.device).tril(ahead + first)
-            own = F.scaled_dot_product_attention(block, k[:, :, :seen], v[:, :, :seen], attn_mask=visible, enable_gqa=grouped)
-            found.append(own[0].transpose(0, 1))
-        return found
 
 
 class FeedForward(nn.Module):
@@ -240,8 +218,8 @@ class Layer(nn.Module):
         self.post_attention_layernorm = Norm(config.hidden, config.epsilon)
         self.mlp = FeedForward(config)
 
-    def forward(self, x: Tensor, rotations: tuple[Tensor, Tensor], nodes: Sequence[Node]) -> Tensor:
-        x = x + self.self_attn(self.input_layernorm(x), rotations, nodes)
+    def forward(self, x: Tensor, rotations: tuple[Tensor, Tensor], attend: Seen) -> Tensor:
+        x = x + self.self_attn(self.input_layernorm(x), rotations, attend)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
 
@@ -277,16 +255,23 @@ class Decoder(nn.Module):
         """The output matrix `[V, d]`; the embedding itself when tied."""
         return self.model.embed_tokens.weight if self.config.tied else self.lm_head.weight
 
-    def forward_packed(self, tokens: Tensor, positions: Tensor, nodes: Sequence[Node], recompute: bool = False) -> Tensor:
-        """Hidden states `[P, d]` of the tokens of these nodes, laid end to end; with `recompute` layers run again in the backward pass."""
+    def forward(self, tokens: Tensor, positions: Tensor, attend: Attend, recompute: bool = False) -> Tensor:
+        """Hidden states `[N, d]` of tokens at these positions that see what `attend` says.
+
+        With `recompute` layers run again in the backward pass.
+        """
         turns, yarn = self.config.frequencies, self.config.yarn
         rotations = rope.rotations(positions, turns, yarn.scale if yarn else 1.0)
         x: Tensor = self.model.embed_tokens(tokens)
-        for layer in self.model.layers:
+        for number, layer in enumerate(self.model.layers):
             again = partial(checkpoint, layer, use_reentrant=False, preserve_rng_state=False)  # nothing is drawn in a layer
-            x = (again if recompute else layer)(x, rotations, nodes)
+            x = (again if recompute else layer)(x, rotations, partial(attend, number))
         normed: Tensor = self.model.norm(x)
         return normed
+
+    def forward_packed(self, tokens: Tensor, positions: Tensor, nodes: Sequence[Node], recompute: bool = False) -> Tensor:
+        """Hidden states `[P, d]` of the tokens of these nodes, laid end to end."""
+        return self.forward(tokens, positions, within(nodes), recompute)
 
     def layout(self, tokens: Ids, starts: Sequence[int]) -> Layout:
         """How the sequences of a pack are computed for the least: with what they have in common once, where that pays."""
@@ -298,14 +283,18 @@ class Decoder(nn.Module):
         Only rows given here meet the vocabulary. When rows times V is large they are taken in blocks that the backward pass
         recomputes, so that memory stays below one block.
         """
-        rows = max(1, LOGITS // self.config.vocabulary)
+        rows, head = max(1, LOGITS // self.config.vocabulary), _wide(self.head)
         if len(hidden) <= rows:
-            return _logprobs(hidden, targets, self.head)
+            return _logprobs(hidden, targets, head)
         parts = [
-            checkpoint(_logprobs, hidden[i : i + rows], targets[i : i + rows], self.head, use_reentrant=False)
+            checkpoint(_logprobs, hidden[i : i + rows], targets[i : i + rows], head, use_reentrant=False)
             for i in range(0, len(hidden), rows)
         ]
         return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """`[N, d] -> [N, V]`, always `float32`."""
+        return _logits(hidden, _wide(self.head))
 
     @torch.no_grad()
     def surprise(self, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -315,7 +304,7 @@ class Decoder(nn.Module):
         """
         found = []
         for i in range(0, len(hidden), rows := max(1, LOGITS // self.config.vocabulary)):
-            logs = F.log_softmax(F.linear(hidden[i : i + rows], self.head).float(), -1)
+            logs = F.log_softmax(self.logits(hidden[i : i + rows]), -1)
             mean, square = ((logs.exp() * logs**power).sum(-1) for power in (1, 2))
             own = logs.gather(-1, targets[i : i + rows].unsqueeze(-1)).squeeze(-1)
             found.append(torch.stack([mean - own, square - mean**2]))
@@ -324,7 +313,17 @@ class Decoder(nn.Module):
 
 
 def _logprobs(hidden: Tensor, targets: Tensor, head: Tensor) -> tuple[Tensor, Tensor]:
-    logs = F.log_softmax(F.linear(hidden, head).float(), -1)
+    logs = F.log_softmax(_logits(hidden, head), -1)
     with torch.no_grad():
         entropy = -(logs.exp() * logs).sum(-1)
     return logs.gather(-1, targets.unsqueeze(-1)).squeeze(-1), entropy
+
+
+def _logits(hidden: Tensor, head: Tensor) -> Tensor:
+    """Not in `bfloat16`, whose neighbours lie 0.125 apart at a logit of 20."""
+    with torch.autocast(hidden.device.type, enabled=False):
+        return F.linear(_wide(hidden), head).float()
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x.float() if x.dtype == torch.bfloat16 else x
