@@ -15,6 +15,7 @@ from patchgrad.errors import ConfigError, PolicyFault, SamplingRefused
 from patchgrad.networks import folder
 from patchgrad.networks.cached import exact
 from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.paged import PAGE
 from patchgrad.networks.prefixes import apart
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.values import Action, Ids, Message, Sampling, ids
@@ -77,6 +78,33 @@ def test_neighbours_eviction_and_waiting_change_nothing(sessions: int, rows: int
         for (tokens, action), (_, single) in zip(one, other, strict=True):
             assert np.array_equal(action.token_ids, single.token_ids)
             assert np.allclose(action.logprobs, expected(tokens, action, made), atol=1e-4)
+
+
+PAGE_BYTES = 2 * 2 * PAGE * 1 * 8 * 4  # keys and values of two layers with one head of eight
+
+
+@pytest.mark.parametrize(("pages", "threads"), [(40, 1), (7, 1), (3, 1), (14, 2)])
+def test_in_pages_neighbours_eviction_and_postponing_change_nothing_but_rounding(pages: int, threads: int) -> None:
+    """A stream takes up to two pages, so three hold one and a half: turns begin again, and draw the same."""
+    made = network()
+
+    async def together() -> list[list[tuple[Ids, Action]]]:
+        play = EmbeddedPolicy(made, TOKENIZER, sessions=20, context=400, rows=20, threads=threads, room=pages * PAGE_BYTES)
+        return await asyncio.gather(*[episode(play, name) for name in range(20)])
+
+    for one, other in zip(asyncio.run(together()), alone(), strict=True):
+        for (tokens, action), (_, single) in zip(one, other, strict=True):
+            assert np.array_equal(action.token_ids, single.token_ids)
+            assert np.allclose(action.logprobs, expected(tokens, action, made), atol=1e-4)
+
+
+def test_a_stream_for_which_no_pages_are_left_is_a_fault_of_the_policy() -> None:
+    async def act() -> Action:
+        play = EmbeddedPolicy(network(), TOKENIZER, sessions=2, context=900, room=PAGE_BYTES)
+        return await play.act("one", ids([5] * (PAGE + 1)), Sampling(4, seed=0))
+
+    with pytest.raises(PolicyFault, match="no room for one stream"):
+        asyncio.run(act())
 
 
 @pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")

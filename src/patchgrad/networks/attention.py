@@ -34,11 +34,20 @@ class Cache:
         self.keys = np.zeros((*shape, tiles, config.head_size, TILE), np.float32)
         self.values = np.zeros((*shape, tiles * TILE, config.head_size), np.float32)
 
-    def copy(self, slot: int, origin: int, first: int, last: int) -> None:
-        """Positions `[first, last)` of `slot` become those of slot `origin`, whose stream begins alike up to there."""
+    def grow(self, slots: Places, ends: Places) -> bool:
+        """Room for the first `ends` tokens of these slots, which there is."""
+        return True
+
+    def cut(self, slot: int, known: int) -> int:
+        """What a slot has behind its first `known` tokens is of no use any more; how many of those it still has."""
+        return known
+
+    def copy(self, slot: int, origin: int, first: int, last: int) -> int:
+        """Positions `[first, last)` of `slot` become those of slot `origin`, whose stream begins alike up to there; how many it has then."""
         tiles = slice(first // TILE, -(-last // TILE))
         self.keys[:, slot, :, tiles] = self.keys[:, origin, :, tiles]
         self.values[:, slot, :, first:last] = self.values[:, origin, :, first:last]
+        return last
 
     def attend(self, layer: int, q: Floats, k: Floats, v: Floats, slots: Places, positions: Places) -> Floats:
         """Stores the keys and values of new tokens, then attends: `[N, H, D]`. A token sees those of its slot that lie before it."""

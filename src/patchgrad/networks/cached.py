@@ -73,6 +73,10 @@ class CachedDecoder:
         head = self.embedding if c.tied else weights["lm_head.weight"].float()
         self.head = (head * weights["model.norm.weight"].float()).t().contiguous()
 
+    def cache(self, slots: int) -> Cache:
+        """Room for so many streams of the longest length."""
+        return Cache(self.config, slots, self.length)
+
     def _layer(self, weights: dict[str, Tensor], prefix: str) -> CachedLayer:
         c, size = self.config, self.config.head_size
         attention = {n: weights[f"{prefix}self_attn.{n}_proj.weight"].float() for n in "qkvo"}

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.attention.bias import causal_lower_right
 
 from patchgrad.networks.prefixes import Node
 
@@ -49,6 +48,8 @@ def behind(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     if not ahead:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)[0].transpose(0, 1)
     if q.is_cuda:
+        from torch.nn.attention.bias import causal_lower_right  # takes 70 MB, which only a GPU needs
+
         triangle = causal_lower_right(q.shape[2], k.shape[2])
         return F.scaled_dot_product_attention(q, k, v, attn_mask=triangle, enable_gqa=grouped)[0].transpose(0, 1)
     found = []

@@ -71,12 +71,12 @@ class Lane:
             while True:
                 try:
                     self._sampler.admit(self._joining())
-                    if self._sampler.live:
+                    if self._sampler.busy:
                         self._deliver(self._sampler.step())
                 except Exception as error:  # whatever broke, each waiting session must hear of it
                     self._fail(error)
                 with self._lock:
-                    if not self._sampler.live and (self._paused or not self._waiting):
+                    if not self._sampler.busy and (self._paused or not self._waiting):
                         self._running = False
                         return
 

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -14,8 +15,9 @@ from patchgrad.errors import ConfigError, PolicyFault, SamplingRefused
 from patchgrad.networks import folder
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder
+from patchgrad.networks.device import DeviceDecoder
 from patchgrad.policies.embedded.lane import Lane
-from patchgrad.policies.embedded.sampler import Drawn, Request, Sampler
+from patchgrad.policies.embedded.sampler import Drawn, Reader, Request, Sampler
 from patchgrad.policies.embedded.tokenizer import ChatTokenizer
 from patchgrad.values import Action, Ids, Message, Origin, Sampling, floats, stream_digest
 
@@ -26,7 +28,8 @@ class EmbeddedPolicy:
     Consumes `act`; waits for nothing but its own threads. Each of `threads` has its sessions and a share of the places, and what it draws
     for one depends on no other, so their number changes nothing (`networks.cached.exact`). `load` waits until the actions under way have
     ended, because an action has one version. While `training` is true only neutral sampling is accepted. Log-probabilities are those
-    of the policy's own softmax, whatever the sampling.
+    of the policy's own softmax, whatever the sampling. With `room`, bytes for caches, it draws on the network's device, a GPU for one, and
+    in this `precision`; without it on the CPU, by code that is compiled for it.
     """
 
     def __init__(
@@ -39,12 +42,18 @@ class EmbeddedPolicy:
         rows: int = 256,
         threads: int = 1,
         training: bool = True,
+        room: int = 0,
+        precision: Literal["float32", "bfloat16"] = "float32",
     ) -> None:
+        if not room and network.head.device.type != "cpu":
+            raise ConfigError(f"the network is on {network.head.device}: say how much room there is for caches")
         if tokenizer.vocabulary > network.config.vocabulary:
             raise ConfigError(f"the tokenizer has {tokenizer.vocabulary} ids and the network {network.config.vocabulary}")
         self.tokenizer, self.training = tokenizer, training
         self._context, self._version = context, 0
-        self._decoder = CachedDecoder(network, context)
+        self._decoder: Reader = (
+            DeviceDecoder(network, context, room // threads, getattr(torch, precision)) if room else CachedDecoder(network, context)
+        )
         self._eos = tokenizer.eos | frozenset(network.config.eos)
         each, places = -(-sessions // threads), -(-rows // threads)
         samplers = [Sampler(self._decoder, sessions=each, rows=places, eos=self._eos) for _ in range(threads)]

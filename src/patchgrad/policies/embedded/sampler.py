@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from patchgrad.networks.attention import Cache, Places
-from patchgrad.networks.cached import CachedDecoder
+from patchgrad.networks.attention import Places
+from patchgrad.networks.decoder import DecoderConfig
 from patchgrad.networks.prefixes import common
 from patchgrad.values import Ids, Sampling, ids
 
@@ -46,20 +47,34 @@ class Drawn:
     stopped: bool
 
 
+class Reader(Protocol):
+    """A network that reads on where it was: `networks.cached` on a CPU, `networks.device` on a GPU."""
+
+    @property
+    def config(self) -> DecoderConfig: ...
+    @property
+    def length(self) -> int: ...
+    def cache(self, slots: int) -> Any: ...
+    def run(self, cache: Any, tokens: Ids, slots: Places, positions: Places, wanted: Places) -> Tensor: ...
+    def refill(self, weights: dict[str, Tensor]) -> None: ...
+
+
 class Sampler:
     """Draws for up to `rows` sessions at once and remembers up to `sessions`; not thread-safe, one thread owns it.
 
     A session has a slot: a row of each array. Of the `length` tokens of its stream `known` have keys and values; what is left runs in the
-    next step, one token of a stream that draws.
+    next step, one token of a stream that draws. Where the cache has no room for it, idle sessions are forgotten, then the turn that began
+    last is `postponed`: it begins again when another has ended, and draws with the same numbers.
     """
 
-    def __init__(self, decoder: CachedDecoder, *, sessions: int, rows: int, eos: frozenset[int]) -> None:
+    def __init__(self, decoder: Reader, *, sessions: int, rows: int, eos: frozenset[int]) -> None:
         context = decoder.length
         self.decoder, self.rows = decoder, min(rows, sessions)
-        self.cache = Cache(decoder.config, sessions, context)
+        self.cache = decoder.cache(sessions)
         self.slots: dict[str, int] = {}  # in the order in which they acted last
         self.free = list(range(sessions))
         self.live: dict[int, Request] = {}  # by slot, in the order in which they joined
+        self.postponed: list[Request] = []
         self.stream = np.zeros((sessions, context), np.int32)
         self.length, self.known = np.zeros(sessions, np.int64), np.zeros(sessions, np.int64)
         self.told = np.zeros(sessions, np.int64)  # length of the request
@@ -72,21 +87,28 @@ class Sampler:
     @property
     def room(self) -> int:
         """How many requests could join now."""
-        return self.rows - len(self.live)
+        return self.rows - len(self.live) - len(self.postponed)
+
+    @property
+    def busy(self) -> bool:
+        """Is a turn under way?"""
+        return bool(self.live or self.postponed)
 
     def acting(self) -> set[str]:
         """Sessions whose turn is under way."""
-        return {request.session for request in self.live.values()}
+        return {request.session for request in (*self.live.values(), *self.postponed)}
 
     def forget(self, session: str | None = None) -> None:
         """Drops one session's cache, or all: the next turn runs the whole stream again."""
         for name in [session] if session is not None else list(self.slots):
             if name in self.slots:
+                self.cache.cut(self.slots[name], 0)
                 self.free.append(self.slots.pop(name))
 
     def reset(self) -> None:
         """Drops everything, turns under way included."""
         self.live.clear()
+        self.postponed.clear()
         self.forget()
 
     def admit(self, requests: Iterable[Request]) -> None:
@@ -95,7 +117,7 @@ class Sampler:
             tokens, size = request.tokens, len(request.tokens)
             slot = self.slots.pop(request.session) if request.session in self.slots else self._claim()
             self.slots[request.session], self.live[slot] = slot, request
-            self.known[slot] = min(common(self.stream[slot, : self.known[slot]], tokens), size - 1)
+            self.known[slot] = self.cache.cut(slot, min(common(self.stream[slot, : self.known[slot]], tokens), size - 1))
             self.stream[slot, :size], self.length[slot], self.told[slot] = tokens, size, size
             self.limit[slot], self.bent[slot] = request.limit, not request.sampling.neutral
             random = np.random.Generator(np.random.Philox(key=request.sampling.seed % 2**128))
@@ -103,6 +125,19 @@ class Sampler:
 
     def step(self) -> list[Drawn]:
         """Runs the next tokens of every stream, and draws one more where none is left; returns the turns that ended."""
+        where, places = self._next()
+        while not self._fits(where, places):
+            where, places = self._next()
+        self.known[where] = places + 1  # the last of a stream's places stays
+        last = np.flatnonzero(self.length[where] == places + 1)
+        self._draw(where[last], self.decoder.run(self.cache, self.stream[where, places], where, places, last))
+        finished = self._leave(where[last])
+        if self.postponed and (finished or not self.live):
+            self.admit([self.postponed.pop()])
+        return finished
+
+    def _next(self) -> tuple[Places, Places]:
+        """Slots and positions of the tokens to run, those of a slot side by side: first of streams that draw, then of others."""
         live = np.fromiter(self.live, np.int64, len(self.live))
         left = self.length[live] - self.known[live]
         drawing = live[left == 1]
@@ -114,11 +149,21 @@ class Sampler:
                 slots.append(np.full(count, slot))
                 positions.append(np.arange(known, known + count))
                 size += count
-        where, places = np.concatenate(slots), np.concatenate(positions)
-        self.known[where] = places + 1  # the last of a stream's places stays
-        last = np.flatnonzero(self.length[where] == places + 1)
-        self._draw(where[last], self.decoder.run(self.cache, self.stream[where, places], where, places, last))
-        return self._leave(where[last])
+        return np.concatenate(slots), np.concatenate(positions)
+
+    def _fits(self, where: Places, places: Places) -> bool:
+        """Has the cache room for these tokens? If not, there is one session less in it."""
+        last = np.flatnonzero(np.diff(where, append=-1))
+        if self.cache.grow(where[last], places[last] + 1):
+            return True
+        name = next((name for name, slot in self.slots.items() if slot not in self.live), None)
+        if name is None:
+            if len(self.live) == 1:
+                raise MemoryError("the cache has no room for one stream of this length")
+            self.postponed.append(self.live.popitem()[1])
+            name = self.postponed[-1].session
+        self.forget(name)
+        return False
 
     def _take_over(self, slot: int) -> bool:
         """What another slot has of the same stream is copied and not run again; false while it is about to have more."""
@@ -131,8 +176,7 @@ class Sampler:
             if donor in self.live and self.known[donor] < length:
                 return False
             if (there := min(length, int(self.known[donor]))) > known:
-                self.cache.copy(slot, donor, known, there)
-                self.known[slot] = there
+                self.known[slot] = self.cache.copy(slot, donor, known, there)
         return True
 
     def _claim(self) -> int:
@@ -152,12 +196,12 @@ class Sampler:
             history = self.stream[slots[place], : self.length[slots[place]]]
             cumulative[place] = shaped(logits[place], self.live[slots[place]].sampling, history).cumsum(-1)
         count = self.length[slots] - self.told[slots]
-        uniform = torch.from_numpy(self.uniform[slots, count]).unsqueeze(-1) * cumulative[:, -1:]
+        uniform = torch.from_numpy(self.uniform[slots, count]).to(logits.device).unsqueeze(-1) * cumulative[:, -1:]
         token = torch.searchsorted(cumulative, uniform, right=True).clamp_(max=logits.shape[-1] - 1)
-        logprobs = logs.gather(-1, token)[:, 0].numpy()
+        logprobs, chosen = logs.gather(-1, token)[:, 0].cpu().numpy(), token[:, 0].cpu().numpy()
         if not np.isfinite(logprobs).all():
             raise FloatingPointError("the network's log-probabilities are not finite")
-        self.stream[slots, self.length[slots]] = token[:, 0].numpy()
+        self.stream[slots, self.length[slots]] = chosen
         self.logprobs[slots, count] = logprobs
         self.length[slots] += 1
 
@@ -175,7 +219,7 @@ class Sampler:
 
 def shaped(logits: Tensor, sampling: Sampling, history: npt.NDArray[np.int32]) -> Tensor:
     """Probabilities `[V]` after repetition penalty, temperature (0: the best token), top-k, top-p and min-p, in that order."""
-    seen = torch.from_numpy(np.unique(history).astype(np.int64))
+    seen = torch.from_numpy(np.unique(history).astype(np.int64)).to(logits.device)
     values = logits.clone()
     values[seen] = torch.where(values[seen] > 0, values[seen] / sampling.repetition_penalty, values[seen] * sampling.repetition_penalty)
     if sampling.temperature == 0.0:

@@ -1,0 +1,140 @@
+"""Keys and values of many streams in pages on one device, and the attention of new tokens over them.
+
+    keys, values   [L, pages, PAGE, K, D]
+    table          of each slot the pages of its stream, in their order
+
+Memory goes with the tokens that there are and not with the longest context, and slots whose streams begin alike hold the same pages
+(2309.06180). Only whole pages are shared, so that nobody writes to one that another reads.
+
+On a GPU one kernel reads the pages of all streams, and adds up a row's sums in one order whichever rows run beside it. Elsewhere, and under
+a torch before 2.13, whose kernel knows no pages, those of a stream are put together first.
+
+Axes: N new tokens, H heads, K key-value heads, D head size, L layers.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from patchgrad.networks.attention import Places
+from patchgrad.networks.decoder import DecoderConfig
+from patchgrad.networks.packed import Attend, behind
+
+PAGE = 256  # tokens, the least that flash attention takes
+
+
+class PagedCache:
+    """Room for as many tokens as `pages` hold, of `slots` streams that have at most `length` each."""
+
+    def __init__(self, config: DecoderConfig, slots: int, length: int, pages: int, device: torch.device, dtype: torch.dtype) -> None:
+        shape = (config.layers, pages, PAGE, config.kv_heads, config.head_size)
+        self.keys, self.values = (torch.zeros(shape, device=device, dtype=dtype) for _ in range(2))
+        self.table = np.zeros((slots, -(-length // PAGE)), np.int32)
+        self.count = np.zeros(slots, np.int64)
+        self.holders = np.zeros(pages, np.int64)
+        self.free = list(range(pages))
+
+    def grow(self, slots: Places, ends: Places) -> bool:
+        """Pages for the first `ends` tokens of these slots; if there are too few, none is taken and the answer is false."""
+        lacking = np.maximum(-(-ends // PAGE) - self.count[slots], 0)
+        if lacking.sum() > len(self.free):
+            return False
+        for slot, more in zip(slots[lacking > 0], lacking[lacking > 0], strict=True):
+            for _ in range(more):
+                self._hold(slot, self.free.pop())
+        return True
+
+    def cut(self, slot: int, known: int) -> int:
+        """Drops what a slot has behind its first `known` tokens; how many of those it still has, as a page in the middle may not be its own."""
+        whole, rest = divmod(known, PAGE)
+        keep = whole + bool(rest and whole < self.count[slot] and self.holders[self.table[slot, whole]] == 1)
+        for page in self.table[slot, keep : self.count[slot]]:
+            self.holders[page] -= 1
+            if not self.holders[page]:
+                self.free.append(int(page))
+        self.count[slot] = min(keep, self.count[slot])
+        return min(known, keep * PAGE)
+
+    def copy(self, slot: int, origin: int, first: int, last: int) -> int:
+        """Up to `last` a slot's stream is that of `origin`, and so are its pages from now on; how many tokens the slot has, at least `first`."""
+        whole = last // PAGE
+        if whole * PAGE <= first:
+            return first
+        self.cut(slot, 0)
+        for page in self.table[origin, :whole]:
+            self._hold(slot, int(page))
+        return whole * PAGE
+
+    def _hold(self, slot: int, page: int) -> None:
+        self.table[slot, self.count[slot]] = page
+        self.count[slot] += 1
+        self.holders[page] += 1
+
+    def attending(self, slots: Places, positions: Places) -> Attend:
+        """What new tokens see: their keys and values are stored, and each sees those of its slot up to its own.
+
+        The tokens of a slot are neighbours, in their order.
+        """
+        device, edges = self.keys.device, np.flatnonzero(np.diff(slots)) + 1
+        firsts, lasts = np.concatenate([[0], edges]), np.concatenate([edges, [len(slots)]])
+        rows, ends = self.table[slots[firsts]], positions[lasts - 1] + 1
+        pages = self.table[slots, positions // PAGE].astype(np.int64)
+        places = torch.from_numpy(pages * PAGE + positions % PAGE).to(device)
+        read = self._by_pages if device.type == "cuda" and pages_read() else self._by_stream
+        seen = read(firsts, lasts, rows[:, : -(-ends.max() // PAGE)], ends)
+
+        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            for store, new in ((self.keys, k), (self.values, v)):
+                store[layer].flatten(0, 1).index_copy_(0, places, new.to(store.dtype))
+            return seen(layer, q.to(self.keys.dtype), self.keys[layer], self.values[layer])
+
+        return attend
+
+    def _by_pages(self, firsts: Places, lasts: Places, rows: np.ndarray, ends: Places) -> Attend:
+        """One call for all runs of tokens."""
+        from torch.nn.attention.varlen import varlen_attn  # takes 70 MB, which only a GPU needs
+
+        told = (np.concatenate([firsts, lasts[-1:]]), ends, rows)
+        starts, used, table = (torch.from_numpy(one.astype(np.int32)).to(self.keys.device) for one in told)
+        most, longest = int((lasts - firsts).max()), int(ends.max())
+
+        def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            found = varlen_attn(
+                q,
+                k,
+                v,
+                starts,
+                None,
+                most,
+                longest,
+                window_size=(-1, 0),
+                enable_gqa=q.shape[1] != k.shape[2],
+                seqused_k=used,
+                block_table=table,
+                num_splits=1,
+            )
+            assert isinstance(found, Tensor)
+            return found
+
+        return attend
+
+    def _by_stream(self, firsts: Places, lasts: Places, rows: np.ndarray, ends: Places) -> Attend:
+        """A call for each run of tokens."""
+        pages = [torch.from_numpy(row[: -(-end // PAGE)].astype(np.int64)).to(self.keys.device) for row, end in zip(rows, ends, strict=True)]
+        runs = list(zip(firsts.tolist(), lasts.tolist(), pages, ends.tolist(), strict=True))
+
+        def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return torch.cat([behind(q[a:b], *(part[own].flatten(0, 1)[:end] for part in (k, v))) for a, b, own, end in runs])
+
+        return attend
+
+
+def pages_read() -> bool:
+    """Does this torch have a kernel that reads pages?"""
+    from torch.nn.attention.varlen import varlen_attn
+
+    return "block_table" in inspect.signature(varlen_attn).parameters
