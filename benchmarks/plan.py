@@ -17,6 +17,8 @@ from itertools import product
 from statistics import median
 from typing import Any
 
+import torch
+
 SMALL = {"vocabulary": 1024, "hidden": 192, "layers": 4, "heads": 3, "kv_heads": 3, "head_size": 64, "intermediate": 512}
 MIDDLE = {"vocabulary": 8192, "hidden": 384, "layers": 8, "heads": 6, "kv_heads": 2, "head_size": 64, "intermediate": 1024}
 WIDE = {"vocabulary": 151_936, "hidden": 128, "layers": 3, "heads": 4, "kv_heads": 2, "head_size": 32, "intermediate": 384}
@@ -39,14 +41,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", type=int, default=len(points()))
     parser.add_argument("--one", metavar="JSON", help=argparse.SUPPRESS)
+    parser.add_argument("--idle", metavar="JSON", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.one:
-        print(json.dumps(resident(json.loads(options.one))))
+    if options.one or options.idle:
+        print(resident(json.loads(options.one)) if options.one else nothing(json.loads(options.idle)))
         return
     rows = []
     for point in points()[: options.points]:
-        base = _apart({**point, "shape": {**SMALL, "layers": 1}, "tokens": 200})
-        seen, said = _apart(point), base + rehearsed(point)
+        seen, said = _apart("--one", json.dumps(point)), _apart("--idle", json.dumps(point["recompute"])) + rehearsed(point)
         rows.append({"point": point, "resident": seen, "planned": said, "error": said / seen - 1})
         told = ", ".join(str(value) for value in (*point["shape"].values(), *(v for k, v in point.items() if k != "shape")))
         print(f"{told:90} {seen / 1e6:7.0f} MB, planned {said / 1e6:7.0f}: {100 * rows[-1]['error']:+.1f} %", flush=True)
@@ -54,9 +56,8 @@ def main() -> None:
     print(json.dumps({"points": rows, "error": {"median": median(errors), "most": max(errors)}}))
 
 
-def _apart(point: dict[str, Any]) -> int:
-    done = subprocess.run([sys.executable, __file__, "--one", json.dumps(point)], check=True, capture_output=True, text=True)
-    return int(done.stdout)
+def _apart(*words: str) -> int:
+    return int(subprocess.run([sys.executable, __file__, *words], check=True, capture_output=True, text=True).stdout)
 
 
 def rehearsed(point: dict[str, Any]) -> int:
@@ -78,6 +79,19 @@ def rehearsed(point: dict[str, Any]) -> int:
         lora=Lora(point["rank"]) if point["rank"] else None,
     )
     return footprint.peak(point["workers"])
+
+
+def nothing(recompute: bool) -> int:
+    """What a process has resident that has imported what `resident` does, and made a step of next to nothing."""
+    from patchgrad.objectives.clipped import clipped
+    from patchgrad.trainers.allocator import give_back
+    from patchgrad.trainers.local import LocalTrainer
+    from patchgrad.trainers.rehearsal import idle
+
+    assert clipped and LocalTrainer
+    give_back()
+    torch.set_num_threads(1)
+    return idle(recompute)
 
 
 def resident(point: dict[str, Any]) -> int:

@@ -124,7 +124,9 @@ class PagedCache:
 
     def _by_stream(self, firsts: Places, lasts: Places, rows: np.ndarray, ends: Places) -> Attend:
         """A call for each run of tokens."""
-        pages = [torch.from_numpy(row[: -(-end // PAGE)].astype(np.int64)).to(self.keys.device) for row, end in zip(rows, ends, strict=True)]
+        pages = [
+            torch.from_numpy(row[: -(-end // PAGE)].astype(np.int64)).to(self.keys.device) for row, end in zip(rows, ends, strict=True)
+        ]
         runs = list(zip(firsts.tolist(), lasts.tolist(), pages, ends.tolist(), strict=True))
 
         def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
