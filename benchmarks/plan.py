@@ -88,7 +88,8 @@ def nothing(recompute: bool) -> int:
     from patchgrad.trainers.local import LocalTrainer
     from patchgrad.trainers.rehearsal import idle
 
-    assert clipped and LocalTrainer
+    assert clipped
+    assert LocalTrainer
     give_back()
     torch.set_num_threads(1)
     return idle(recompute)

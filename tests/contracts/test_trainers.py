@@ -13,13 +13,15 @@ from patchgrad.testing.trainer import check_trainer
 from patchgrad.trainers.local import LocalTrainer
 
 
-@pytest.mark.parametrize(("threads", "lora"), [(1, None), (2, None), (1, Lora(4))], ids=str)
+@pytest.mark.parametrize(("threads", "lora", "offload"), [(1, None, False), (2, None, False), (1, Lora(4), False), (1, None, True)], ids=str)
 @pytest.mark.parametrize("optimiser", ["muon", "adamw"])
-def test_the_local_trainer_keeps_the_contract(tmp_path: Path, optimiser: Literal["muon", "adamw"], threads: int, lora: Lora | None) -> None:
+def test_the_local_trainer_keeps_the_contract(
+    tmp_path: Path, optimiser: Literal["muon", "adamw"], threads: int, lora: Lora | None, offload: bool
+) -> None:
     config = DecoderConfig(50, hidden=40, heads=5, head_size=8, layers=2, intermediate=64)
 
     def make() -> LocalTrainer:
-        return LocalTrainer(Decoder(config), optimiser=optimiser, threads=threads, schedule=3e-3, lora=lora)
+        return LocalTrainer(Decoder(config), optimiser=optimiser, threads=threads, schedule=3e-3, lora=lora, offload=offload)
 
     # Adam and Muon divide by the size of a gradient, so rounding in a small one is not small in the update.
     check_trainer(make, 50, tmp_path / "checkpoint", tolerance=1e-3)

@@ -43,7 +43,7 @@ class Cache:
         return known
 
     def copy(self, slot: int, origin: int, first: int, last: int) -> int:
-        """Positions `[first, last)` of `slot` become those of slot `origin`, whose stream begins alike up to there; how many it has then."""
+        """Positions `[first, last)` of `slot` become those of slot `origin`, whose stream begins alike; how many it has then."""
         tiles = slice(first // TILE, -(-last // TILE))
         self.keys[:, slot, :, tiles] = self.keys[:, origin, :, tiles]
         self.values[:, slot, :, first:last] = self.values[:, origin, :, first:last]

@@ -17,6 +17,7 @@ Axes: N tokens, T positions, H heads, K key-value heads, D head size, d hidden s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -63,12 +64,14 @@ class CachedDecoder:
         angles = torch.arange(length)[:, None].float() * self.config.frequencies
         yarn = self.config.yarn
         self.rotations = torch.polar(torch.full_like(angles, yarn.scale if yarn else 1.0), angles)
+        self.layers: list[CachedLayer] = []
         self.refill({name: parameter.detach() for name, parameter in network.named_parameters()})
 
-    def refill(self, weights: dict[str, Tensor]) -> None:
-        """Fuses weights named as in transformers; the caller's tensors are copied, never kept."""
+    def refill(self, weights: Mapping[str, Tensor]) -> None:
+        """Fuses weights named as in transformers, one layer after the other; the caller's tensors are copied, never kept."""
         c = self.config
-        self.layers = [self._layer(weights, f"model.layers.{i}.") for i in range(c.layers)]
+        for i in range(c.layers):
+            self.layers[i : i + 1] = [self._layer(weights, f"model.layers.{i}.")]
         self.embedding = weights["model.embed_tokens.weight"].float().clone()
         head = self.embedding if c.tied else weights["lm_head.weight"].float()
         self.head = (head * weights["model.norm.weight"].float()).t().contiguous()
@@ -77,7 +80,7 @@ class CachedDecoder:
         """Room for so many streams of the longest length."""
         return Cache(self.config, slots, self.length)
 
-    def _layer(self, weights: dict[str, Tensor], prefix: str) -> CachedLayer:
+    def _layer(self, weights: Mapping[str, Tensor], prefix: str) -> CachedLayer:
         c, size = self.config, self.config.head_size
         attention = {n: weights[f"{prefix}self_attn.{n}_proj.weight"].float() for n in "qkvo"}
         pairs = torch.arange(size).view(2, -1).t().reshape(-1)  # 0, D/2, 1, D/2 + 1, ...

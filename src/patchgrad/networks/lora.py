@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,18 +47,23 @@ class Adapted(nn.Module):
         self.weight, self.bias, self.scale = linear.weight, linear.bias, lora.scale
         out, into = linear.weight.shape
         bound = 1 / math.sqrt(into)  # what peft's initialisation comes to
-        self.lora_A = nn.Parameter(torch.empty(lora.rank, into).uniform_(-bound, bound, generator=generator))
-        self.lora_B = nn.Parameter(torch.zeros(out, lora.rank))
+        drawn, device = torch.empty(lora.rank, into).uniform_(-bound, bound, generator=generator), linear.weight.device
+        self.lora_A = nn.Parameter(drawn.to(device))
+        self.lora_B = nn.Parameter(torch.zeros(out, lora.rank, device=device))
 
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(x, self.weight, self.bias) + F.linear(F.linear(x, self.lora_A), self.lora_B) * self.scale
 
 
-def adapt(network: Decoder, lora: Lora, seed: int = 0) -> Decoder:
-    """Puts adapters on a network, in place: its own parameters want no gradient any more, the adapters' are what is trained."""
+def adapt(network: Decoder, lora: Lora, precision: torch.dtype = torch.float32, seed: int = 0) -> Decoder:
+    """Puts adapters on a network, in place: its own parameters want no gradient any more, the adapters' are what is trained.
+
+    Its matrices are kept in this precision from then on.
+    """
     generator = torch.Generator().manual_seed(seed)
     for parameter in network.parameters():
         parameter.requires_grad_(False)
+    reduce(network, precision)
     for module in list(network.modules()):
         for name, child in module.named_children():
             if name in lora.targets and isinstance(child, nn.Linear):
@@ -66,16 +71,35 @@ def adapt(network: Decoder, lora: Lora, seed: int = 0) -> Decoder:
     return network
 
 
-def merged(network: nn.Module) -> dict[str, Tensor]:
+def reduce(network: Decoder, precision: torch.dtype) -> None:
+    """Keeps a network's matrices in this precision, in place; norms and biases, which are small, stay as they are."""
+    for parameter in network.parameters():
+        if parameter.dim() == 2:
+            parameter.data = parameter.data.to(precision)
+
+
+def merged(network: nn.Module) -> Mapping[str, Tensor]:
     """The weights that a plain network needs to compute the same, by their names in transformers; without adapters, the network's own."""
-    with torch.no_grad():
-        added = {
-            f"{name}.weight": module.lora_B @ module.lora_A * module.scale
-            for name, module in network.named_modules()
-            if isinstance(module, Adapted)
-        }
-        own = {name: parameter.detach() for name, parameter in network.named_parameters() if not _of_adapter(name)}
-        return {name: weight + added[name] if name in added else weight for name, weight in own.items()}
+    return Merged(network)
+
+
+class Merged(Mapping[str, Tensor]):
+    """Each weight is merged when it is asked for, so that a model with adapters is never there twice."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self._adapted = {f"{name}.weight": module for name, module in network.named_modules() if isinstance(module, Adapted)}
+        self._own = {name: parameter.detach() for name, parameter in network.named_parameters() if not _of_adapter(name)}
+
+    @torch.no_grad()
+    def __getitem__(self, name: str) -> Tensor:
+        module = self._adapted.get(name)
+        return self._own[name] + module.lora_B @ module.lora_A * module.scale if module else self._own[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._own)
+
+    def __len__(self) -> int:
+        return len(self._own)
 
 
 def save(folder: Path, network: nn.Module, lora: Lora, base: str) -> None:

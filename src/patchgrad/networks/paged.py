@@ -49,7 +49,7 @@ class PagedCache:
         return True
 
     def cut(self, slot: int, known: int) -> int:
-        """Drops what a slot has behind its first `known` tokens; how many of those it still has, as a page in the middle may not be its own."""
+        """Drops what a slot has behind its first `known` tokens; how many of those it still has, as the last page may not be its own."""
         whole, rest = divmod(known, PAGE)
         keep = whole + bool(rest and whole < self.count[slot] and self.holders[self.table[slot, whole]] == 1)
         for page in self.table[slot, keep : self.count[slot]]:
@@ -60,7 +60,7 @@ class PagedCache:
         return min(known, keep * PAGE)
 
     def copy(self, slot: int, origin: int, first: int, last: int) -> int:
-        """Up to `last` a slot's stream is that of `origin`, and so are its pages from now on; how many tokens the slot has, at least `first`."""
+        """Up to `last` a slot's stream is that of `origin`, and so are its pages from now on; how many tokens it has, at least `first`."""
         whole = last // PAGE
         if whole * PAGE <= first:
             return first
@@ -124,9 +124,8 @@ class PagedCache:
 
     def _by_stream(self, firsts: Places, lasts: Places, rows: np.ndarray, ends: Places) -> Attend:
         """A call for each run of tokens."""
-        pages = [
-            torch.from_numpy(row[: -(-end // PAGE)].astype(np.int64)).to(self.keys.device) for row, end in zip(rows, ends, strict=True)
-        ]
+        held = (row[: -(-end // PAGE)].astype(np.int64) for row, end in zip(rows, ends, strict=True))
+        pages = [torch.from_numpy(own).to(self.keys.device) for own in held]
         runs = list(zip(firsts.tolist(), lasts.tolist(), pages, ends.tolist(), strict=True))
 
         def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

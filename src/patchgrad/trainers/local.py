@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -20,14 +21,16 @@ from patchgrad.errors import ConfigError, StoreError
 from patchgrad.networks import folder as folders
 from patchgrad.networks import lora as adapters
 from patchgrad.networks.decoder import Decoder
-from patchgrad.networks.lora import Lora, adapt, merged
+from patchgrad.networks.lora import Lora, adapt, merged, reduce
 from patchgrad.networks.prefixes import apart
 from patchgrad.trainers.measures import Tally, tally
 from patchgrad.trainers.muon import AdamW, Muon, Optimiser
+from patchgrad.trainers.offload import Offloaded
 from patchgrad.trainers.schedules import Schedule, constant
 from patchgrad.values import Batch, Floats, Pack, Update, floats
 
 Gradients = dict[str, Tensor]
+Make = Callable[[Mapping[str, Tensor]], Optimiser]
 
 
 class Held(Protocol):
@@ -49,7 +52,8 @@ class LocalTrainer:
     not move, and has no part in the norm that gradients are clipped to. What sequences of a pack have in common is computed once where
     that pays (`networks/prefixes.py`), unless told not to `share`. With `recompute` the backward pass computes what is inside a layer
     again, and only what is between layers is kept (1604.06174). With `lora` only adapters of the network are trained, which is the one that
-    `base` names; `weights` has them merged.
+    `base` names; `weights` has them merged. With `offload` the optimiser is in host memory (`trainers/offload.py`). It computes where the
+    network is. Matrices that do not move, or that the offloaded optimiser has exactly, are kept in the `precision` of products.
     """
 
     def __init__(
@@ -57,7 +61,7 @@ class LocalTrainer:
         network: Decoder,
         *,
         schedule: Schedule | float = 1e-3,
-        optimiser: Literal["muon", "adamw"] | Callable[[Mapping[str, Tensor]], Optimiser] = "muon",
+        optimiser: Literal["muon", "adamw"] | Make = "muon",
         clip: float = 1.0,
         precision: Literal["float32", "bfloat16"] = "float32",
         threads: int = 1,
@@ -66,11 +70,16 @@ class LocalTrainer:
         recompute: bool = False,
         lora: Lora | None = None,
         base: str = "",
+        offload: bool = False,
     ) -> None:
-        self.network = adapt(network, lora) if lora else network
+        kept = torch.bfloat16 if precision == "bfloat16" else torch.float32
+        self.network, self.device = adapt(network, lora, kept) if lora else network, network.head.device
         self.parameters = {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
-        self._make = {"muon": Muon, "adamw": AdamW}[optimiser] if isinstance(optimiser, str) else optimiser
+        make: Make = {"muon": Muon, "adamw": AdamW}[optimiser] if isinstance(optimiser, str) else optimiser
+        self._make: Make = partial(Offloaded, make=make) if offload else make
         self.optimiser: Optimiser = self._make(self.parameters)
+        if offload and not lora:
+            reduce(network, kept)
         self.clip, self.precision, self.threads, self._held, self._sharing = clip, precision, threads, held, share
         self._recompute, self._lora, self._base = recompute, lora, base
         self._version = self._steps = 0
@@ -165,7 +174,7 @@ class LocalTrainer:
     @torch.no_grad()
     def _score(self, pack: Pack) -> Floats:
         values = np.zeros(len(pack.tokens), np.float32)
-        values[pack.mask] = self._forward(pack)[0].numpy()
+        values[pack.mask] = self._forward(pack)[0].cpu().numpy()
         return floats(values)
 
     def _share(self, packs: Sequence[Pack], trained: int, objective: Objective) -> tuple[Gradients, Tally]:
@@ -180,9 +189,9 @@ class LocalTrainer:
     def _pack(self, pack: Pack, trained: int, objective: Objective) -> tuple[Gradients, Tally]:
         at = pack.mask.nonzero()[0]
         sampled, old, reference, advantages, weights = (
-            torch.from_numpy(array[at]) for array in (pack.sampled, pack.old, pack.reference, pack.advantages, pack.weights)
+            torch.from_numpy(array[at]).to(self.device) for array in (pack.sampled, pack.old, pack.reference, pack.advantages, pack.weights)
         )
-        sequences = torch.from_numpy(np.searchsorted(pack.starts, at, side="right") - 1)
+        sequences = torch.from_numpy(np.searchsorted(pack.starts, at, side="right") - 1).to(self.device)
         logprobs, entropy = self._forward(pack)
         costs, metrics = objective(Trained(logprobs, old, reference, advantages, sequences))
         losses = weights * costs
@@ -193,16 +202,17 @@ class LocalTrainer:
 
     def _forward(self, pack: Pack) -> tuple[Tensor, Tensor]:
         """Log-probability and entropy at each mask token, `[N]` both."""
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.precision == "bfloat16"):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             return self.network.logprobs(*self._hidden(pack))
 
     def _hidden(self, pack: Pack) -> tuple[Tensor, Tensor]:
         """The hidden states that predict the mask tokens `[N, d]`, and those tokens `[N]`; what sequences share is computed once."""
         at, starts = pack.mask.nonzero()[0], pack.starts.tolist()
         layout = self.network.layout(pack.tokens, starts) if self._sharing else apart(starts)
-        tokens, positions = (torch.from_numpy(array[layout.first].astype("int64")) for array in (pack.tokens, pack.positions))
+        whole = (pack.tokens[layout.first], pack.positions[layout.first], layout.place[at - 1], pack.tokens[at])
+        tokens, positions, places, targets = (torch.from_numpy(array.astype("int64")).to(self.device) for array in whole)
         hidden = self.network.forward_packed(tokens, positions, layout.nodes, self._recompute)
-        return hidden[torch.from_numpy(layout.place[at - 1])], torch.from_numpy(pack.tokens[at].astype("int64"))
+        return hidden[places], targets
 
     def weights(self) -> Weights:
         """The parameters by their transformers names, adapters merged; views where nothing is, so copy what must outlive an update."""

@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
 from patchgrad.networks.decoder import LOGITS, Decoder, DecoderConfig
-from patchgrad.networks.lora import Lora, adapt
+from patchgrad.networks.lora import Lora, adapt, reduce
 from patchgrad.networks.prefixes import Node
 from patchgrad.trainers.muon import Optimiser
 
@@ -62,12 +62,16 @@ def rehearse(
     recompute: bool = False,
     lora: Lora | None = None,
     frozen: Sequence[str] = (),
+    offload: bool = False,
 ) -> Footprint:
-    """The footprint of a step whose packs have so many tokens, in one sequence, of which so many are trained."""
+    """The footprint of a step whose packs have so many tokens, in one sequence, of which so many are trained.
+
+    With `offload` it is that of the device: the optimiser has none there.
+    """
 
     def rehearsed(layers: int) -> Footprint:
         scored = min(trained, BLOCKS * LOGITS // shape.vocabulary)
-        return _rehearsed(replace(shape, layers=layers), optimiser, tokens, scored, precision, recompute, lora, frozen)
+        return _rehearsed(replace(shape, layers=layers), optimiser, tokens, scored, precision, recompute, lora, frozen, offload)
 
     if shape.layers <= MORE:
         return rehearsed(shape.layers)
@@ -86,20 +90,26 @@ def _rehearsed(
     recompute: bool,
     lora: Lora | None,
     frozen: Sequence[str],
+    offload: bool,
 ) -> Footprint:
+    kept = torch.bfloat16 if precision == "bfloat16" else torch.float32
     with FakeTensorMode(allow_non_fake_inputs=True), Alive() as alive:
         network = Decoder(shape)
-        network = adapt(network, lora) if lora else network
+        if lora:
+            adapt(network, lora, kept)
+        elif offload:
+            reduce(network, kept)
         weights = alive.bytes
         still = {name for pattern in frozen for name in fnmatch.filter(dict(network.named_parameters()), pattern)}
         parameters = {name: p for name, p in network.named_parameters() if p.requires_grad and name not in still}
-        steps = optimiser(parameters)
+        steps = None if offload else optimiser(parameters)
         states = alive.bytes - weights
         alive.most = before = alive.bytes
         gradients = passed(network, parameters, (tokens,), trained, precision, recompute)
         passing, held = alive.most - before, alive.bytes - before
         alive.most = alive.bytes
-        steps.step(gradients, 1e-3)
+        if steps:
+            steps.step(gradients, 1e-3)
         return Footprint(weights, states, held, passing, alive.most - before - held)
 
 

@@ -123,7 +123,7 @@ class EmbeddedPolicy:
             for wait in waits:
                 wait.result()
             with torch.inference_mode():
-                self._decoder.refill({name: tensor.detach() for name, tensor in weights.items()})
+                self._decoder.refill(weights)
             for lane in self._lanes:
                 lane.forget()
             self._version = version

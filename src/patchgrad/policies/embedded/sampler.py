@@ -9,7 +9,7 @@ token is never run: the next turn runs it together with its observation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -56,7 +56,7 @@ class Reader(Protocol):
     def length(self) -> int: ...
     def cache(self, slots: int) -> Any: ...
     def run(self, cache: Any, tokens: Ids, slots: Places, positions: Places, wanted: Places) -> Tensor: ...
-    def refill(self, weights: dict[str, Tensor]) -> None: ...
+    def refill(self, weights: Mapping[str, Tensor]) -> None: ...
 
 
 class Sampler:

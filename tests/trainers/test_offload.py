@@ -1,0 +1,63 @@
+"""An optimiser in host memory makes the steps that it would make beside the parameters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+import torch
+
+from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.folder import load
+from patchgrad.networks.lora import Lora
+from patchgrad.objectives.cross_entropy import cross_entropy
+from patchgrad.testing.trainer import example_batches
+from patchgrad.trainers.local import LocalTrainer
+
+CONFIG = DecoderConfig(300, 40, 2, 5, 1, 8, intermediate=64)
+Name = Literal["muon", "adamw"]
+
+
+@pytest.mark.parametrize("optimiser", ["muon", "adamw"])
+@pytest.mark.parametrize("lora", [None, Lora(4)], ids=str)
+def test_steps_are_the_same_to_the_bit(optimiser: Name, lora: Lora | None) -> None:
+    first, second = example_batches(CONFIG.vocabulary)
+    sides = [LocalTrainer(Decoder(CONFIG), optimiser=optimiser, lora=lora, offload=offload) for offload in (False, True)]
+    for trainer in sides:
+        trainer.update(first, cross_entropy)
+        trainer.update(second, cross_entropy)
+    assert all(torch.equal(tensor, sides[1].weights()[name]) for name, tensor in sides[0].weights().items())
+
+
+def test_in_bfloat16_steps_too_small_for_a_weight_add_up() -> None:
+    batch, _ = example_batches(CONFIG.vocabulary)
+    trainer = LocalTrainer(Decoder(CONFIG), optimiser="adamw", precision="bfloat16", offload=True, schedule=1e-6)
+    name = "model.layers.0.mlp.up_proj.weight"
+    parameter = trainer.parameters[name]
+    assert parameter.dtype == torch.bfloat16
+    before, moved = parameter.clone(), []
+    for _ in range(40):
+        trainer.update(batch, cross_entropy)
+        moved.append(float((parameter != before).float().mean()))
+    assert moved[0] < 0.5 < moved[-1] + 0.45
+    assert moved[-1] > 3 * moved[0]
+
+
+def test_a_resumed_step_is_the_same(tmp_path: Path) -> None:
+    first, second = example_batches(CONFIG.vocabulary)
+
+    def fresh(network: Decoder) -> LocalTrainer:
+        return LocalTrainer(network, precision="bfloat16", offload=True)
+
+    trainer = fresh(Decoder(CONFIG))
+    trainer.update(first, cross_entropy)
+    trainer.save(tmp_path)
+    resumed = fresh(load(tmp_path))
+    resumed.load(tmp_path)
+    for one in (trainer, resumed):
+        one.update(second, cross_entropy)
+    for one, other in zip(trainer.logprobs(first), resumed.logprobs(first), strict=True):
+        assert np.array_equal(one, other)
+
