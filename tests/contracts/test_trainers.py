@@ -13,7 +13,9 @@ from patchgrad.testing.trainer import check_trainer
 from patchgrad.trainers.local import LocalTrainer
 
 
-@pytest.mark.parametrize(("threads", "lora", "offload"), [(1, None, False), (2, None, False), (1, Lora(4), False), (1, None, True)], ids=str)
+@pytest.mark.parametrize(
+    ("threads", "lora", "offload"), [(1, None, False), (2, None, False), (1, Lora(4), False), (1, None, True)], ids=str
+)
 @pytest.mark.parametrize("optimiser", ["muon", "adamw"])
 def test_the_local_trainer_keeps_the_contract(
     tmp_path: Path, optimiser: Literal["muon", "adamw"], threads: int, lora: Lora | None, offload: bool

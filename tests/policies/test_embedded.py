@@ -227,7 +227,7 @@ def test_a_folder_plays_like_the_network_it_was_saved_from(tmp_path: Path) -> No
     made = network()
     folder.save(tmp_path, made.config, made.state_dict())
     TOKENIZER.save(tmp_path)
-    opened = EmbeddedPolicy.from_folder(tmp_path, sessions=2, context=400)
+    opened = EmbeddedPolicy(folder.load(tmp_path), ChatTokenizer.load(tmp_path), sessions=2, context=400)
     (_, one), (_, two) = asyncio.run(episode(opened, 1, 1))[0], asyncio.run(episode(policy(), 1, 1))[0]
     assert np.array_equal(one.token_ids, two.token_ids)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+import torch
 
 from patchgrad.agents import prompts_full
 from patchgrad.config import dumps, leaves, loads, override, written
@@ -104,10 +105,13 @@ def test_all_turns_of_a_stage_fit_into_its_context(scale: Scale) -> None:
         assert prompt + stage.turns * (agent.longest / 3 + 350) <= stage.context
 
 
-@pytest.mark.parametrize("scale", ["gpu", "cluster"])
-def test_a_scale_that_this_version_cannot_train_says_what_it_needs_before_anything_starts(scale: Scale, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("scale", "says"), [("gpu", "torch sees none"), ("cluster", r"sized for \d+ x \d GPUs")])
+def test_a_scale_that_cannot_be_trained_here_says_what_it_needs_before_anything_starts(
+    scale: Scale, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     recipe = nebius2508(scale)
-    with Run.create(tmp_path / "run", dumps(recipe)) as run, pytest.raises(ConfigError, match=r"sized for \d+ x \d GPUs"):
+    with Run.create(tmp_path / "run", dumps(recipe)) as run, pytest.raises(ConfigError, match=says):
         train(recipe, run, Silent())
 
 

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import torch
 
 from patchgrad.config import override
-from patchgrad.errors import OutOfMemory
+from patchgrad.errors import ConfigError, OutOfMemory
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder
 from patchgrad.policies.embedded.sampler import Sampler
 from patchgrad.recipes import Recipe, laptop, plan, smoke
 from patchgrad.recipes.advice import advice, advised, refuse
 from patchgrad.recipes.calibration import Speed, seconds, work
-from patchgrad.recipes.planning import cached, copied, shape_of
+from patchgrad.recipes.planning import cached, copied
 from patchgrad.recipes.plans import size
 from patchgrad.recipes.room import free
+from patchgrad.recipes.shapes import shape_of
 
 GB = 10**9
+MODEL = {
+    "model_type": "qwen3",
+    "vocab_size": 1000,
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 32,
+    "intermediate_size": 128,
+    "max_position_embeddings": 4096,
+}
 
 
 def tiny(**changes: str) -> Recipe:
@@ -57,8 +70,7 @@ def test_advice_says_so_where_nothing_is_enough() -> None:
 def test_a_recipe_that_cannot_fit_is_refused_with_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     large = tiny(**{"policy.shape.hidden": "1024", "policy.shape.layers": "8", "optimiser.pack": "8192"})
     refuse(large if free() > 20 * GB else tiny())
-    for module in ("advice", "planning"):
-        monkeypatch.setattr(f"patchgrad.recipes.{module}.free", lambda: 2 * GB)
+    monkeypatch.setattr("patchgrad.recipes.planning.free", lambda: 2 * GB)
     with pytest.raises(OutOfMemory, match=r"takes .* GB and 2.0 GB are free. It would fit with --optimiser"):
         refuse(large)
 
@@ -78,7 +90,7 @@ def test_the_policys_bytes_are_those_that_it_has() -> None:
     shape = shape_of(recipe)
     decoder = CachedDecoder(Decoder(shape), recipe.policy.context)
     tensors = [decoder.embedding, decoder.head, *(t for layer in decoder.layers for t in (layer.qkv, layer.out, layer.gate_up, layer.down))]
-    assert abs(copied(shape) / sum(4 * tensor.numel() for tensor in tensors) - 1) < 0.01
+    assert abs(copied(shape, recipe) / sum(4 * tensor.numel() for tensor in tensors) - 1) < 0.01
     sampler = Sampler(decoder, sessions=2 * recipe.sandbox.live, rows=4, eos=frozenset({0}))
     assert cached(shape, recipe) == sampler.cache.keys.nbytes + sampler.cache.values.nbytes
 
@@ -105,3 +117,25 @@ def test_seconds_follow_from_the_work_and_the_speed() -> None:
 
 def test_sizes_are_said_for_people() -> None:
     assert (size(3_200_000_000), size(8_000_000)) == ("3.2 GB", "8 MB")
+
+
+def test_on_a_gpu_caches_take_what_is_left_and_half_a_number_is_two_bytes(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(MODEL))
+    choices = {"machine.gpus": "1", "policy.model": str(tmp_path), "optimiser.precision": "bfloat16", "optimiser.frozen": ""}
+    kept, moved = (plan(tiny(**choices, **{"optimiser.offload": offload}), room=GB) for offload in ("false", "true"))
+    assert [part.name for part in moved.parts][-1] == "its caches, of what is left"
+    told = {part.name: part.bytes for part in kept.parts}, {part.name: part.bytes for part in moved.parts}
+    assert told[1]["weights"] < 0.6 * told[0]["weights"]
+    assert told[1]["states of muon"] == 0 < told[0]["states of muon"]
+    assert kept.fits
+    tight = plan(tiny(**choices), room=kept.peak - kept.parts[-1].bytes // 2)
+    assert tight.parts[-1].bytes < kept.parts[-1].bytes
+    assert tight.parts[-1].bytes >= cached(shape_of(tiny(**choices)), tiny(**choices)) // (2 * smoke().sandbox.live)
+
+
+def test_a_gpu_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match="asks for a GPU and torch sees none"):
+        plan(tiny(**{"machine.gpus": "1"}))
+    with pytest.raises(ConfigError, match=r"optimiser\.offload moves the optimiser from a GPU"):
+        tiny(**{"optimiser.offload": "true"})

@@ -23,8 +23,8 @@ from patchgrad.objectives.clipped import clipped
 from patchgrad.objectives.cross_entropy import cross_entropy
 from patchgrad.packing import pack
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
-from patchgrad.recipes.apprenticeship import an_optimiser
 from patchgrad.recipes.phases import Optimiser
+from patchgrad.recipes.shapes import an_optimiser
 from patchgrad.testing.trainer import example_batches
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.muon import AdamW, orthogonal

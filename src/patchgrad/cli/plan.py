@@ -5,10 +5,11 @@ RECIPE is a name or a TOML file, and any field of it can be set, as in `train`; 
   patchgrad plan laptop
   patchgrad plan laptop --policy.shape.layers 24 --policy.shape.hidden 1024
   patchgrad plan mine.toml --policy.model Qwen/Qwen3-0.6B --optimiser.rank 16 --memory 64GB
+  patchgrad plan nebius2508 --scale gpu --memory 80GB
   patchgrad plan laptop --calibrate
 
 Exit code 0: it fits; 1: it does not, and what would fit is told. With --calibrate this machine's speed is measured first, for about half
-a minute, and kept; without a measurement no seconds are told.
+a minute, and kept; without a measurement no seconds are told, nor of a GPU. Of a recipe with machine.gpus memory is that of the GPU.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         found = plan(recipe, room)
         changes, then = advice(recipe, room)
         speed = calibrate() if arguments.calibrate else known()
-        steps = seconds(recipe, speed) if speed else {}
+        steps = seconds(recipe, speed) if speed and not recipe.machine.gpus else {}
     if arguments.json:
         told = {**plain(found), "peak": found.peak, "fits": found.fits, "seconds": steps, "advice": {"changes": changes, "peak": then.peak}}
         print(json.dumps(told))
@@ -71,7 +72,7 @@ def _page(found: Plan) -> str:
 
 def _paces(steps: dict[str, float]) -> str:
     if not steps:
-        return "Seconds: not known, as this machine was not measured: --calibrate does that."
+        return "Seconds: not known. They are told of a machine's cores, once --calibrate has measured them."
     told = ", ".join(f"{phase} {each:.2g}" for phase, each in steps.items())
     return f"Seconds a step of the optimiser, where every attempt fills its context: {told}."
 

@@ -9,10 +9,10 @@ import torch
 
 from patchgrad.config import leaves, override
 from patchgrad.errors import ConfigError, OutOfMemory
-from patchgrad.recipes.planning import cached, phases, plan, shape_of
+from patchgrad.recipes.planning import cached, free_for, phases, plan
 from patchgrad.recipes.plans import MARGIN, Plan, size
 from patchgrad.recipes.recipe import Recipe
-from patchgrad.recipes.room import free
+from patchgrad.recipes.shapes import shape_of
 
 Change = Callable[[Recipe], Mapping[str, str]]
 
@@ -45,6 +45,7 @@ CHANGES: tuple[Change, ...] = (
     _fewer(2),
     _fewer(4),
     lambda recipe: {"optimiser.precision": "bfloat16"},
+    lambda recipe: {"optimiser.offload": "true"},
     lambda recipe: {"optimiser.rank": "16"},
     _shorter(2),
     _shorter(4),
@@ -64,7 +65,7 @@ def advice(recipe: Recipe, room: int = 0) -> tuple[dict[str, str], Plan]:
             break
         try:
             other = plan(override(recipe, _all([*taken, change(recipe)])), room)
-        except ConfigError:  # without a model there are no adapters, and a context has a least length
+        except ConfigError:  # without a GPU nothing is offloaded, without a model there are no adapters, and a context has a least length
             continue
         if other.peak < found.peak:
             taken, found = [*taken, change(recipe)], other
@@ -77,7 +78,7 @@ def advice(recipe: Recipe, room: int = 0) -> tuple[dict[str, str], Plan]:
 
 def refuse(recipe: Recipe) -> None:
     """Raises `OutOfMemory` for a recipe that needs more than this machine has free, and says what to change."""
-    if _ceiling(recipe) > MARGIN * free() and not plan(recipe).fits:
+    if _ceiling(recipe) > MARGIN * free_for(recipe) and not plan(recipe).fits:
         raise OutOfMemory(f"This needs more memory than there is: {_told(recipe)}")
 
 
@@ -105,10 +106,10 @@ def _told(recipe: Recipe) -> str:
 
 def _ceiling(recipe: Recipe) -> float:
     """More than a recipe takes, by arithmetic alone, because a rehearsal takes seconds: most recipes are far below."""
-    shape, choice = shape_of(recipe), recipe.optimiser
+    shape = shape_of(recipe)
     layer = 40 * shape.hidden + 12 * shape.intermediate + 12 * shape.head_size * (shape.heads + 2 * shape.kv_heads)
     tokens = max(phase.tokens for phase in phases(recipe))
-    passing = 4 * choice.threads * tokens * (shape.layers * layer + 4 * shape.vocabulary)
+    passing = 4 * recipe.workers * tokens * (shape.layers * layer + 4 * shape.vocabulary)
     return 1e9 + 40 * shape.parameters + passing + cached(shape, recipe)
 
 

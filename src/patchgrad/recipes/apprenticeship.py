@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Literal
-
-from torch import Tensor
 
 from patchgrad.advantages import Ones
 from patchgrad.contracts import Policy
 from patchgrad.credit import MASK_FORMAT_ERRORS, assign
 from patchgrad.networks import folder
-from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.induction import Pointing, plant, planted
 from patchgrad.networks.lora import Lora
 from patchgrad.objectives.cross_entropy import cross_entropy
@@ -24,15 +21,15 @@ from patchgrad.packing import minibatches, pack
 from patchgrad.playing import Attempt, World, attempt
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.policies.embedded.tokenizer import START
-from patchgrad.recipes.phases import Optimiser
+from patchgrad.recipes.device import device
+from patchgrad.recipes.planning import caches
 from patchgrad.recipes.recipe import Recipe
+from patchgrad.recipes.shapes import an_optimiser, fresh_shape
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
 from patchgrad.tasks.archive import open_archive
 from patchgrad.tasks.workshop.apprentice import Apprentice, drill, look
 from patchgrad.trainers.local import LocalTrainer
-from patchgrad.trainers.muon import AdamW, Muon
-from patchgrad.trainers.muon import Optimiser as Steps
 from patchgrad.trainers.schedules import cosine
 from patchgrad.values import Call, Ending, Group, Rollout, Task, Turn, Update, Verdict, digest
 
@@ -142,26 +139,10 @@ def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer, shown: Sequence[Roll
     return network
 
 
-def fresh_shape(recipe: Recipe, eos: tuple[int, ...] = ()) -> DecoderConfig:
-    """The shape of a network that the recipe makes."""
-    shape = recipe.policy.shape
-    return DecoderConfig(
-        vocabulary=shape.vocabulary,
-        hidden=shape.hidden,
-        layers=shape.layers,
-        heads=shape.heads,
-        kv_heads=shape.kv_heads,
-        head_size=shape.head_dim,
-        intermediate=shape.intermediate,
-        theta=shape.theta,
-        context=recipe.policy.context,
-        eos=eos,
-    )
-
-
 def a_trainer(network: Decoder, recipe: Recipe) -> LocalTrainer:
-    """The recipe's optimiser over a network, or over adapters of it; planted heads are held."""
+    """The recipe's optimiser over a network, or over adapters of it, where the recipe computes; planted heads are held."""
     choice = recipe.optimiser
+    network.to(device(recipe.machine.gpus))
     return LocalTrainer(
         network,
         optimiser=an_optimiser(choice),
@@ -170,21 +151,23 @@ def a_trainer(network: Decoder, recipe: Recipe) -> LocalTrainer:
         recompute=choice.recompute,
         lora=Lora(choice.rank, choice.alpha) if choice.rank else None,
         base=recipe.policy.model,
-        threads=choice.threads,
+        threads=recipe.workers,
         held=planted(network),
+        offload=choice.offload,
     )
-
-
-def an_optimiser(choice: Optimiser) -> Callable[[Mapping[str, Tensor]], Steps]:
-    """What makes the recipe's optimiser over parameters by name."""
-    adamw = partial(AdamW, betas=choice.betas, epsilon=choice.epsilon, decay=choice.weight_decay)
-    return adamw if choice.name == "adamw" else partial(Muon, adamw=adamw)
 
 
 def a_policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe) -> EmbeddedPolicy:
     """A policy with room for every live episode and for as many whose cache may still be of use."""
+    policy = recipe.policy
     return EmbeddedPolicy(
-        network, tokenizer, sessions=2 * recipe.sandbox.live, context=recipe.policy.context, threads=recipe.policy.threads
+        network,
+        tokenizer,
+        sessions=2 * recipe.sandbox.live,
+        context=policy.context,
+        threads=policy.threads,
+        room=caches(recipe) if recipe.machine.gpus else 0,
+        precision=recipe.optimiser.precision,
     )
 
 
@@ -214,6 +197,6 @@ def warm_up(
     trainer.schedule = cosine(warmup.lr, steps, warmup=min(20, steps // 5))
     for epoch in range(warmup.epochs):
         for chosen in minibatches([[sample] for sample in samples], warmup.batch, recipe.seed + epoch):
-            batch = pack(chosen, recipe.optimiser.pack, warmup.observation_weight, recipe.optimiser.threads)
+            batch = pack(chosen, recipe.optimiser.pack, warmup.observation_weight, recipe.workers)
             update = trainer.update(batch, cross_entropy)
             on_update(update)

@@ -17,8 +17,9 @@ from pathlib import Path
 import torch
 
 from patchgrad.networks.decoder import Decoder, DecoderConfig
-from patchgrad.recipes.planning import DRAWN, shape_of
+from patchgrad.recipes.planning import DRAWN
 from patchgrad.recipes.recipe import Recipe
+from patchgrad.recipes.shapes import shape_of
 from patchgrad.store.files import put
 from patchgrad.trainers.muon import STEPS, AdamW
 from patchgrad.trainers.rehearsal import passed

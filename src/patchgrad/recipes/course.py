@@ -224,8 +224,8 @@ class Course:
     async def _rft(self, round_: int) -> None:
         rft = self.recipe.rft
         budget = Budget(rft.turns, rft.context, self.recipe.agent.action_tokens, rft.seconds, self.recipe.agent.format_errors)
-        optimiser = self.recipe.optimiser
-        plan = Plan(rft.tasks, rft.attempts, budget, Resolved(), rft.batch, optimiser.pack, optimiser.threads, rft.epochs, self._scheduled)
+        pack, workers = self.recipe.optimiser.pack, self.recipe.workers
+        plan = Plan(rft.tasks, rft.attempts, budget, Resolved(), rft.batch, pack, workers, rft.epochs, self._scheduled)
         self.trainer.forget()
         self.progress.stage("rejection fine-tuning", rft.tasks * rft.attempts)
         if not rft.demonstration or round_:  # it is for the base model, which never saw the protocol
@@ -270,7 +270,7 @@ class Course:
             shaped(stage.length_threshold, stage.turns, stage.length_weight),
             stage.minibatch,
             optimiser.pack,
-            optimiser.threads,
+            self.recipe.workers,
             start=self.prefixes.start if stage.starts == "prefixes" else from_the_beginning,
             forking=Forking(stage.forks, stage.continuations, stage.filter_on) if stage.forks else None,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from patchgrad.config import require
 from patchgrad.errors import ConfigError
 from patchgrad.evaluation import PROTOCOLS
 from patchgrad.recipes.phases import EvaluationChoice
@@ -29,7 +30,8 @@ class TaskChoice:
 class Evaluation:
     """Everything that decides an evaluation. The policy is a folder, a hub id, or an address with the name of the model there.
 
-    `protocol` is one of `evaluation.PROTOCOLS`, by which the figures may be said to be; what contradicts it is refused.
+    A folder's model draws on so many `threads`, or with `gpus` 1 on the GPU. `protocol` is one of `evaluation.PROTOCOLS`, by which the
+    figures may be said to be; what contradicts it is refused.
     """
 
     policy: str = ""
@@ -38,12 +40,14 @@ class Evaluation:
     protocol: str = ""
     seed: int = 0
     threads: int = 1
+    gpus: int = 0
     tasks: TaskChoice = TaskChoice()
     agent: AgentChoice = field(default=AgentChoice(prompts="full", window=60, observation=3600, action_tokens=2048, format_errors=0))
     sandbox: SandboxChoice = field(default=SandboxChoice(live=8))
     evaluation: EvaluationChoice = field(default=EvaluationChoice(attempts=5, turns=80, context=32_768, seconds=3600.0))
 
     def __post_init__(self) -> None:
+        require(self.gpus in (0, 1), f"gpus is {self.gpus}; a policy draws on the cores, which is 0, or on one GPU")
         if self.remote and not self.model:
             raise ConfigError(f"{self.policy} is an address: say which of its models is meant, as in --model NAME.")
         if self.model and not self.remote:
@@ -86,6 +90,7 @@ def of_run(recipe: Recipe, checkpoint: Path, protocol: str = "") -> Evaluation:
         protocol=protocol,
         seed=recipe.seed,
         threads=recipe.policy.threads,
+        gpus=min(recipe.machine.gpus, 1),
         tasks=TaskChoice(recipe.tasks.folder, recipe.tasks.level),
         agent=recipe.agent,
         sandbox=recipe.sandbox,

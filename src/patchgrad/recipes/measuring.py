@@ -124,11 +124,9 @@ async def _policy(evaluation: Evaluation) -> Policy:
     if evaluation.remote:
         chat = Chat(evaluation.policy, evaluation.model, os.environ.get(KEY, ""), seconds=min(ANSWER, choice.seconds))
         return await EndpointPolicy.open(chat, context=choice.context, sampling=choice.sampling)
-    from patchgrad.policies.embedded import EmbeddedPolicy  # an endpoint is measured without torch
+    from patchgrad.recipes.opening import opened  # an endpoint is measured without torch
 
-    return EmbeddedPolicy.from_folder(
-        evaluation.policy, sessions=2 * evaluation.sandbox.live, context=choice.context, threads=evaluation.threads, training=False
-    )
+    return opened(evaluation)
 
 
 def _told(report: Report, evaluation: Evaluation, tasks: Sequence[Task], policy: Policy) -> Report:

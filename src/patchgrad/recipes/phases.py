@@ -42,7 +42,8 @@ class Optimiser:
     what happens inside a layer is not kept for the backward pass but computed again there (1604.06174). Parameters whose names are among
     the `frozen`, which may hold `*`, do not move once there is a base policy: AdamW's steps are as long for a row of an embedding that
     hardly matters as for one that does. With a `rank` only adapters of a model are trained (LoRA), which add `alpha / rank` times their
-    product; with 0 all of it is.
+    product; with 0 all of it is. With `offload` the optimiser's states and the parameters' exact values lie in host memory, and a GPU has
+    what it computes with.
     """
 
     name: Literal["muon", "adamw"] = "muon"
@@ -57,6 +58,7 @@ class Optimiser:
     threads: int = 2
     rank: int = 0
     alpha: float = 32.0
+    offload: bool = False
 
     def __post_init__(self) -> None:
         require(self.rank >= 0 and self.alpha > 0, "optimiser.rank must be at least 0, which is no adapters, and optimiser.alpha above 0")

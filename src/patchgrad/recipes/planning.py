@@ -10,15 +10,16 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from patchgrad.networks import folder as folders
 from patchgrad.networks.attention import TILE
 from patchgrad.networks.decoder import DecoderConfig
 from patchgrad.networks.lora import Lora
-from patchgrad.recipes.apprenticeship import an_optimiser, fresh_shape
+from patchgrad.networks.paged import PAGE
+from patchgrad.recipes.device import spare
 from patchgrad.recipes.phases import Optimiser
-from patchgrad.recipes.plans import Part, Plan
+from patchgrad.recipes.plans import MARGIN, Part, Plan
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.room import empty, free
+from patchgrad.recipes.shapes import an_optimiser, shape_of
 from patchgrad.trainers.rehearsal import Footprint, rehearse
 from patchgrad.values import Limits
 
@@ -37,26 +38,36 @@ class Phase:
 
 
 def plan(recipe: Recipe, room: int = 0) -> Plan:
-    """The plan of a recipe on a machine with so many bytes free, or on this one."""
-    shape, choice = shape_of(recipe), recipe.optimiser
+    """The plan of a recipe on a machine, or a GPU, with so many bytes free, or on this one."""
+    shape, choice, room = shape_of(recipe), recipe.optimiser, room or free_for(recipe)
     found = [(phase, _footprint(shape, choice, phase.tokens, phase.trained, phase.frozen)) for phase in phases(recipe)]
-    phase, most = max(found, key=lambda one: one[1].peak(choice.threads))
+    phase, most = max(found, key=lambda one: one[1].peak(recipe.workers))
     lasting = most.weights + most.states
-    parts = (
-        Part("interpreter and libraries", empty(choice.recompute)),
+    libraries = [] if recipe.machine.gpus else [Part("interpreter and libraries", empty(choice.recompute))]
+    parts = [
+        *libraries,
         Part("weights", most.weights),
         Part(f"states of {choice.name}", most.states),
-        Part(f"gradients and activations, {choice.threads} x {phase.tokens:,} tokens", most.peak(choice.threads) - lasting),
-        Part("the policy's weights, arranged for sampling", copied(shape)),
-        Part(f"its caches, where {2 * recipe.sandbox.live} attempts fill their context", cached(shape, recipe)),
-    )
-    return Plan(phase.name, parts, room or free(), 2 * recipe.sandbox.live, Limits().memory, disk(recipe, lasting))
+        Part(f"gradients and activations, {recipe.workers} x {phase.tokens:,} tokens", most.peak(recipe.workers) - lasting),
+        Part("the policy's weights, arranged for sampling", copied(shape, recipe)),
+    ]
+    left = int(MARGIN * room) - sum(part.bytes for part in parts)
+    whole = cached(shape, recipe)
+    if recipe.machine.gpus:
+        parts.append(Part("its caches, of what is left", min(whole, max(left, whole // (2 * recipe.sandbox.live)))))
+    else:
+        parts.append(Part(f"its caches, where {2 * recipe.sandbox.live} attempts fill their context", whole))
+    return Plan(phase.name, tuple(parts), room, 2 * recipe.sandbox.live, Limits().memory, disk(recipe, lasting))
 
 
-def shape_of(recipe: Recipe) -> DecoderConfig:
-    """The network's shape; of a model nothing but its `config.json` is read."""
-    policy = recipe.policy
-    return folders.shape(policy.model).reaching(policy.context, policy.yarn) if policy.model else fresh_shape(recipe)
+def free_for(recipe: Recipe) -> int:
+    """Bytes that are free where a recipe computes."""
+    return spare() if recipe.machine.gpus else free()
+
+
+def caches(recipe: Recipe) -> int:
+    """Bytes that the policy's caches may take on a GPU: what the plan leaves, and room for one attempt at least."""
+    return plan(recipe).parts[-1].bytes
 
 
 def phases(recipe: Recipe) -> list[Phase]:
@@ -80,18 +91,28 @@ def _footprint(shape: DecoderConfig, choice: Optimiser, tokens: int, trained: in
         recompute=choice.recompute,
         lora=Lora(choice.rank, choice.alpha) if choice.rank else None,
         frozen=frozen,
+        offload=choice.offload,
     )
 
 
-def copied(shape: DecoderConfig) -> int:
-    """Bytes of the policy's matrices; it has a head beside the embedding also where the two are tied."""
-    return 4 * (shape.parameters + shape.tied * shape.vocabulary * shape.hidden)
+def copied(shape: DecoderConfig, recipe: Recipe) -> int:
+    """Bytes of the policy's weights. On a CPU it has a head beside the embedding also where the two are tied.
+
+    On a GPU its products are in the trainer's precision, and the embedding is as the trainer has it.
+    """
+    if not recipe.machine.gpus:
+        return 4 * (shape.parameters + shape.tied * shape.vocabulary * shape.hidden)
+    choice, dense = recipe.optimiser, shape.layers * shape.dense
+    half = choice.precision == "bfloat16"
+    reduced = half and (choice.offload or choice.rank > 0)
+    return (2 if half else 4) * dense + (2 if reduced else 4) * (shape.parameters - dense)
 
 
 def cached(shape: DecoderConfig, recipe: Recipe) -> int:
     """Bytes of keys and values of all sessions that are kept, each up to its context."""
-    length = math.ceil(recipe.policy.context / TILE) * TILE
-    return 2 * recipe.sandbox.live * shape.layers * 2 * shape.kv_heads * shape.head_size * length * 4
+    page, each = (PAGE, 2 if recipe.optimiser.precision == "bfloat16" else 4) if recipe.machine.gpus else (TILE, 4)
+    length = math.ceil(recipe.policy.context / page) * page
+    return 2 * recipe.sandbox.live * shape.layers * 2 * shape.kv_heads * shape.head_size * length * each
 
 
 def disk(recipe: Recipe, checkpoint: int) -> int:

@@ -170,7 +170,16 @@ class Recipe:
     evaluation: EvaluationChoice = field(default_factory=EvaluationChoice)
     guards: Guards = field(default_factory=Guards)
 
+    @property
+    def workers(self) -> int:
+        """Threads that train: a GPU takes one pack after the other."""
+        return 1 if self.machine.gpus else self.optimiser.threads
+
     def __post_init__(self) -> None:
+        require(
+            self.machine.gpus > 0 or not self.optimiser.offload,
+            "optimiser.offload moves the optimiser from a GPU into host memory, where it is without one: set machine.gpus, or leave it",
+        )
         require(
             not self.rft.demonstration or self.agent.prompts == "full", "rft.demonstration is of the full prompts: brief ones have none"
         )

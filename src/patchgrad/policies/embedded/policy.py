@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 import torch
 
 from patchgrad.contracts import Weights
 from patchgrad.errors import ConfigError, PolicyFault, SamplingRefused
-from patchgrad.networks import folder
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.device import DeviceDecoder
@@ -59,15 +57,6 @@ class EmbeddedPolicy:
         samplers = [Sampler(self._decoder, sessions=each, rows=places, eos=self._eos) for _ in range(threads)]
         self._lanes = [Lane(sampler, self._action) for sampler in samplers]
         self._homes: dict[str, Lane] = {}
-
-    @classmethod
-    def from_folder(
-        cls, source: str | Path, *, sessions: int, context: int, rows: int = 256, threads: int = 1, training: bool = True
-    ) -> EmbeddedPolicy:
-        """Opens a checkpoint folder or a hub id."""
-        path = folder.locate(source)
-        network, tokenizer = folder.load(path), ChatTokenizer.load(path)
-        return cls(network, tokenizer, sessions=sessions, context=context, rows=rows, threads=threads, training=training)
 
     @property
     def version(self) -> int:

@@ -1,0 +1,23 @@
+"""Where a recipe computes."""
+
+from __future__ import annotations
+
+import torch
+
+from patchgrad.errors import ConfigError
+
+
+def device(gpus: int) -> torch.device:
+    """The GPU if a recipe asks for one; `ConfigError` where torch sees none."""
+    if gpus and not torch.cuda.is_available():
+        raise ConfigError(
+            "machine.gpus asks for a GPU and torch sees none: install a build of torch for yours, as in "
+            'make install TORCH="torch==2.13.0+cu130", or set machine.gpus to 0'
+        )
+    return torch.device("cuda" if gpus else "cpu")
+
+
+def spare() -> int:
+    """Bytes of the GPU's memory that are free."""
+    device(1)
+    return int(torch.cuda.mem_get_info()[0])
