@@ -1,0 +1,91 @@
+"""What a longer stream costs: a turn at turn 128 against one at turn 8, and training at 8,192 tokens against 2,048.
+
+    python benchmarks/length.py [--rounds 3] [--rows 8]
+
+The embedded policy draws 20 tokens a turn and reads 40, for so many episodes together, with caches kept; CPU-seconds of the turns around
+the eighth and the last. The trainer makes a step of 16,384 tokens in sequences of either length; `arithmetic` is what its multiplications
+alone would make of it, as attention has four times as many. Prints progress, and JSON last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from trainer import SHAPE, group
+
+from patchgrad.networks.cached import CachedDecoder
+from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.objectives.clipped import clipped
+from patchgrad.policies.embedded.sampler import Request, Sampler
+from patchgrad.recipes.calibration import work
+from patchgrad.trainers.local import LocalTrainer
+from patchgrad.values import Sampling, ids
+
+TURNS, NEW, ANSWER, AROUND = 128, 20, 40, 4
+VOCABULARY = 2048
+
+
+def turns(rows: int, seed: int) -> list[float]:
+    """CPU-seconds of each turn of these episodes together."""
+    random = np.random.default_rng(seed)
+    sampler = Sampler(CachedDecoder(Decoder(DecoderConfig(VOCABULARY)), 8192), sessions=rows, rows=rows, eos=frozenset())
+    streams = [ids(random.integers(3, VOCABULARY, 300)) for _ in range(rows)]
+    spent = []
+    for turn in range(TURNS):
+        began = time.process_time()
+        sampler.admit([Request(str(i), stream, Sampling(NEW, seed=1000 * i + turn), NEW) for i, stream in enumerate(streams)])
+        done = []
+        while sampler.live:
+            done += sampler.step()
+        spent.append(time.process_time() - began)
+        for drawn in done:
+            place = int(drawn.request.session)
+            streams[place] = ids(np.concatenate([streams[place], drawn.tokens, random.integers(3, VOCABULARY, ANSWER)]))
+    return spent
+
+
+def training(length: int) -> float:
+    """Tokens a CPU-second of a step."""
+    trainer, batch = LocalTrainer(Decoder(SHAPE, 0), share=False), group(16_384 // length, length, 0.0)
+    trainer.update(batch, clipped())
+    began = time.process_time()
+    trainer.update(batch, clipped())
+    return 16_384 / (time.process_time() - began)
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rows", type=int, default=8)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    late, long, seen = [], [], []
+    with torch.inference_mode():
+        turns(1, 0)  # compiles
+    for number in range(options.rounds):
+        with torch.inference_mode():
+            spent = turns(options.rows, number)
+        seen.append((median(spent[8 - AROUND : 8 + AROUND]), median(spent[-2 * AROUND :])))
+        late.append(seen[-1][1] / seen[-1][0])
+        long.append(training(8192) / training(2048))
+        print(number, f"turn 128 / turn 8: {late[-1]:.2f}, training at 8,192 / 2,048: {long[-1]:.2f}", flush=True)
+    short, longer = (sum(work(SHAPE, (length,) * (16_384 // length), 0, False)) for length in (2048, 8192))
+    told: dict[str, Any] = {
+        "rows": options.rows,
+        "arithmetic": short / longer,
+        "turn_seconds": [median(one) for one in zip(*seen, strict=True)],
+    }
+    for name, ratios in (("late_over_early", late), ("long_over_short", long)):
+        told[name] = {"median": median(ratios), "least": min(ratios), "most": max(ratios)}
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""`docs/benchmarks.md` as text, from the JSON files that `keep.py` wrote.
+
+First the figures that are wanted, each with what was seen or that it is open; then what was measured, file by file. Nothing on the page is
+typed in by hand but what is wanted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "benchmarks.md"
+HEAD = """# What was measured
+
+Written by `python benchmarks/keep.py --page` from the files in [benchmarks/](benchmarks): each has the command, the machine, the versions
+and every number. Times on a CPU are CPU seconds of one thread, since the machines are shared: all sides by turns in each round, medians,
+and the least and the most over rounds in brackets.
+**Is a setting of a peer not its best?** Change it in the script, run `python benchmarks/keep.py NAME`, send both: it is corrected here.
+
+Measured by hand before, each with its command: [sandboxes](studies/sandboxes.md), [making tasks](studies/tasks.md),
+[keeping every turn](studies/journal.md).
+"""
+Kept = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What is wanted, and from which file it is told; `seen` gives the words, and whether that is reached."""
+
+    what: str
+    against: str
+    reach: str
+    file: str
+    seen: Callable[[Any], tuple[str, bool | None]]
+
+
+def times(ratio: Any, least: float) -> tuple[str, bool]:
+    """A ratio with its spread, and whether its median is enough."""
+    middle, low, high = ratio.values() if isinstance(ratio, dict) else ratio
+    return f"{middle:.2f} x ({low:.2f} to {high:.2f})", middle >= least
+
+
+def _trained(part: str, speed: float, room: float) -> Callable[[Any], tuple[str, bool | None]]:
+    def seen(result: Any) -> tuple[str, bool | None]:
+        found = result["parts"][part]
+        if "tokens_per_second" not in found:
+            return f"open: {next(iter(found.values()))}", None
+        rate, peak = found["tokens_per_second"]["median"], found["peak_bytes"] / 2**30
+        share = f", {100 * found['mfu']:.1f} % MFU" if found["mfu"] else ""
+        return f"{rate:,.0f} tok/s, {peak:.1f} GiB{share}", rate >= speed and peak <= room
+
+    return seen
+
+
+def _gap(result: Any) -> tuple[str, bool | None]:
+    found = result["parts"]["gap"]
+    if "65536" not in found:
+        return f"open: {next(iter(found.values()))}", None
+    means = [found[length]["mean"] for length in ("65536", "131072")]
+    return " and ".join(f"{mean:.4f}" for mean in means), max(means) < 0.01
+
+
+def _planned(most: float) -> Callable[[Any], tuple[str, bool | None]]:
+    def seen(result: Any) -> tuple[str, bool | None]:
+        found = result["parts"]["plan"] if "parts" in result else result
+        if not found.get("error"):
+            return "open", None
+        middle, worst = (100 * found["error"][name] for name in ("median", "most"))
+        return f"{middle:.1f} % in the middle, {worst:.1f} % at most, of {len(found['points'])} points", worst < most
+
+    return seen
+
+
+FIGURES = (
+    Figure(
+        "sampling, 32 live episodes of several turns, CPU",
+        "transformers, `generate`",
+        "3 x",
+        "policy",
+        lambda result: times(result["rows"]["32"]["generate"]["ratio"], 3),
+    ),
+    Figure("the same", "vLLM on a CPU", "1 x", "vllm", lambda result: times(result["ratio"], 1)),
+    Figure(
+        "RL step, 151,936 tokens of vocabulary, 85 % observation, CPU",
+        "TRL 1.16 GRPOTrainer",
+        "3 x, less memory",
+        "steps",
+        lambda result: times(result["rl"]["ratio"], 3),
+    ),
+    Figure("RFT step on multi-turn rows, CPU", "TRL 1.16 SFTTrainer", "1.5 x", "steps", lambda result: times(result["rft"]["ratio"], 1.5)),
+    Figure("a group of 8 that shares 75 %", "separate rows", "2.5 x", "trainer-75", lambda result: times(result["ratio"], 2.5)),
+    Figure(
+        "minutes until 39 % on held-out laptop tasks", "TRL's GRPO with tools", "5 x", "until", lambda result: times(result["ratio"], 5)
+    ),
+    Figure(
+        "a turn at turn 128 over one at turn 8",
+        "flat",
+        "at most 1.1",
+        "length",
+        lambda result: (times(result["late_over_early"], 0)[0], result["late_over_early"]["median"] <= 1.1),
+    ),
+    Figure(
+        "training, tokens/s at 8,192 over 2,048",
+        "flat",
+        "0.8",
+        "length",
+        lambda result: (f"{times(result['long_over_short'], 0)[0]}, multiplications alone {result['arithmetic']:.2f}", False),
+    ),
+    Figure("`plan`, resident memory on a CPU", "measured", "below 10 %", "plan", _planned(10)),
+    Figure("`plan`, peak memory on a GPU", "measured", "below 5 %", "gpu", _planned(5)),
+    Figure(
+        "Qwen3-4B LoRA r16 at 65k, one GPU",
+        "prime-rl: 4,160 tok/s, 42.0 GiB on an H100",
+        "ahead",
+        "gpu",
+        _trained("train-4b-lora-65k", 4160, 42.0),
+    ),
+    Figure(
+        "Qwen3-0.6B whole at 65k, one GPU",
+        "prime-rl: 10,150 tok/s, 19.6 GiB on an H100",
+        "ahead, 45 % MFU",
+        "gpu",
+        _trained("train-0.6b-full-65k", 10150, 19.6),
+    ),
+    Figure("4B LoRA at 131k, one GPU", "nobody", "it runs", "gpu", _trained("train-4b-lora-131k", 0, 1e9)),
+    Figure("8B LoRA at 131k, one GPU", "nobody", "it runs", "gpu", _trained("train-8b-lora-131k", 0, 1e9)),
+    Figure("8B whole, the longest context, one GPU", "nobody", "told", "gpu", _trained("longest-8b-full", 0, 1e9)),
+    Figure(
+        "sampling, 64 episodes, 4B, one GPU",
+        "transformers, continuous batching",
+        "2 x",
+        "gpu",
+        lambda result: (str(result["parts"]["sample-4b"].get("ratio", "open")), (result["parts"]["sample-4b"].get("ratio") or 0) >= 2),
+    ),
+    Figure("sampler and trainer, mean gap at 65k and 131k with YaRN", "0", "below 0.01", "gpu", _gap),
+)
+
+
+def written(folder: Path) -> str:
+    """The page."""
+    kept = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    parts = [HEAD, "## Wanted and seen\n", table(("figure", "against", "wanted", "seen", ""), (row(one, kept) for one in FIGURES))]
+    for name, one in kept.items():
+        parts += [f"\n## {name}\n", about(one), *TABLES[one["benchmark"]](one["result"])]
+    return "\n".join(parts) + "\n"
+
+
+def row(figure: Figure, kept: Mapping[str, Kept]) -> tuple[str, ...]:
+    """A figure's line; one without a file is open."""
+    if figure.file not in kept:
+        return (figure.what, figure.against, figure.reach, "", "**open**: it was not measured")
+    words, reached = figure.seen(kept[figure.file]["result"])
+    return (figure.what, figure.against, figure.reach, words, {True: "reached", False: "**short**", None: "**open**"}[reached])
+
+
+def about(one: Kept) -> str:
+    """Command, date, machine and versions in a paragraph."""
+    place, versions = one["machine"], ", ".join(f"{name} {version}" for name, version in one["versions"].items())
+    card = f", {place['gpu']}" if place["gpu"] else ""
+    machine = f"{place['processor']}, {place['cores']} cores, {place['memory'] / 2**30:.0f} GiB{card}, Linux {place['linux']}"
+    note = f" {one['note']}." if one["note"] else ""
+    return f"`{one['command']}`, {one['date']}. {machine}; {versions}.{note}\n"
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Of Markdown."""
+    lines = [list(head), *(list(one) for one in rows)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [lines[0], ["---"] * len(lines[0]), *lines[1:]])
+
+
+def _policy(result: Any) -> list[str]:
+    rows = []
+    for count, sides in result["rows"].items():
+        for name, told in sides.items():
+            ratio = "" if name == "patchgrad" else times(told["ratio"], 0)[0]
+            rows.append((count, name, f"{told['three_turns']:,.0f}", ratio))
+    size = f"{result['parameters'] / 1e6:.1f} million parameters"
+    about = f"{size}, groups of {result['attempts']}, {result['new']} tokens a turn, three turns.\n"
+    return [about, table(("episodes", "", "tokens drawn a CPU second", "ours over it"), rows)]
+
+
+def _trainer(result: Any) -> list[str]:
+    seconds = result["seconds"]
+    rows = [
+        (
+            f"{100 * result['shared']:.0f} %",
+            f"{seconds['separate']:.2f}",
+            f"{seconds['shared']:.2f}",
+            times(result["ratio"], 0)[0],
+            f"{result['gradient_gap']:.0e}",
+        )
+    ]
+    about = f"{result['attempts']} attempts of {result['tokens']:,} tokens, {result['parameters'] / 1e6:.1f} million parameters.\n"
+    return [about, table(("shared", "separate rows, s", "shared once, s", "ratio", "gradients apart, of the largest, float64"), rows)]
+
+
+def _plan(result: Any) -> list[str]:
+    rows = []
+    for point in result["points"]:
+        told = point["point"]
+        shape = told["shape"]
+        options = ", ".join(f"{name} {value}" for name, value in told.items() if name not in ("shape", "tokens") and value)
+        sizes = f"{shape['layers']} x {shape['hidden']}, {shape['vocabulary']:,}"
+        error = f"{100 * point['error']:+.1f} %"
+        rows.append((sizes, f"{told['tokens']:,}", options, f"{point['planned'] / 1e6:,.0f}", f"{point['resident'] / 1e6:,.0f}", error))
+    return [table(("layers x hidden, vocabulary", "tokens", "options", "planned, MB", "resident, MB", "error"), rows)]
+
+
+def _length(result: Any) -> list[str]:
+    early, late = result["turn_seconds"]
+    rows = [
+        (
+            f"a turn of {result['rows']} episodes, turn 8 and turn 128",
+            f"{early:.3f} s, {late:.3f} s",
+            times(result["late_over_early"], 0)[0],
+        ),
+        ("training, tokens/s at 8,192 over 2,048", "", times(result["long_over_short"], 0)[0]),
+    ]
+    note = "Attention reads all that was said. In a network this small that outweighs the rest; in Qwen3-4B it is a quarter at 8,192.\n"
+    return [note, table(("", "CPU seconds", "ratio"), rows)]
+
+
+def _any(result: Any) -> list[str]:
+    """As it stands in the file, where nobody has made a table of it."""
+    return ["```json", json.dumps(result, indent=1), "```"]
+
+
+TABLES: dict[str, Callable[[Any], list[str]]] = {"policy": _policy, "trainer": _trainer, "plan": _plan, "length": _length, "gpu": _any}
