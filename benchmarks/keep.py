@@ -74,15 +74,16 @@ def main() -> None:
     """Keeps, and writes the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", nargs="?", help="a script beside this one, without .py")
-    parser.add_argument("words", nargs="*", help="its own options, behind --")
     parser.add_argument("--as", dest="label", default="", help="the file's name, where one benchmark has several")
     parser.add_argument("--note", default="", help="what else went on on the machine")
     parser.add_argument("--page", action="store_true")
-    options = parser.parse_args()
+    own = sys.argv[1:]
+    behind = own.index("--") if "--" in own else len(own)  # the benchmark's own options
+    options = parser.parse_args(own[:behind])
     if not options.page and not options.name:
         parser.error("name a benchmark, or --page")
     if options.name:
-        print(kept(options.name, options.words, options.label, options.note))
+        print(kept(options.name, own[behind + 1 :], options.label, options.note))
     PAGE.write_text(written(PAGE.with_suffix("")))
     print(PAGE)
 
