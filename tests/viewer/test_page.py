@@ -79,6 +79,7 @@ def test_the_page_is_well_formed_and_holds_every_part(finished: str) -> None:
         assert f"<td>{row}</td>" in finished
     assert "malformed: no command" in finished
     assert "cores 97 % busy" in finished
+    assert re.search(r"Most of the cores. work was \w+: \d+", finished)
     assert "prefers-color-scheme: dark" in finished
 
 

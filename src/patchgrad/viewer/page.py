@@ -244,7 +244,18 @@ def _time(metrics: Sequence[Record]) -> str:
         for phase, total in spent.items()
     )
     note = "Sampling, tools, tests and training overlap, so their sum can pass the minutes on the clock, which stand at the right."
-    return f'<p class="note">{note}</p>{legend(kinds)}<div class="rows">{rows}</div>'
+    return f'<p class="note">{_bottleneck(spent)} {note}</p>{legend(kinds)}<div class="rows">{rows}</div>'
+
+
+def _bottleneck(spent: Mapping[str, Mapping[str, float]]) -> str:
+    """What would have to become faster first: the work that took the cores longest, or, where they mostly had none, what they waited for."""
+    total = {kind: sum(phase[kind] for phase in spent.values()) for kind in SECONDS}
+    worked = sum(seconds for kind, seconds in total.items() if kind != "idle") or 1.0
+    most, seconds = max(((kind, one) for kind, one in total.items() if kind != "idle"), key=lambda one: one[1])
+    idle = total["idle"] / (worked + total["idle"])
+    if idle > 0.5:
+        return f"The cores were idle for {percent(idle)}: attempts waited, for answers or for each other; more of them at once would help."
+    return f"Most of the cores' work was {most}: {percent(seconds / worked)} of it."
 
 
 def _minutes(total: Mapping[str, float], busy: Sequence[tuple[float, float]]) -> str:
