@@ -15,7 +15,7 @@ from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.device import DeviceDecoder, blank
 from patchgrad.networks.lora import Lora, adapt, merged
-from patchgrad.networks.paged import PAGE, PagedCache
+from patchgrad.networks.paged import PAGE, PagedCache, Runs, kernel_reads_pages
 
 CONFIG = DecoderConfig(90, hidden=32, layers=2, heads=4, kv_heads=2, head_size=8, intermediate=48)
 ROOM = 1 << 22  # bytes: 16 pages of that network
@@ -198,3 +198,19 @@ def test_products_are_in_the_precision_that_is_asked_for_and_norms_are_not() -> 
 @pytest.mark.parametrize("pages", [1, 3])
 def test_a_cache_has_no_more_pages_than_its_streams_could_fill(pages: int) -> None:
     assert len(DeviceDecoder(network(), pages * PAGE, ROOM).cache(2).free) == 2 * pages
+
+
+def test_tokens_of_a_slot_are_a_run_of_its_stream() -> None:
+    runs = Runs.of(np.array([4, 4, 2]), np.array([10, 11, 3]), np.arange(10, dtype=np.int32).reshape(5, 2))
+    assert (runs.firsts.tolist(), runs.lasts.tolist(), runs.ends.tolist()) == ([0, 2], [2, 3], [12, 4])
+    assert runs.pages.tolist() == [[8], [4]]
+
+
+def test_where_no_kernel_reads_pages_none_is_used() -> None:
+    assert not kernel_reads_pages(torch.device("cpu"), torch.float32, 4, 2, 8)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is here")
+@pytest.mark.parametrize("heads", [(32, 8), (16, 16)], ids=str)
+def test_the_kernel_reads_pages_as_they_are_read_one_by_one(heads: tuple[int, int]) -> None:
+    assert kernel_reads_pages(torch.device("cuda"), torch.bfloat16, *heads, 128)

@@ -14,9 +14,12 @@ Axes: N new tokens, H heads, K key-value heads, D head size, L layers.
 
 from __future__ import annotations
 
-import inspect
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -37,6 +40,7 @@ class PagedCache:
         self.count = np.zeros(slots, np.int64)
         self.holders = np.zeros(pages, np.int64)
         self.free = list(range(pages))
+        self.kernel = kernel_reads_pages(self.keys.device, dtype, config.heads, config.kv_heads, config.head_size)
 
     def grow(self, slots: Places, ends: Places) -> bool:
         """Pages for the first `ends` tokens of these slots; if there are too few, none is taken and the answer is false."""
@@ -79,13 +83,10 @@ class PagedCache:
 
         The tokens of a slot are neighbours, in their order.
         """
-        device, edges = self.keys.device, np.flatnonzero(np.diff(slots)) + 1
-        firsts, lasts = np.concatenate([[0], edges]), np.concatenate([edges, [len(slots)]])
-        rows, ends = self.table[slots[firsts]], positions[lasts - 1] + 1
+        device, runs = self.keys.device, Runs.of(slots, positions, self.table)
         pages = self.table[slots, positions // PAGE].astype(np.int64)
         places = torch.from_numpy(pages * PAGE + positions % PAGE).to(device)
-        read = self._by_pages if device.type == "cuda" and pages_read() else self._by_stream
-        seen = read(firsts, lasts, rows[:, : -(-ends.max() // PAGE)], ends)
+        seen = (by_pages if self.kernel else by_stream)(runs, device)
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             for store, new in ((self.keys, k), (self.values, v)):
@@ -94,48 +95,63 @@ class PagedCache:
 
         return attend
 
-    def _by_pages(self, firsts: Places, lasts: Places, rows: np.ndarray, ends: Places) -> Attend:
-        """One call for all runs of tokens."""
-        from torch.nn.attention.varlen import varlen_attn  # takes 70 MB, which only a GPU needs
 
-        told = (np.concatenate([firsts, lasts[-1:]]), ends, rows)
-        starts, used, table = (torch.from_numpy(one.astype(np.int32)).to(self.keys.device) for one in told)
-        most, longest = int((lasts - firsts).max()), int(ends.max())
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """New tokens `[first, last)` of each slot that has some, its pages, and how many tokens its stream has with them."""
 
-        def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            found = varlen_attn(
-                q,
-                k,
-                v,
-                starts,
-                None,
-                most,
-                longest,
-                window_size=(-1, 0),
-                enable_gqa=q.shape[1] != k.shape[2],
-                seqused_k=used,
-                block_table=table,
-                num_splits=1,
-            )
-            assert isinstance(found, Tensor)
-            return found
+    firsts: Places
+    lasts: Places
+    pages: npt.NDArray[np.int32]
+    ends: Places
 
-        return attend
-
-    def _by_stream(self, firsts: Places, lasts: Places, rows: np.ndarray, ends: Places) -> Attend:
-        """A call for each run of tokens."""
-        held = (row[: -(-end // PAGE)].astype(np.int64) for row, end in zip(rows, ends, strict=True))
-        pages = [torch.from_numpy(own).to(self.keys.device) for own in held]
-        runs = list(zip(firsts.tolist(), lasts.tolist(), pages, ends.tolist(), strict=True))
-
-        def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            return torch.cat([behind(q[a:b], *(part[own].flatten(0, 1)[:end] for part in (k, v))) for a, b, own, end in runs])
-
-        return attend
+    @classmethod
+    def of(cls, slots: Places, positions: Places, table: npt.NDArray[np.int32]) -> Runs:
+        """Of slots `[4, 4, 2]` at positions `[10, 11, 3]` these are `[0, 2)` and `[2, 3)`, of streams of 12 and 4 tokens."""
+        edges = np.flatnonzero(np.diff(slots)) + 1
+        firsts, lasts = np.concatenate([[0], edges]), np.concatenate([edges, [len(slots)]])
+        ends = positions[lasts - 1] + 1
+        return cls(firsts, lasts, table[slots[firsts], : -(-int(ends.max()) // PAGE)], ends)
 
 
-def pages_read() -> bool:
-    """Does this torch have a kernel that reads pages?"""
-    from torch.nn.attention.varlen import varlen_attn
+def by_stream(runs: Runs, device: torch.device) -> Attend:
+    """A call for each run, over the pages of its stream put together."""
+    held = (row[: -(-end // PAGE)].astype(np.int64) for row, end in zip(runs.pages, runs.ends, strict=True))
+    pages = [torch.from_numpy(own).to(device) for own in held]
+    told = list(zip(runs.firsts.tolist(), runs.lasts.tolist(), pages, runs.ends.tolist(), strict=True))
 
-    return "block_table" in inspect.signature(varlen_attn).parameters
+    def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return torch.cat([behind(q[a:b], *(part[own].flatten(0, 1)[:end] for part in (k, v))) for a, b, own, end in told])
+
+    return attend
+
+
+def by_pages(runs: Runs, device: torch.device) -> Attend:
+    """One call for all runs, of a kernel that reads pages where they are."""
+    from torch.nn.attention.varlen import varlen_attn  # takes 70 MB, which only a GPU needs
+
+    told = (np.append(runs.firsts, runs.lasts[-1:]), np.append([0], runs.ends.cumsum()), runs.ends, runs.pages)
+    starts, reached, used, table = (torch.from_numpy(one.astype(np.int32)).to(device) for one in told)
+    most, longest = int((runs.lasts - runs.firsts).max()), int(runs.ends.max())
+    options: dict[str, Any] = {"window_size": (-1, 0), "seqused_k": used, "block_table": table, "num_splits": 1}
+
+    def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        grouped = q.shape[1] != k.shape[2]
+        found = varlen_attn(q.contiguous(), k, v, starts, reached, most, longest, enable_gqa=grouped, **options)
+        assert isinstance(found, Tensor)
+        return found
+
+    return attend
+
+
+@cache
+def kernel_reads_pages(device: torch.device, dtype: torch.dtype, heads: int, kv_heads: int, size: int) -> bool:
+    """Has this torch such a kernel, for such heads, and does it say what `by_stream` says? It is asked something small."""
+    if device.type != "cuda":
+        return False
+    runs = Runs.of(np.array([0, 0, 1]), np.array([PAGE, PAGE + 1, 6]), np.array([[2, 0], [1, 1]], np.int32))
+    q, k, v = (torch.randn(shape, device=device).to(dtype) for shape in ((3, heads, size), *(((3, PAGE, kv_heads, size),) * 2)))
+    try:
+        return torch.allclose(by_pages(runs, device)(0, q, k, v), by_stream(runs, device)(0, q, k, v), atol=0.02)
+    except (ImportError, TypeError, RuntimeError):  # an older torch, another precision, another card
+        return False
