@@ -30,7 +30,7 @@ def machine() -> dict[str, Any]:
     fields = dict(line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().splitlines() if ":" in line)
     model = next((value.strip() for name, value in fields.items() if name.strip() == "model name"), platform.machine())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {"processor": model, "cores": os.cpu_count(), "memory": memory, "linux": platform.release(), "gpu": _card()}
+    return {"processor": model, "cores": os.cpu_count(), "memory": memory, "linux": platform.release().partition("-")[0], "gpu": _card()}
 
 
 def _card() -> str:
