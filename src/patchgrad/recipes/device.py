@@ -18,6 +18,6 @@ def device(gpus: int) -> torch.device:
 
 
 def spare() -> int:
-    """Bytes of the GPU's memory that are free."""
+    """Bytes of the GPU's memory that are free or that this process has already."""
     device(1)
-    return int(torch.cuda.mem_get_info()[0])
+    return int(torch.cuda.mem_get_info()[0]) + torch.cuda.memory_reserved()

@@ -10,10 +10,10 @@ from patchgrad.recipes.plans import MARGIN
 
 
 def opened(evaluation: Evaluation) -> EmbeddedPolicy:
-    """The policy of a folder or a hub id. On a GPU its caches take what its weights leave."""
+    """The policy of a folder or a hub id. On a GPU its caches take what its weights leave, as they are in the file and as it has them."""
     path, choice = folder.locate(evaluation.policy), evaluation.evaluation
     network = folder.load(path).to(device(evaluation.gpus))
-    copied = 4 * folder.count(network)
+    weights = 8 * folder.count(network)
     return EmbeddedPolicy(
         network,
         ChatTokenizer.load(path),
@@ -21,6 +21,6 @@ def opened(evaluation: Evaluation) -> EmbeddedPolicy:
         context=choice.context,
         threads=evaluation.threads,
         training=False,
-        room=int(MARGIN * spare()) - copied if evaluation.gpus else 0,
+        room=int(MARGIN * spare()) - weights if evaluation.gpus else 0,
         precision="bfloat16" if evaluation.gpus else "float32",
     )
