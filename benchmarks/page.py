@@ -92,7 +92,8 @@ FIGURES = (
         lambda result: times(result["rl"]["ratio"], 3),
     ),
     Figure("RFT step on multi-turn rows, CPU", "TRL 1.16 SFTTrainer", "1.5 x", "steps", lambda result: times(result["rft"]["ratio"], 1.5)),
-    Figure("a group of 8 that shares 75 %", "separate rows", "2.5 x", "trainer-75", lambda result: times(result["ratio"], 2.5)),
+    Figure("a group of 8 that shares 75 %, laptop", "separate rows", "2.5 x", "trainer-75", lambda result: times(result["ratio"], 2.5)),
+    Figure("the same, layers of Qwen3-0.6B", "separate rows", "2.5 x", "trainer-qwen-75", lambda result: times(result["ratio"], 2.5)),
     Figure(
         "minutes until 39 % on held-out laptop tasks", "TRL's GRPO with tools", "5 x", "until", lambda result: times(result["ratio"], 5)
     ),
@@ -194,7 +195,8 @@ def _trainer(result: Any) -> list[str]:
             f"{result['gradient_gap']:.0e}",
         )
     ]
-    about = f"{result['attempts']} attempts of {result['tokens']:,} tokens, {result['parameters'] / 1e6:.1f} million parameters.\n"
+    layers = " of a layer of Qwen3-0.6B" if result.get("shape") == "qwen3-0.6b" else ""
+    about = f"{result['attempts']} attempts of {result['tokens']:,} tokens, {result['parameters'] / 1e6:.1f} million parameters{layers}.\n"
     return [about, table(("shared", "separate rows, s", "shared once, s", "ratio", "gradients apart, of the largest, float64"), rows)]
 
 

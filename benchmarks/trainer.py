@@ -1,9 +1,9 @@
 """The trainer: a group whose attempts share their beginning against the same attempts as separate rows.
 
-    python benchmarks/trainer.py [--attempts 8] [--tokens 2048] [--shared 0.75] [--rounds 7]
+    python benchmarks/trainer.py [--attempts 8] [--tokens 2048] [--shared 0.75] [--rounds 7] [--shape qwen3-0.6b]
 
-Seconds of the process's CPU, both sides by turns in each round, one worker; the ratio is told with its spread over rounds. How far
-the gradients are apart in float64 stands beside it. Prints progress, and JSON last.
+The network is the laptop's, or one layer of Qwen3-0.6B's. Seconds of the process's CPU, both sides by turns in each round, one worker; the
+ratio is told with its spread over rounds. How far the gradients are apart in float64 stands beside it. Prints progress, and JSON last.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from patchgrad.values import Action, Batch, Call, Ids, Observation, Place, Sampl
 
 TURN, DRAWN = 200, 30  # tokens of a turn, and how many of them were drawn
 SHAPE = DecoderConfig(1024, hidden=192, layers=4, heads=3, kv_heads=3, head_size=64, intermediate=512)
+SHAPES = {"laptop": SHAPE, "qwen3-0.6b": DecoderConfig(1024, hidden=1024, layers=1, heads=16, kv_heads=8, head_size=128, intermediate=3072)}
 
 
 def group(attempts: int, tokens: int, shared: float, shape: DecoderConfig = SHAPE, budget: int = 0) -> Batch:
@@ -66,10 +67,12 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=2048)
     parser.add_argument("--shared", type=float, default=0.75)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--shape", choices=SHAPES, default="laptop")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    batch = group(options.attempts, options.tokens, options.shared)
-    trainers = {share: LocalTrainer(Decoder(SHAPE, 0), share=share) for share in (False, True)}
+    shape = SHAPES[options.shape]
+    batch = group(options.attempts, options.tokens, options.shared, shape)
+    trainers = {share: LocalTrainer(Decoder(shape, 0), share=share) for share in (False, True)}
     spent: dict[bool, list[float]] = {False: [], True: []}
     for number in range(options.rounds + 1):
         for share, trainer in trainers.items():
@@ -80,6 +83,7 @@ def main() -> None:
         print(number, {("shared" if share else "separate"): round(times[-1], 2) for share, times in spent.items() if times}, flush=True)
     ratios = [separate / shared for separate, shared in zip(spent[False], spent[True], strict=True)]
     told = {
+        "shape": options.shape,
         "parameters": folder.count(trainers[True].network),
         "attempts": options.attempts,
         "tokens": options.tokens,

@@ -240,7 +240,10 @@ LAPTOP = (
 )
 
 GPU = (
-    Change("one card", {"machine.nodes": "1", "machine.gpus": "1"}),
+    Change(
+        "one card of 141 GB, 104 of which the plan fills; on one of 80 GB contexts of 65,536 fit",
+        {"machine.nodes": "1", "machine.gpus": "1"},
+    ),
     Change("this model reads 262,144 tokens as it is", {"policy.model": "Qwen/Qwen3-4B-Instruct-2507", "policy.yarn": "1"}),
     Change("4 billion parameters take 64 GB with gradients and AdamW's states, which stay in host memory", {"optimiser.offload": "true"}),
     Change("the caches of so many attempts of middling length beside that", {"sandbox.live": "16"}),
