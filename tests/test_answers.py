@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -57,6 +59,16 @@ def test_what_another_attempt_did_is_not_run_and_a_sandbox_is_opened_where_it_le
     assert (shared.answers.asked, shared.answers.known) == (7, 4)
     assert opened == [first.turns[0].state], "by the third alone, which had only heard of the repair when it asked for the file"
     assert "total += x" in other.turns[1].observation.content
+
+
+def test_what_an_agent_edits_outside_of_temporary_folders_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The double is a folder of this machine, and a test may be run by root."""
+    (mine := tmp_path / "mine.txt").write_text("x")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (attempt,) = asyncio.run(tried([[f"open {mine}", 'replace "x" "y"', "submit"]], None, LocalSandboxes(FILES)))
+    assert mine.read_text() == "x"
+    assert "Read-only file system" in attempt.turns[1].observation.content
 
 
 @pytest.mark.parametrize("call", ["export TOTAL=7", "open /etc/passwd"])

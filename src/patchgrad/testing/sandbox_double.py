@@ -1,7 +1,8 @@
 """A sandbox for tests only: plain bash in a temporary folder of this host. It isolates **nothing**.
 
 Never give it to a real policy. It stands in for a backend where a test is about something else. The folder plays `/testbed`: that
-word is replaced on the way in and on the way out. The repository is the task's archive, or the `files` given to the double.
+word is replaced on the way in and on the way out. `write` keeps to temporary folders, commands do what they say. The repository is
+the task's archive, or the `files` given to the double.
 
     boxes = LocalSandboxes({"shop/cart.py": "total = 0\n"})
     sandbox = await boxes.open(task)
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -139,6 +141,8 @@ class LocalSandbox(Sandbox):
 
     async def write(self, path: str, content: bytes) -> None:
         target = self._path(path)
+        if not target.resolve().is_relative_to(Path(tempfile.gettempdir()).resolve()):  # a test may be run by root
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
 
