@@ -14,7 +14,7 @@ from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder
 from patchgrad.policies.embedded.sampler import Sampler
 from patchgrad.recipes import Recipe, laptop, plan, smoke
-from patchgrad.recipes.advice import advice, advised, refuse
+from patchgrad.recipes.advice import advice, advised, settle
 from patchgrad.recipes.calibration import Speed, seconds, work
 from patchgrad.recipes.planning import cached, copied
 from patchgrad.recipes.plans import size
@@ -69,10 +69,20 @@ def test_advice_says_so_where_nothing_is_enough() -> None:
 
 def test_a_recipe_that_cannot_fit_is_refused_with_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     large = tiny(**{"policy.shape.hidden": "1024", "policy.shape.layers": "8", "optimiser.pack": "8192"})
-    refuse(large if free() > 20 * GB else tiny())
+    settle(large if free() > 20 * GB else tiny())
     monkeypatch.setattr("patchgrad.recipes.planning.free", lambda: 2 * GB)
     with pytest.raises(OutOfMemory, match=r"takes .* GB and 2.0 GB are free. It would fit with --optimiser"):
-        refuse(large)
+        settle(large)
+
+
+def test_memory_is_given_back_at_once_only_where_half_of_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[bool] = []
+    monkeypatch.setattr("patchgrad.recipes.advice.give_back", lambda: given.append(True))
+    needed = plan(tiny(), room=GB).peak
+    for room, often in ((10 * needed, 0), (int(1.5 * needed), 1)):
+        monkeypatch.setattr("patchgrad.recipes.planning.free", lambda room=room: room)
+        settle(tiny())
+        assert len(given) == often
 
 
 def test_an_allocation_that_fails_ends_with_advice() -> None:

@@ -10,10 +10,12 @@ import torch
 from patchgrad.config import leaves, override
 from patchgrad.errors import ConfigError, OutOfMemory
 from patchgrad.recipes.planning import cached, free_for, phases, plan
-from patchgrad.recipes.plans import MARGIN, Plan, size
+from patchgrad.recipes.plans import Plan, size
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.shapes import shape_of
+from patchgrad.trainers.allocator import give_back
 
+TIGHT = 0.5  # of what is free; a heap that keeps what was freed holds up to twice as much
 Change = Callable[[Recipe], Mapping[str, str]]
 
 
@@ -76,10 +78,18 @@ def advice(recipe: Recipe, room: int = 0) -> tuple[dict[str, str], Plan]:
     return _all(taken), found
 
 
-def refuse(recipe: Recipe) -> None:
-    """Raises `OutOfMemory` for a recipe that needs more than this machine has free, and says what to change."""
-    if _ceiling(recipe) > MARGIN * free_for(recipe) and not plan(recipe).fits:
+def settle(recipe: Recipe) -> None:
+    """Raises `OutOfMemory` for a recipe that needs more than is free here, and says what to change.
+
+    One that needs half of it or more gives memory back as soon as it can, which takes time; others need not.
+    """
+    if _ceiling(recipe) < TIGHT * free_for(recipe):
+        return
+    needs = plan(recipe)
+    if not needs.fits:
         raise OutOfMemory(f"This needs more memory than there is: {_told(recipe)}")
+    if needs.peak > TIGHT * needs.room and not recipe.machine.gpus:
+        give_back()
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 from patchgrad.contracts import ENFORCED, Progress
 from patchgrad.errors import ConfigError
 from patchgrad.networks import folder as models
-from patchgrad.recipes.advice import advised, refuse
+from patchgrad.recipes.advice import advised, settle
 from patchgrad.recipes.course import Assigned, Course
 from patchgrad.recipes.device import device
 from patchgrad.recipes.recipe import Recipe
@@ -20,7 +20,6 @@ from patchgrad.tasks.sets import load_set
 from patchgrad.tasks.splits import mixed, trainable
 from patchgrad.tasks.workshop import workshop_tasks
 from patchgrad.tasks.workshop.known import teachable
-from patchgrad.trainers.allocator import give_back
 from patchgrad.values import Task, digest
 
 
@@ -35,8 +34,7 @@ def train(recipe: Recipe, run: Run, progress: Progress) -> None:
     device(machine.gpus)
     if recipe.policy.model:  # refused now and not after the tasks were made
         models.shape(recipe.policy.model).reaching(recipe.policy.context, recipe.policy.yarn)
-    give_back()
-    refuse(recipe)
+    settle(recipe)
     with advised(recipe):
         asyncio.run(_train(recipe, tasks(recipe, run.folder / "archives"), run, progress))
 
