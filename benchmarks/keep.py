@@ -14,6 +14,7 @@ import datetime
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from importlib import metadata
@@ -57,7 +58,7 @@ def kept(name: str, words: list[str], label: str, note: str) -> Path:
         raise SystemExit(f"{name} ended with {done.returncode}, and nothing was kept.")
     told = {
         "benchmark": name,
-        "command": " ".join(["python", f"benchmarks/{name}.py", *words]),
+        "command": shlex.join(["python", f"benchmarks/{name}.py", *words]),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "note": note,
         "machine": machine(),

@@ -219,7 +219,8 @@ def _plan(result: Any) -> list[str]:
         sizes = f"{shape['layers']} x {shape['hidden']}, {shape['vocabulary']:,}"
         error = f"{100 * point['error']:+.1f} %"
         rows.append((sizes, f"{told['tokens']:,}", options, f"{point['planned'] / 1e6:,.0f}", f"{point['resident'] / 1e6:,.0f}", error))
-    return [table(("layers x hidden, vocabulary", "tokens", "options", "planned, MB", "resident, MB", "error"), rows)]
+    note = "Of processes that give back at once what they free (`trainers/allocator.py`); those that need not hold up to twice as much.\n"
+    return [note, table(("layers x hidden, vocabulary", "tokens", "options", "planned, MB", "resident, MB", "error"), rows)]
 
 
 def _length(result: Any) -> list[str]:
