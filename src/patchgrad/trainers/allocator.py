@@ -13,7 +13,7 @@ def give_back() -> None:
 
     glibc raises the size from which it does so to up to 32 MB as memory is freed, and what is smaller stays in heaps that fill with holes:
     in five trainings of small networks processes held 1.1 to 2.1 times as much as they do with this. It costs time, as memory that comes
-    anew has to be cleared: their steps took 1.3 times as long (1.2 to 1.6). Another C library keeps its ways.
+    anew has to be cleared: their steps took 1.4 times as long in the middle (0.8 to 1.5). Another C library keeps its ways.
     """
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
         libc.mallopt(MMAP_THRESHOLD, LARGE)
