@@ -56,7 +56,7 @@ def _trained(part: str, speed: float, room: float) -> Callable[[Any], tuple[str,
     return seen
 
 
-OURS = "packs of 4096, heap kept"  # how a run does it
+OURS = "packs of 4096, heap kept"  # glibc set as it is for TRL; a run does not set it
 
 
 def _step(kind: str, least: float) -> Callable[[Any], tuple[str, bool | None]]:

@@ -1,6 +1,6 @@
 """One training step against TRL 1.16 on the same batch from the same weights: forward, backward and AdamW, in float32 on one thread.
 
-    python benchmarks/steps.py [--vocabulary 151936] [--hidden 128] [--layers 4] [--rounds 3] [--only rl] [--tried "rows 1,rows 2"]
+    python benchmarks/steps.py [--vocabulary 151936] [--hidden 128] [--layers 4] [--rounds 3] [--only rl] [--tried "rows 1;rows 2"]
 
 rl     eight attempts of one group, 1,000 to 4,000 tokens, of which 400 are the prompt that they share and 15 % were drawn: `update` with
        `clipped(0.2, 0.3)` against GRPOTrainer with `loss_type="dapo"` and a tool mask.
