@@ -66,6 +66,12 @@ def test_a_measured_machine_tells_seconds(tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr().out == first
 
 
-def test_an_amount_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "smoke", "--memory", "lots"]) == 2
-    assert "--memory lots is no amount of memory" in capsys.readouterr().err
+@pytest.mark.parametrize("amount", ["lots", "1.2.3GB", ".", "0", "0.0GB", "-4GB"])
+def test_an_amount_that_is_none_is_refused(amount: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "smoke", f"--memory={amount}"]) == 2
+    assert f"--memory {amount} is no amount of memory" in capsys.readouterr().err
+
+
+def test_what_no_single_machine_trains_is_not_planned_as_if_one_did(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "nebius2508", "--scale", "cluster", "--memory", "80GB"]) == 2
+    assert "sized for 16 x 8 GPUs" in capsys.readouterr().err

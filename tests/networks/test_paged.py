@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from patchgrad.errors import OutOfMemory
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.device import DeviceDecoder, blank
 from patchgrad.networks.lora import Lora, adapt, merged
 from patchgrad.networks.paged import PAGE, PagedCache, Runs, kernel_reads_pages
+from patchgrad.networks.prefixes import apart
 
 CONFIG = DecoderConfig(90, hidden=32, layers=2, heads=4, kv_heads=2, head_size=8, intermediate=48)
 ROOM = 1 << 22  # bytes: 16 pages of that network
@@ -159,7 +161,13 @@ def test_streams_that_share_pages_read_what_they_would_alone(seed: int, heads: t
     assert torch.allclose(read(0, both, 0), shared, atol=1e-4)
 
 
-def test_new_weights_are_taken_in_place(tmp_path: object) -> None:
+@pytest.mark.parametrize("room", [-5, 1000])
+def test_caches_without_room_for_a_page_are_refused(room: int) -> None:
+    with pytest.raises(OutOfMemory, match="are left for the policy's caches"):
+        DeviceDecoder(network(), PAGE, room)
+
+
+def test_new_weights_are_taken_in_place() -> None:
     made = network()
     decoder = DeviceDecoder(made, PAGE, ROOM)
     addresses = {name: parameter.data_ptr() for name, parameter in decoder.network.named_parameters()}
@@ -182,8 +190,6 @@ def test_it_draws_from_a_network_with_adapters_as_from_their_merger() -> None:
     kept.grow(np.array([0]), np.array([30]))
     tokens, places = np.arange(30, dtype=np.int32), np.arange(30)
     logits = decoder.run(kept, tokens, np.zeros(30, np.int64), places, places)
-    from patchgrad.networks.prefixes import apart
-
     hidden = made.forward_packed(torch.arange(30), torch.arange(30), apart([0, 30]).nodes)
     assert torch.allclose(logits, made.logits(hidden), atol=1e-3)
 

@@ -79,7 +79,7 @@ def _paces(steps: dict[str, float]) -> str:
 
 def _bytes(text: str) -> int:
     """`_bytes("1.5 GB")` is 1,500,000,000."""
-    found = re.fullmatch(r"([\d.]+)\s*([kKmMgG]i?[bB])?", text.strip())
-    if not found:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKmMgG]i?[bB])?", text.strip())
+    if not found or not float(found[1]):
         raise ConfigError(f"--memory {text} is no amount of memory; say it as in 64GB or 512MiB.")
     return int(float(found[1]) * UNITS[(found[2] or "").lower()])

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from patchgrad.errors import OutOfMemory
 from patchgrad.networks.attention import Places
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.paged import PAGE, PagedCache
@@ -27,6 +28,8 @@ class DeviceDecoder:
         self.refill({name: parameter.detach() for name, parameter in network.named_parameters()})
         each = 2 * self.config.layers * PAGE * self.config.kv_heads * self.config.head_size * precision.itemsize
         self.pages = room // each
+        if self.pages < 1:
+            raise OutOfMemory(f"{max(room, 0) / 1e6:.0f} MB are left for the policy's caches, and one page takes {each / 1e6:.0f}.")
 
     def refill(self, weights: Mapping[str, Tensor]) -> None:
         """Takes over weights named as in transformers, one after the other; the caller's tensors are copied, never kept."""

@@ -15,7 +15,7 @@ from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.shapes import shape_of
 from patchgrad.trainers.allocator import give_back
 
-TIGHT = 0.5  # of what is free; a heap that keeps what was freed holds up to twice as much
+TIGHT = 0.4  # of what is free; a heap that keeps what was freed held up to 2.1 times as much
 Change = Callable[[Recipe], Mapping[str, str]]
 
 
@@ -81,7 +81,7 @@ def advice(recipe: Recipe, room: int = 0) -> tuple[dict[str, str], Plan]:
 def settle(recipe: Recipe) -> None:
     """Raises `OutOfMemory` for a recipe that needs more than is free here, and says what to change.
 
-    One that needs half of it or more gives memory back as soon as it can, which takes time; others need not.
+    One that needs two fifths of it or more gives memory back as soon as it can, which takes time; others need not.
     """
     if _ceiling(recipe) < TIGHT * free_for(recipe):
         return

@@ -1,7 +1,8 @@
 """How fast this machine trains, measured once, and what a step will take by that.
 
 A step's multiplications are counted: those of each token with the matrices, and those of pairs of tokens in attention. Each kind goes
-at a speed of its own, which two probes tell apart: eight short sequences, and a long one. A third times the optimiser.
+at a speed of its own, which two probes tell apart: eight short sequences, and a long one. What is done with each logit beside its product,
+which counts where the vocabulary is large, is timed by a third, and the optimiser by a fourth.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.decoder import LOGITS, Decoder, DecoderConfig
 from patchgrad.recipes.planning import DRAWN
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.shapes import shape_of
@@ -31,10 +32,11 @@ TIMES = 3  # each probe is made so often, and its fastest counts: others use the
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Of one worker, in a second: multiplications with matrices and in attention by precision, and parameters that AdamW moves."""
+    """Of one worker, in a second: multiplications with matrices and in attention by precision, logits, and parameters that AdamW moves."""
 
     dense: dict[str, float]
     paired: dict[str, float]
+    logits: float
     moved: float
 
 
@@ -58,7 +60,8 @@ def calibrate() -> Speed:
     try:
         network = Decoder(PROBE)
         both = {precision: _rates(network, precision) for precision in ("float32", "bfloat16")}
-        speed = Speed({name: one[0] for name, one in both.items()}, {name: one[1] for name, one in both.items()}, _moved(network))
+        dense, paired = ({name: one[kind] for name, one in both.items()} for kind in (0, 1))
+        speed = Speed(dense, paired, _scored(dense["float32"]), _moved(network))
     finally:
         torch.set_num_threads(threads)
     place().parent.mkdir(parents=True, exist_ok=True)
@@ -73,8 +76,10 @@ def seconds(recipe: Recipe, speed: Speed) -> dict[str, float]:
     batches |= {f"stage {number}": (stage.minibatch, stage.context) for number, stage in enumerate(recipe.stages, 1)}
     told = {}
     for name, (attempts, context) in batches.items():
-        dense, paired = work(shape, (context,) * attempts, int(DRAWN * attempts * context), choice.recompute)
+        trained = int(DRAWN * attempts * context)
+        dense, paired = work(shape, (context,) * attempts, trained, choice.recompute)
         passing = dense / speed.dense[choice.precision] + paired / speed.paired[choice.precision]
+        passing += trained * shape.vocabulary / speed.logits
         told[name] = passing / min(choice.threads, attempts) + _stepping(shape, recipe, speed)
     return told
 
@@ -101,6 +106,19 @@ def _rates(network: Decoder, precision: str) -> tuple[float, float]:
 
 def _pass(network: Decoder, lengths: tuple[int, ...], precision: str) -> None:
     passed(network, dict(network.named_parameters()), lengths, sum(lengths) // 4, precision, False)
+
+
+def _scored(dense: float) -> float:
+    """Logits a second, their products left out, of a vocabulary for which they are taken in blocks."""
+    shape = DecoderConfig(LOGITS // 128, hidden=64, layers=1, heads=1, kv_heads=1, head_size=64, intermediate=64)
+    network, targets = Decoder(shape), torch.zeros(256, dtype=torch.int64)
+    hidden = torch.randn(256, shape.hidden, requires_grad=True)
+
+    def act() -> None:
+        torch.autograd.grad(network.logprobs(hidden, targets)[0].sum(), [hidden, network.head])
+
+    count = len(targets) * shape.vocabulary
+    return count / max(_best(act) - 4 * count * shape.hidden / dense, 1e-9)
 
 
 def _moved(network: Decoder) -> float:

@@ -5,6 +5,17 @@ from __future__ import annotations
 import torch
 
 from patchgrad.errors import ConfigError
+from patchgrad.recipes.recipe import Recipe
+
+
+def supported(recipe: Recipe) -> None:
+    """Raises `ConfigError` for a recipe that is sized for more than one machine or GPU."""
+    machine = recipe.machine
+    if machine.nodes > 1 or machine.gpus > 1:
+        raise ConfigError(
+            f"{recipe.name} is sized for {machine.nodes} x {machine.gpus} GPUs, and this version trains on the cores of one machine or on "
+            "one GPU: --print shows the recipe; --scale laptop and gpu run, as does another with machine.nodes 1 and machine.gpus 0 or 1."
+        )
 
 
 def device(gpus: int) -> torch.device:

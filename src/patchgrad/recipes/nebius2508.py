@@ -241,7 +241,7 @@ LAPTOP = (
 
 GPU = (
     Change(
-        "one card of 141 GB, 104 of which the plan fills; on one of 80 GB contexts of 65,536 fit",
+        "one card of 141 GB, as the plan takes 104 at least; on one of 80 GB contexts of 65,536 fit",
         {"machine.nodes": "1", "machine.gpus": "1"},
     ),
     Change("this model reads 262,144 tokens as it is", {"policy.model": "Qwen/Qwen3-4B-Instruct-2507", "policy.yarn": "1"}),

@@ -14,7 +14,7 @@ from patchgrad.networks.attention import TILE
 from patchgrad.networks.decoder import DecoderConfig
 from patchgrad.networks.lora import Lora
 from patchgrad.networks.paged import PAGE
-from patchgrad.recipes.device import spare
+from patchgrad.recipes.device import spare, supported
 from patchgrad.recipes.phases import Optimiser
 from patchgrad.recipes.plans import MARGIN, Part, Plan
 from patchgrad.recipes.recipe import Recipe
@@ -39,6 +39,7 @@ class Phase:
 
 def plan(recipe: Recipe, room: int = 0) -> Plan:
     """The plan of a recipe on a machine, or a GPU, with so many bytes free, or on this one."""
+    supported(recipe)
     shape, choice, room = shape_of(recipe), recipe.optimiser, room or free_for(recipe)
     found = [(phase, _footprint(shape, choice, phase.tokens, phase.trained, phase.frozen)) for phase in phases(recipe)]
     phase, most = max(found, key=lambda one: one[1].peak(recipe.workers))

@@ -8,17 +8,22 @@ import sys
 from functools import cache
 from pathlib import Path
 
-LIMITS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
-"""Of control groups, by version: a limit and what is used of it."""
+LIMITS = (
+    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
+)
+"""Of control groups, by version: a limit, what is used of it, and what of that are files that the kernel would let go."""
 
 
 def free(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     """Bytes that this process could still have: what the kernel calls available, or what is left of a control group's limit."""
     lines = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
     found = int(lines["MemAvailable"].split()[0]) * 1024
-    for limit, used in LIMITS:
+    for limit, used, told, files in LIMITS:
         try:
-            found = min(found, max(0, int((cgroup / limit).read_text()) - int((cgroup / used).read_text())))
+            let_go = dict(line.split() for line in (cgroup / told).read_text().splitlines()).get(files, "0")
+            held = int((cgroup / used).read_text()) - int(let_go)
+            found = min(found, max(0, int((cgroup / limit).read_text()) - held))
         except (OSError, ValueError):  # there is no group of this version, or its limit is `max`
             continue
     return found

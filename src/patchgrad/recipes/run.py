@@ -11,7 +11,7 @@ from patchgrad.errors import ConfigError
 from patchgrad.networks import folder as models
 from patchgrad.recipes.advice import advised, settle
 from patchgrad.recipes.course import Assigned, Course
-from patchgrad.recipes.device import device
+from patchgrad.recipes.device import device, supported
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.world import sandboxes
 from patchgrad.store import Run
@@ -25,13 +25,8 @@ from patchgrad.values import Task, digest
 
 def train(recipe: Recipe, run: Run, progress: Progress) -> None:
     """Take the whole course, or what is left of it when the run was interrupted."""
-    machine = recipe.machine
-    if machine.nodes > 1 or machine.gpus > 1:
-        raise ConfigError(
-            f"{recipe.name} is sized for {machine.nodes} x {machine.gpus} GPUs, and this version trains on the cores of one machine or on "
-            "one GPU: --print shows the recipe; --scale laptop and gpu run, as does another with machine.nodes 1 and machine.gpus 0 or 1."
-        )
-    device(machine.gpus)
+    supported(recipe)
+    device(recipe.machine.gpus)
     if recipe.policy.model:  # refused now and not after the tasks were made
         models.shape(recipe.policy.model).reaching(recipe.policy.context, recipe.policy.yarn)
     settle(recipe)

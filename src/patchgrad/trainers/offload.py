@@ -13,8 +13,8 @@ from patchgrad.trainers.muon import Optimiser, Spread
 class Offloaded:
     """Steps `float32` copies of the parameters by another optimiser, both in host memory, and writes them back (ZeRO-Offload, 2101.06840).
 
-    Of a parameter in `bfloat16` the copy keeps the bits that a small step changes. Of 8 billion parameters with AdamW, 96 GB lie in host
-    memory and 16 on the device, where it would be 112.
+    Of a parameter in `bfloat16` the copy keeps the bits that a small step changes. Of 8 billion parameters and AdamW's states the device
+    has 16 GB and host memory 96, all of which the device would have otherwise.
     """
 
     def __init__(self, parameters: Mapping[str, Tensor], make: Callable[[Mapping[str, Tensor]], Optimiser]) -> None:

@@ -248,7 +248,7 @@ def _time(metrics: Sequence[Record]) -> str:
 
 
 def _bottleneck(spent: Mapping[str, Mapping[str, float]]) -> str:
-    """What would have to become faster first: the work that took the cores longest, or, where they had next to none, that."""
+    """What would have to become faster first: the work that took the cores longest, or that they mostly had none."""
     total = {kind: sum(phase[kind] for phase in spent.values()) for kind in SECONDS}
     worked = sum(seconds for kind, seconds in total.items() if kind != "idle") or 1.0
     most, seconds = max(((kind, one) for kind, one in total.items() if kind != "idle"), key=lambda one: one[1])
