@@ -125,12 +125,14 @@ def test_what_an_earlier_edit_began_with_is_not_pointed_at_again() -> None:
     assert said[100:105].mean() > 2 * said[130:135].mean()
 
 
-def test_what_a_text_was_changed_to_in_an_earlier_edit_is_avoided_where_that_text_is_changed_again() -> None:
+@pytest.mark.parametrize("end", [8, 7], ids=["word", "space"])
+def test_what_a_text_was_changed_to_in_an_earlier_edit_is_avoided_where_that_text_is_changed_again(end: int) -> None:
+    """Also where a quote that ends in a space closes with the token that opens the next one."""
     others = torch.randint(200, 500, (60,), generator=torch.Generator().manual_seed(2)).tolist()
     edits = [
-        token for old, new in ((100, 120), (101, 121), (102, 122)) for token in (*others[old - 100 : old - 90], 6, 7, old, 8, 7, new, 8)
+        token for old, new in ((100, 120), (101, 121), (102, 122)) for token in (*others[old - 100 : old - 90], 6, 7, old, end, 7, new, end)
     ]
-    said = {old: pointed([1, *others[20:40], *edits, *others[40:], 6, 7, old, 8, 7]) for old in (100, 101, 102)}
+    said = {old: pointed([1, *others[20:40], *edits, *others[40:], 6, 7, old, end, 7]) for old in (100, 101, 102)}
     for old in said:
         assert said[old][old + 20] < 0.5 * sum(said[other][old + 20] for other in said if other != old) / 2
 
@@ -143,6 +145,19 @@ def test_of_what_is_in_sight_that_which_was_edited_before_is_not_edited_first() 
         said = pointed([1, *inside, *edits, *others[150:170], 6, 7]).log()
         left = [100 + i for i in range(6) if 100 + i not in tried]
         assert said[left].mean() > said[tried].mean() + 2, f"of {len(tried)}"
+
+
+def test_what_announces_an_edit_is_known_by_its_embedding_which_is_held() -> None:
+    network = Decoder(DecoderConfig(512, hidden=192, heads=3, kv_heads=3, head_size=64, theta=1e6))
+    plant(network, 0, Pointing(before=6, announced=7, tokens=(100, 101), rest=1))
+    found, weight = planted(network), network.model.embed_tokens.weight
+    assert found is not None
+    before = weight.detach().clone()
+    with torch.no_grad():
+        weight += 0.1
+    found.restore()
+    assert torch.equal(weight[[6, 7, 100, 101]], before[[6, 7, 100, 101]])
+    assert not torch.equal(weight[[8, 102]], before[[8, 102]])
 
 
 def test_where_there_is_nothing_to_edit_nothing_is_said() -> None:

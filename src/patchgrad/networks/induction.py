@@ -34,7 +34,7 @@ MARKS = 3  # features in front that do not tell tokens apart
 SIGMA = 0.06  # of the embedding; three times the other weights, so that tokens stand out from what random layers add
 REPEATS, SAYS, POINTS = 15.0, 6.0, 120.0  # how loudly heads say what they see: induction, later layers, and the pointing one, seldom heard
 AVOIDS = 60.0  # how loudly the head that avoids says what not to say: of three earlier edits each has a third of it
-UNDECIDED = 1.2  # between one match, which every quote is, and two
+UNDECIDED = 1.4  # between one match, which every quote is, and two
 LOUD = 1.7  # factor on the embeddings of what is pointed at: a vector of fixed length that holds several tokens says each more softly
 QUIET = 0.3  # factor on what the random layers write
 
@@ -61,8 +61,9 @@ class Planted:
         own, points = network.config.hidden - size, bool(embedding[:, 1].any())
         everywhere = slice(None)
         held: list[tuple[Tensor, Any]] = [(embedding, (everywhere, slice(MARKS))), (embedding, (everywhere, slice(own, None)))]
-        # Tokens that stand for each other, as operators do, grow alike in training, and then none of them can be pointed out.
-        held.append((embedding, embedding[:, 1].nonzero().flatten()))
+        # Tokens that stand for each other, as operators do, grow alike in training, and then none of them can be pointed out. What announces
+        # an edit is held as well: heads know it by what its embedding was.
+        held.append((embedding, embedding[:, 1:MARKS].any(1).nonzero().flatten()))
         for i, layer in enumerate(layers(network)):
             attention, writes = layer.self_attn, (layer.self_attn.o_proj.weight, layer.mlp.down_proj.weight)
             heads = slice(0, size * min(network.config.heads, 3 if i == 0 or (i == 1 and points) else 1))
@@ -129,6 +130,7 @@ def plant(network: Decoder, seed: int = 0, pointing: Pointing | None = None) -> 
     if pointing is not None and points:
         embedding[list(pointing.tokens), MARKS:own] *= LOUD
         embedding[list(pointing.tokens), 1] = mark
+        embedding[pointing.before, 1] = -mark  # by which it is known in a checkpoint, too
         embedding[pointing.announced, 2] = mark
         _pointing(network, pointing, names, generator)
         if config.heads > 2:
@@ -199,8 +201,9 @@ def _not_again(network: Decoder, pointing: Pointing, names: Tensor, farther: Ten
     energy = embedding[pointing.announced].square().sum() + mark.square().sum() * (1 + FARTHER**2 + FARTHER**4)
     unit = float((energy / config.hidden).sqrt())  # what the norm divides by
     flag = unit / float(embedding[pointing.announced, 2])
-    here = unit * torch.linalg.pinv(torch.cat([farther @ olds, opening, mark], 1))
-    there = unit * torch.linalg.pinv(torch.cat([farther @ farther @ olds, farther @ opening, mark], 1))
+    # Where a quote ends in a space, one announcement stands before another: where else it is noted must not be taken for an old text.
+    here = unit * torch.linalg.pinv(torch.cat([farther @ olds, opening, mark, farther @ farther @ mark], 1))[:-1]
+    there = unit * torch.linalg.pinv(torch.cat([farther @ farther @ olds, farther @ opening, mark, farther @ mark], 1))[:-1]
     query, key = torch.zeros(size, config.hidden), torch.zeros(size, config.hidden)
     query[places, own:], key[places, own:], key[quote, own:] = here[:-1], there[:-1], there[-1]
     query[quote, 2], query[rest, 0], query[rest, 2] = flag, 30.0 * flag, (UNDECIDED - 30.0) * flag
