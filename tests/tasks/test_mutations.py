@@ -122,6 +122,16 @@ def test_only_the_families_asked_for() -> None:
     assert {m.family for m in mutants(EXAMPLE, {"op_swap", "const_off1"})} == {"op_swap", "const_off1"}
 
 
+def test_an_exchange_of_operators_is_undone_by_one_of_the_ways_back() -> None:
+    source = "def f(a, b):\n    a += 1\n    b *= a // 2 - b / 3\n    return a + b * 2 % 5 - 1 ** b\n"
+    exchanged = mutants(source, {"op_swap"})
+    assert len(exchanged) == 10
+    for mutant in exchanged:
+        assert source in {back.source for back in mutants(mutant.source, {"op_unswap"})}
+        assert mutant.source in {bug.source for bug in mutants(source)}
+    assert {m.after.strip() for m in mutants("def f(a):\n    return a + 2\n", {"op_unswap"})} == {"return a - 2", "return a * 2"}
+
+
 @pytest.mark.parametrize("module", [textwrap, shlex, bisect, difflib, types], ids=lambda m: m.__name__)
 def test_every_mutant_of_real_code_compiles_in_one_hunk_that_can_be_undone(module: types.ModuleType) -> None:
     source = inspect.getsource(module)

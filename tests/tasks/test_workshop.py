@@ -12,8 +12,9 @@ from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.tasks.archive import open_archive
 from patchgrad.tasks.workshop import workshop_tasks
 from patchgrad.tasks.workshop.apprentice import Apprentice, Edit, Habits, line_edit, wrong_edits
-from patchgrad.tasks.workshop.bugs import bugs_of, call
+from patchgrad.tasks.workshop.bugs import SWAPS, bugs_of, call
 from patchgrad.tasks.workshop.build import lines_of
+from patchgrad.tasks.workshop.known import known
 from patchgrad.tasks.workshop.templates import TEMPLATES
 from patchgrad.values import Message, Sampling, ids
 
@@ -121,6 +122,13 @@ def test_an_edit_is_spelled_in_the_same_tokens_as_the_file(tmp_path: Path) -> No
                 word = ordinary(tokenizer, edit.old.rstrip())  # a space behind it is part of the quote
                 assert contains(ordinary(tokenizer, edit.command()), word)
                 assert contains(ordinary(tokenizer, sources[task.id]), word)
+
+
+def test_what_an_apprentice_guesses_at_holds_the_repair(tmp_path: Path) -> None:
+    for task in workshop_tasks(200, 0, True, tmp_path, (1,), SWAPS):
+        at = known(task)
+        line = at.source.splitlines().index(at.broken, at.begins - 1) + 1
+        assert line_edit(at.source, line, at.fixed) in wrong_edits(at.source, at.function)
 
 
 def test_an_apprentice_tests_and_undoes_in_the_turn_of_its_edit_and_submits_when_green(tmp_path: Path) -> None:

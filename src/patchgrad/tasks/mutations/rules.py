@@ -153,7 +153,26 @@ _OPERATORS: dict[type[ast.operator], tuple[str, str]] = {
 }
 
 
+_UNDONE = {
+    kind: tuple((old, bug.replace("\\", "")) for bug, becomes in _OPERATORS.values() if becomes == old.replace("\\", ""))
+    for kind, (old, _) in _OPERATORS.items()
+}
+"""What may have stood there before an exchange: of `+` these are `-` and `*`, of `%` nothing."""
+
+
 def _op_swap(node: ast.AST, scope: Scope) -> Iterator[Splice]:
+    for left, right, operator in _arithmetic(node):
+        yield from scope.text.between(left, right, *_OPERATORS[operator])
+
+
+def _op_unswap(node: ast.AST, scope: Scope) -> Iterator[Splice]:
+    for left, right, operator in _arithmetic(node):
+        for old, new in _UNDONE[operator]:
+            yield from scope.text.between(left, right, old, new)
+
+
+def _arithmetic(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, type[ast.operator]]]:
+    """The operands of an operator that can be exchanged, and its kind."""
     if isinstance(node, ast.BinOp):
         left, right = node.left, node.right
     elif isinstance(node, ast.AugAssign):
@@ -162,7 +181,7 @@ def _op_swap(node: ast.AST, scope: Scope) -> Iterator[Splice]:
         return
     texts = [n for n in (left, right) if isinstance(n, ast.JoinedStr) or (isinstance(n, ast.Constant) and isinstance(n.value, str | bytes))]
     if not texts and type(node.op) in _OPERATORS:  # text minus text is a TypeError, no bug that somebody would write
-        yield from scope.text.between(left, right, *_OPERATORS[type(node.op)])
+        yield left, right, type(node.op)
 
 
 def _remove_guard(node: ast.AST, scope: Scope) -> Iterator[Splice]:
@@ -191,7 +210,9 @@ RULES: dict[str, Callable[[ast.AST, Scope], Iterator[Splice]]] = {
     "return_none": _return_none,
     "remove_stmt": _remove_stmt,
     "op_swap": _op_swap,
+    "op_unswap": _op_unswap,
     "remove_guard": _remove_guard,
     "const_off1": _const_off1,
     "cmp_boundary": _cmp_boundary,
 }
+"""`op_unswap` is none of the `FAMILIES`: it undoes `op_swap`, which alone of the exchanges is not its own inverse."""

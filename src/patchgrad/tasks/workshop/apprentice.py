@@ -19,12 +19,12 @@ from functools import lru_cache
 from patchgrad.contracts import Weights
 from patchgrad.errors import PolicyFault
 from patchgrad.tasks.mutations import mutants
-from patchgrad.tasks.workshop.bugs import SWAPS
 from patchgrad.tasks.workshop.known import known
 from patchgrad.tasks.workshop.names import gibberish
 from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, floats
 
 ABSENT = (" <", " >", " <=", " >=", " ==", " !=", " +", " -", " *", " 0", " 1", " 2", " and", " or")
+REPAIRS = ("cmp_boundary", "cmp_negate", "op_unswap", "bool_swap")  # what undoes an exchange of one operator or truth value
 TESTED = " && pytest -x || git restore ."  # behind an edit: a red one is undone in the same turn
 
 
@@ -82,8 +82,8 @@ def line_edit(source: str, line: int, after: str, window: int = 1) -> Edit:
 
 @lru_cache(maxsize=4096)
 def wrong_edits(source: str, function: str, window: int = 1) -> tuple[Edit, ...]:
-    """Plausible single-line edits of a function, seen in a window; one of them may repair it."""
-    plausible = (mutant for mutant in mutants(source, SWAPS) if mutant.single_line and mutant.function == function)
+    """Single-line edits of a function, seen in a window, each of which would undo some bug; one of them may repair it."""
+    plausible = (mutant for mutant in mutants(source, REPAIRS) if mutant.single_line and mutant.function == function)
     return tuple(dict.fromkeys(line_edit(source, mutant.line, mutant.after.rstrip("\n"), window) for mutant in plausible))
 
 

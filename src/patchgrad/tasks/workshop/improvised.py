@@ -88,10 +88,9 @@ def improvised(count: int) -> list[tuple[str, str, tuple[str, ...]]]:
 
 
 def _function(name: str, random_: random.Random) -> tuple[str, str, tuple[str, ...]]:
-    loops = random_.random() < 0.7
-    parameters = "items, limit" if loops else "a, b, c"
-    generators = ("ints", "int5") if loops else ("int", "int5", "int9")
-    body = _loop(random_) if loops else _formula(random_)
+    kind = random_.random()
+    parameters, generators = ("a, b, c", ("int", "int5", "int9")) if 0.55 <= kind < 0.85 else ("items, limit", ("ints", "int5"))
+    body = _loop(random_) if kind < 0.55 else _formula(random_) if kind < 0.85 else _question(random_)
     lines = "".join(f"    {line}\n" for line in body)
     return name, f"def {name}({parameters}):\n{lines}", generators
 
@@ -106,20 +105,29 @@ def _loop(random_: random.Random) -> list[str]:
 
     start = choose(("0", "1", number(), "len(items)", "limit"))
     over = choose(("item in items", "item in items[1:]", "item in items[:-1]", "item in range(limit)", "i, item in enumerate(items)"))
-    left = choose(("item", "item + total", f"item % {choose('23')}", f"item * {choose('23')}", "item - limit"))
+    parts = (f"item % {choose('23')}", f"item * {choose('23')}", f"total // {choose('23')}")
+    left = choose(("item", "item + total", *parts, "item - limit"))
     right = choose(("limit", number(), f"limit + {number()}", f"limit - {number()}", f"limit * {choose('23')}"))
+    glue = choose(("", "", f" and total {choose('<>')} {number()}", f" or item {choose(COMPARISONS)} {number()}"))
     step = choose(
         (
             "item",
             number(),
             f"item * {number()}",
             f"item + {number()}",
+            f"item // {choose('23')}",
+            f"item % {choose('345')}",
             "limit",
             f"item - {number()}",
             "i" if "enumerate" in over else "item",
         )
     )
-    body = [f"total = {start}", f"for {over}:", f"    if {left} {choose(COMPARISONS)} {right}:", f"        total {choose('+-')}= {step}"]
+    body = [
+        f"total = {start}",
+        f"for {over}:",
+        f"    if {left} {choose(COMPARISONS)} {right}{glue}:",
+        f"        total {choose('+-')}= {step}",
+    ]
     ending = random_.random()
     if ending < 0.3:
         body += ["    else:", f"        total {choose('+-')}= {number()}"]
@@ -130,7 +138,8 @@ def _loop(random_: random.Random) -> list[str]:
             f"if total {choose(COMPARISONS)} {choose(('limit', number(), 'len(items)'))}:",
             f"    return {choose(('limit', number(), '0', 'total + limit'))}",
         ]
-    return [*body, f"return {choose(('total', 'total', f'total + {number()}', 'total - limit', f'max(total, {number()})', 'total * 2'))}"]
+    last = ("total", "total", f"total + {number()}", "total - limit", f"max(total, {number()})", "total * 2", f"total / {choose('24')}")
+    return [*body, f"return {choose(last)}"]
 
 
 def _formula(random_: random.Random) -> list[str]:
@@ -142,9 +151,8 @@ def _formula(random_: random.Random) -> list[str]:
         return str(random_.randint(1, 9))
 
     def term() -> str:
-        return choose(
-            ("a", "b", "c", f"a + {number()}", f"b * {number()}", "a - b", "a + c", "b + c", f"c // {choose('23')}", f"max(a, {number()})")
-        )
+        sums = ("a", "b", "c", f"a + {number()}", f"b * {number()}", "a - b", "a + c", "b + c", f"max(a, {number()})")
+        return choose((*sums, f"c // {choose('23')}", f"a % {choose('345')}", f"c / {choose('24')}"))
 
     body = [f"x = {term()}"]
     if random_.random() < 0.6:
@@ -158,3 +166,26 @@ def _formula(random_: random.Random) -> list[str]:
             f"    {last} {choose('+-*')}= {choose(('2', 'a', 'b', number()))}",
         ]
     return [*body, f"return {choose((last, f'{last} - {choose(chr(97) + chr(98))}', f'{last} * {number()}', f'min({last}, c)'))}"]
+
+
+def _question(random_: random.Random) -> list[str]:
+    """Whether some item, or each, is as asked: the answers are truth values."""
+
+    def choose(options: Sequence[str]) -> str:
+        return random_.choice(options)
+
+    number = str(random_.randint(1, 9))
+    left = choose(
+        ("item", f"item + {number}", f"item % {choose('23')}", f"item * {choose('23')}", f"item // {choose('23')}", "item - limit")
+    )
+    test = f"{left} {choose(COMPARISONS)} {choose(('limit', number, f'limit - {number}', 'len(items)'))}"
+    glue = choose(("", f" and item {choose(COMPARISONS)} {number}", f" or limit {choose(COMPARISONS)} {number}"))
+    found, other = choose((("True", "False"), ("False", "True")))
+    if random_.random() < 0.5:
+        body = [f"found = {other}", "for item in items:", f"    if {test}{glue}:", f"        found = {found}", "return found"]
+    else:
+        body = ["for item in items:", f"    if {test}{glue}:", f"        return {found}", f"return {other}"]
+    if random_.random() < 0.4:
+        early = f"if len(items) {choose(COMPARISONS)} {choose(('limit', '1', '2'))}:"
+        body = [early, f"    return limit {choose(COMPARISONS)} {number}", *body]
+    return body
