@@ -61,8 +61,8 @@ class Planted:
         own, points = network.config.hidden - size, bool(embedding[:, 1].any())
         everywhere = slice(None)
         held: list[tuple[Tensor, Any]] = [(embedding, (everywhere, slice(MARKS))), (embedding, (everywhere, slice(own, None)))]
-        # Tokens that stand for each other, as operators do, grow alike in training, and then none of them can be pointed out. What announces
-        # an edit is held as well: heads know it by what its embedding was.
+        # Tokens that stand for each other, as operators do, grow alike in training, and then none of them can be pointed out. What
+        # announces an edit is held as well: heads know it by what its embedding was.
         held.append((embedding, embedding[:, 1:MARKS].any(1).nonzero().flatten()))
         for i, layer in enumerate(layers(network)):
             attention, writes = layer.self_attn, (layer.self_attn.o_proj.weight, layer.mlp.down_proj.weight)
