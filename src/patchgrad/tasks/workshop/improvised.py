@@ -180,7 +180,7 @@ def _question(random_: random.Random) -> list[str]:
     )
     test = f"{left} {choose(COMPARISONS)} {choose(('limit', number, f'limit - {number}', 'len(items)'))}"
     glue = choose(("", f" and item {choose(COMPARISONS)} {number}", f" or limit {choose(COMPARISONS)} {number}"))
-    found, other = choose((("True", "False"), ("False", "True")))
+    found, other = random_.choice((("True", "False"), ("False", "True")))
     if random_.random() < 0.5:
         body = [f"found = {other}", "for item in items:", f"    if {test}{glue}:", f"        found = {found}", "return found"]
     else:
