@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from patchgrad.errors import ConfigError
-from patchgrad.networks import decoder as decoders
 from patchgrad.networks import folder
 from patchgrad.networks.attention import Cache
 from patchgrad.networks.cached import CachedDecoder
@@ -86,18 +85,6 @@ def test_the_cached_network_continues_where_the_packed_one_stands(family: Family
         run([(0, 0, 30), (1, 0, 20)])
         assert torch.allclose(run([(0, 30, 36), (1, 20, 79)]), torch.stack([logits[35], logits[37 + 78]]), atol=1e-5)
         assert torch.allclose(run([(0, 36, 37), (1, 79, 80)]), torch.stack([logits[36], logits[116]]), atol=1e-5)
-
-
-def test_log_probabilities_in_blocks_are_those_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = network()
-    hidden, targets = torch.randn(23, 80, requires_grad=True), torch.arange(23)
-    whole, entropy = made.logprobs(hidden, targets)
-    gradient = torch.autograd.grad(whole.sum(), hidden)[0]
-    monkeypatch.setattr(decoders, "LOGITS", 5 * 90)
-    parts, entropies = made.logprobs(hidden, targets)
-    assert torch.allclose(parts, whole, atol=1e-6)
-    assert torch.allclose(entropies, entropy, atol=1e-6)
-    assert torch.allclose(torch.autograd.grad(parts.sum(), hidden)[0], gradient, atol=1e-6)
 
 
 def test_a_folder_gives_back_every_bit(tmp_path: Path) -> None:

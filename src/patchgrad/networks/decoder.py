@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from patchgrad.errors import ConfigError
-from patchgrad.networks import rope
+from patchgrad.networks import rope, scoring
 from patchgrad.networks.packed import Attend, within
 from patchgrad.networks.prefixes import Layout, Node, paying
 from patchgrad.networks.rope import Yarn, rotate
@@ -30,7 +30,7 @@ from patchgrad.values import Ids
 Seen = Callable[[Tensor, Tensor, Tensor], Tensor]  # `Attend` of one layer
 Family = Literal["llama", "qwen2", "qwen3"]
 ARCHITECTURES: Mapping[str, str] = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
-LOGITS = 1 << 24  # elements of one block of logits; a longer sequence is cut and recomputed in the backward pass
+LOGITS = 1 << 22  # elements of one block of logits where all of a row are wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,21 +280,15 @@ class Decoder(nn.Module):
     def logprobs(self, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probability of each target and the entropy it was drawn under: `[N, d], [N] -> [N], [N]`, always `float32`.
 
-        Only rows given here meet the vocabulary. When rows times V is large they are taken in blocks that the backward pass
-        recomputes, so that memory stays below one block.
+        Only rows given here meet the vocabulary, a tile of it at a time (`scoring.Scored`).
         """
-        rows, head = max(1, LOGITS // self.config.vocabulary), _wide(self.head)
-        if len(hidden) <= rows:
-            return _logprobs(hidden, targets, head)
-        parts = [
-            checkpoint(_logprobs, hidden[i : i + rows], targets[i : i + rows], head, use_reentrant=False)
-            for i in range(0, len(hidden), rows)
-        ]
-        return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+        with torch.autocast(hidden.device.type, enabled=False):
+            chosen, entropy = scoring.Scored.apply(scoring.wide(hidden), scoring.wide(self.head), targets)
+        return chosen, entropy
 
     def logits(self, hidden: Tensor) -> Tensor:
         """`[N, d] -> [N, V]`, always `float32`."""
-        return _logits(hidden, _wide(self.head))
+        return scoring.logits(hidden, self.head)
 
     @torch.no_grad()
     def surprise(self, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -310,20 +304,3 @@ class Decoder(nn.Module):
             found.append(torch.stack([mean - own, square - mean**2]))
         excess, variance = torch.cat(found, 1)
         return excess, variance
-
-
-def _logprobs(hidden: Tensor, targets: Tensor, head: Tensor) -> tuple[Tensor, Tensor]:
-    logs = F.log_softmax(_logits(hidden, head), -1)
-    with torch.no_grad():
-        entropy = -(logs.exp() * logs).sum(-1)
-    return logs.gather(-1, targets.unsqueeze(-1)).squeeze(-1), entropy
-
-
-def _logits(hidden: Tensor, head: Tensor) -> Tensor:
-    """Not in `bfloat16`, whose neighbours lie 0.125 apart at a logit of 20."""
-    with torch.autocast(hidden.device.type, enabled=False):
-        return F.linear(_wide(hidden), head).float()
-
-
-def _wide(x: Tensor) -> Tensor:
-    return x.float() if x.dtype == torch.bfloat16 else x

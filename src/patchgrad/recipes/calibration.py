@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from patchgrad.networks.decoder import LOGITS, Decoder, DecoderConfig
+from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.recipes.planning import DRAWN
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.shapes import shape_of
@@ -109,8 +109,8 @@ def _pass(network: Decoder, lengths: tuple[int, ...], precision: str) -> None:
 
 
 def _scored(dense: float) -> float:
-    """Logits a second, their products left out, of a vocabulary for which they are taken in blocks."""
-    shape = DecoderConfig(LOGITS // 128, hidden=64, layers=1, heads=1, kv_heads=1, head_size=64, intermediate=64)
+    """Logits a second, their products left out, of a vocabulary that is taken in tiles."""
+    shape = DecoderConfig(1 << 17, hidden=64, layers=1, heads=1, kv_heads=1, head_size=64, intermediate=64)
     network, targets = Decoder(shape), torch.zeros(256, dtype=torch.int64)
     hidden = torch.randn(256, shape.hidden, requires_grad=True)
 

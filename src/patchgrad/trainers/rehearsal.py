@@ -20,13 +20,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
-from patchgrad.networks.decoder import LOGITS, Decoder, DecoderConfig
+from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lora import Lora, adapt, reduce
 from patchgrad.networks.prefixes import Node
 from patchgrad.trainers.muon import Optimiser
 
 FEW, MORE = 3, 5  # layers of which a difference is taken
-BLOCKS = 4  # of logits, as of more of them only one at a time is alive
+SCORED = 1024  # tokens whose log-probabilities are rehearsed: more of them meet the vocabulary in tiles of the same size
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,9 @@ def rehearse(
     """
 
     def rehearsed(layers: int) -> Footprint:
-        scored = min(trained, BLOCKS * LOGITS // shape.vocabulary)
-        return _rehearsed(replace(shape, layers=layers), optimiser, tokens, scored, precision, recompute, lora, frozen, offload)
+        return _rehearsed(
+            replace(shape, layers=layers), optimiser, tokens, min(trained, SCORED), precision, recompute, lora, frozen, offload
+        )
 
     if shape.layers <= MORE:
         return rehearsed(shape.layers)
