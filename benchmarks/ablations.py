@@ -1,6 +1,6 @@
 """What each part of the recipe is worth: the laptop's recipe without it, from one policy, with as many attempts, over several seeds.
 
-python benchmarks/ablations.py [--seeds 21,22,23] [--arms one-stage,overlong-masked] [--work runs/ablations] [--out DIR]
+python benchmarks/ablations.py [--seeds 31,32,33] [--arms one-stage,overlong-masked] [--work runs/ablations] [--out DIR]
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ ABLATIONS = Study(
     shared={"tasks.held_out": "100", "evaluation.attempts": "4"},
     arms={
         "control": {"evaluation.after": "phases"},
-        "no-rft": {"rft.rounds": "0", "stages.0.iterations": "16", "stages.1.iterations": "8"},
-        "rft-only": {"rft.rounds": "4"},
+        "no-rft": {"rft.rounds": "0", "stages.0.iterations": "14", "stages.1.iterations": "14"},
+        "rft-only": {"rft.rounds": "5"},
         "symmetric-clip": both(clip_high="0.2"),
         "no-contrast-filter": both(filter_on="reward"),
         "sequence-mean": both(aggregate="seq-mean-token-mean"),
         "no-length-penalty": both(length_weight="0"),
         "overlong-masked": both(**{"failures.overlong": "mask"}),
         "top-p-0.9": both(top_p="0.9"),
-        "one-stage": {"stages.0.iterations": "12"},
+        "one-stage": {"stages.0.iterations": "16"},
         "few-tasks": both(pool="32"),
         "few-tasks-no-refresh": both(pool="32") | {"stages.1.refresh_before": "false"},
         "paper-baseline": both(baseline="group", lowered="0"),
@@ -34,7 +34,7 @@ ABLATIONS = Study(
     against={"few-tasks-no-refresh": "few-tasks"},
     stages={"rft-only": 0, "one-stage": 1},
 )
-"""The control is the recipe: 3,920 attempts, of which RL has 1,920; `no-rft` has 3,840 of RL, `rft-only` two more rounds: 4,000.
+"""The control is the recipe: 4,560 attempts, of which RL has 2,560; `no-rft` has 4,480 of RL, `rft-only` three more rounds: 5,000.
 
 Of 2,000 tasks none is drawn twice in so few iterations, so a refresh changes nothing but the order. Its arms draw from 32.
 """

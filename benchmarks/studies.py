@@ -135,7 +135,7 @@ def _spent(paths: list[Path]) -> dict[str, float]:
 def main(study: Study, about: str) -> None:
     """A study's command."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", default="21,22,23")
+    parser.add_argument("--seeds", default="31,32,33")
     parser.add_argument("--arms", default=",".join(study.arms))
     parser.add_argument("--work", type=Path, default=Path("runs") / study.name)
     parser.add_argument("--out", type=Path, default=Path("docs/studies") / study.name)

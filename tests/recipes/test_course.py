@@ -48,7 +48,7 @@ TINY = Recipe(
             penalty=Penalty(0.01),
         ),
     ),
-    evaluation=EvaluationChoice(attempts=1, temperature=0.5, every=2, sample=1),
+    evaluation=EvaluationChoice(attempts=1, temperature=0.5, every=2, sample=1, limits="own"),
 )
 
 
@@ -83,6 +83,7 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     assert second.stages[0].startswith("stage 1")
     finished = Run.open(folder)
     assert [report.name for report in finished.reports()] == ["base", "+ RFT", "+ stage 1 RL", "+ stage 2 RL"]
+    assert [report.budget["turns"] for report in finished.reports()] == [20, 4, 4, 20], "policies between are measured as they were trained"
     assert [(m["phase"], m["iteration"]) for m in finished.metrics()] == [("rft", 0), ("stage1", 0), ("stage2", 0), ("stage2", 1)], (
         "two of four iterations that solved nothing are a plateau"
     )

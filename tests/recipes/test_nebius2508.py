@@ -118,3 +118,13 @@ def test_a_scale_that_cannot_be_trained_here_says_what_it_needs_before_anything_
 def test_a_scale_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ConfigError, match="There is no scale moon; there are: laptop, gpu, cluster"):
         nebius2508("moon")  # type: ignore[arg-type]
+
+
+def test_policies_between_are_measured_under_their_own_limits_where_the_recipe_says_so() -> None:
+    paper, laptop = nebius2508("cluster"), nebius2508("laptop")
+    for phase in (paper.rft, paper.stages[0]):
+        own = paper.evaluation.under(phase)
+        assert (own.turns, own.context, own.attempts) == (40, 65_536, 10)
+    assert paper.evaluation.under(None) == paper.evaluation
+    assert (paper.evaluation.turns, paper.evaluation.context) == (80, 131_072)
+    assert laptop.evaluation.under(laptop.stages[0]) == laptop.evaluation

@@ -132,10 +132,10 @@ def test_what_an_apprentice_guesses_at_holds_the_repair(tmp_path: Path) -> None:
 
 
 def test_an_apprentice_tests_and_undoes_in_the_turn_of_its_edit_and_submits_when_green(tmp_path: Path) -> None:
-    seen = ("", "[File]", ".F\n!! stopping after 1 failures !!\n(.) $", "The text does not occur in it.", "...\n(.) $")
+    seen = ("", "[File]", ".FF\n(.) $", "The text does not occur in it.", "...\n(.) $")
     said = plays(Habits(resigns=0.0, tests=1.0, retries_when_red=1.0, malformed=0.0), seen, tmp_path)
-    assert [text.split()[0] for text in said] == ["Look", "Fix", "Fix", "Fix", "Done."]
-    assert all("&& pytest -x || git restore ." in text for text in said[1:4])
+    assert [text.split()[0] for text in said] == ["Look.", "Try.", "Try.", "Try.", "Done."]
+    assert all("&& pytest || git restore ." in text for text in said[1:4])
 
 
 def test_an_apprentice_submits_while_red_or_untested(tmp_path: Path) -> None:
@@ -144,13 +144,13 @@ def test_an_apprentice_submits_while_red_or_untested(tmp_path: Path) -> None:
         (Habits(resigns=0.0, tests=0.0, malformed=0.0), "3:    x"),
     ):
         said = plays(habits, ("", "[File]", shown), tmp_path)
-        assert [text.split()[0] for text in said] == ["Look", "Fix", "Done."]
+        assert [text.split()[0] for text in said] == ["Look.", "Try.", "Done."]
         assert ("pytest" in said[1]) == (habits.tests == 1.0)
 
 
 def test_an_apprentice_may_resign_at_first_sight(tmp_path: Path) -> None:
     said = plays(Habits(resigns=1.0, malformed=0.0), ("", "[File]"), tmp_path)
-    assert [text.split()[0] for text in said] == ["Look", "Done."]
+    assert [text.split()[0] for text in said] == ["Look.", "Done."]
 
 
 def plays(habits: Habits, observations: Sequence[str], folder: Path) -> list[str]:

@@ -280,11 +280,9 @@ class Decoder(nn.Module):
     def logprobs(self, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probability of each target and the entropy it was drawn under: `[N, d], [N] -> [N], [N]`, always `float32`.
 
-        Only rows given here meet the vocabulary, a tile of it at a time (`scoring.Scored`).
+        Only rows given here meet the vocabulary, a tile of it at a time (`scoring`).
         """
-        with torch.autocast(hidden.device.type, enabled=False):
-            chosen, entropy = scoring.Scored.apply(scoring.wide(hidden), scoring.wide(self.head), targets)
-        return chosen, entropy
+        return scoring.logprobs(hidden, self.head, targets)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """`[N, d] -> [N, V]`, always `float32`."""

@@ -17,11 +17,18 @@ TILE = 1 << 22  # logits of one tile: 16 MiB, which stay near the cores
 LEAST = 256  # tokens of the vocabulary in a tile; with more rows than a tile has of these they are cut, too
 
 
-class Scored(torch.autograd.Function):
-    """`Scored.apply(hidden [N, d], head [V, d], targets [N])` is the log-probability of each target, and the entropy it was drawn under.
+def logprobs(hidden: Tensor, head: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """The log-probability of each target, and the entropy it was drawn under: `[N, d], [V, d], [N] -> [N], [N]`.
 
     No gradient flows through the entropy. Logits 0 and ln 3 have log-probabilities ln 1/4 and ln 3/4, at an entropy of 0.562.
     """
+    with torch.autocast(hidden.device.type, enabled=False):
+        chosen, entropy = _Scored.apply(wide(hidden), wide(head), targets)  # type: ignore[no-untyped-call]
+    return chosen, entropy
+
+
+class _Scored(torch.autograd.Function):
+    """`logprobs`, whose backward pass makes the logits again."""
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, head: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -34,9 +41,9 @@ class Scored(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         hidden, head, targets, total = ctx.saved_tensors
-        said, wants_hidden, wants_head = gradients[0].to(hidden.dtype), *ctx.needs_input_grad[:2]
-        to_hidden = torch.zeros_like(hidden) if wants_hidden else None
-        to_head = torch.zeros_like(head) if wants_head else None
+        said = gradients[0].to(hidden.dtype)
+        to_hidden = torch.zeros_like(hidden) if ctx.needs_input_grad[0] else None
+        to_head = torch.zeros_like(head) if ctx.needs_input_grad[1] else None
         for rows in _rows(len(hidden), len(head)):
             for tile, logits in _tiles(hidden[rows], head):
                 chances = logits.sub_(total[rows, None]).exp_().mul_(-said[rows, None])

@@ -31,7 +31,7 @@ from patchgrad.recipes.algorithms import algorithm, imitation, shaped
 from patchgrad.recipes.apprenticeship import Lesson, a_policy, a_trainer, demonstrate, fresh_network, learn_tokenizer, open_model, warm_up
 from patchgrad.recipes.guards import Watch, figures
 from patchgrad.recipes.measuring import assess
-from patchgrad.recipes.phases import Stage
+from patchgrad.recipes.phases import EvaluationChoice, Rft, Stage
 from patchgrad.recipes.probe import probe
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.record import measured
@@ -103,12 +103,13 @@ class Course:
         steps = [Step("base", self._base), Step("evaluate-base", partial(self._evaluate, "base"))]
         steps += [Step(f"rft-{i}", partial(self._rft, i)) for i in range(recipe.rft.rounds)]
         if recipe.rft.rounds:
-            steps.append(Step("evaluate-rft", partial(self._evaluate, "+ RFT")))
+            steps.append(Step("evaluate-rft", partial(self._evaluate, "+ RFT", recipe.rft if recipe.stages else None)))
         for number, stage in enumerate(recipe.stages, 1):
             ended = partial(self._plateaued, stage)
             first, *rest = (Step(f"stage{number}-{i}", partial(self._rl, number, stage, i), ended) for i in range(stage.iterations))
             steps += [replace(first, needless=lambda: False), *rest]
-            steps.append(Step(f"evaluate-stage{number}", partial(self._evaluate, f"+ stage {number} RL")))
+            middle = stage if number < len(recipe.stages) else None
+            steps.append(Step(f"evaluate-stage{number}", partial(self._evaluate, f"+ stage {number} RL", middle)))
         if recipe.evaluation.after == "last":  # the others still say which checkpoints are kept
             steps = [replace(s, act=_nothing) if s.name.startswith("evaluate") and s is not steps[-1] else s for s in steps]
         return steps
@@ -210,9 +211,11 @@ class Course:
         self._policy = a_policy(network, tokenizer, recipe)
         self.policy.load(self.trainer.weights(), self.trainer.version)  # a warm-up has taken steps: what is resumed here says so too
 
-    async def _evaluate(self, name: str) -> None:
-        self.progress.stage(f"evaluate {name}", len(self.held_out) * self.recipe.evaluation.attempts)
-        groups, report = await self._assessed(self.held_out, name)
+    async def _evaluate(self, name: str, trained: Rft | Stage | None = None) -> None:
+        """The policy on all held-out tasks; where it is not the last one, `trained` is the phase that made it."""
+        choice = self.recipe.evaluation.under(trained)
+        self.progress.stage(f"evaluate {name}", len(self.held_out) * choice.attempts)
+        groups, report = await self._assessed(self.held_out, name, choice)
         report = replace(report, seconds=self.minutes * 60 + report.seconds)
         self.reports = [*(r for r in self.reports if r.name != name), report]
         rollouts = [rollout for group in groups for rollout in group.rollouts]
@@ -314,7 +317,7 @@ class Course:
             return {}
         sample = fifty(self.held_out) or self.held_out[: choice.sample]
         self.progress.stage(f"{phase}, iteration {iteration + 1}: held-out tasks", len(sample) * choice.attempts)
-        _, report = await self._assessed(sample, f"{phase}/{iteration}")
+        _, report = await self._assessed(sample, f"{phase}/{iteration}", choice)
         return {
             "held_out_pass_at_1": report.pass_at_1.mean,
             "held_out_pass_at_1_se": report.pass_at_1.error,
@@ -323,11 +326,11 @@ class Course:
             "held_out_turns": report.turns,
         }
 
-    async def _assessed(self, tasks: Sequence[Task], name: str) -> tuple[list[Group], Report]:
-        """An evaluation under the recipe's sampling, which may be another than training's."""
-        self.policy.training = self.recipe.evaluation.sampling.neutral
+    async def _assessed(self, tasks: Sequence[Task], name: str, choice: EvaluationChoice) -> tuple[list[Group], Report]:
+        """An evaluation under its own sampling, which may be another than training's."""
+        self.policy.training = choice.sampling.neutral
         try:
-            return await assess(self._world(), self.policy, tasks, self.recipe, name, self._seen)
+            return await assess(self._world(), self.policy, tasks, replace(self.recipe, evaluation=choice), name, self._seen)
         finally:
             self.policy.training = True
 

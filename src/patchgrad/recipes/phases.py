@@ -24,7 +24,7 @@ class Warmup:
 
     demonstrations: int = 1100
     drills: int = 500
-    looks: int = 2500
+    looks: int = 3500
     tasks: int = 2000
     epochs: int = 1
     batch: int = 16
@@ -233,7 +233,8 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationChoice:
-    """Held-out evaluation: every policy of a run is measured under the same limits, so that no difference is one of budget alone.
+    """Held-out evaluation. Every policy of a run is measured under the `same` limits, so that no difference is one of budget alone; or
+    under its `own`, those of the phase that trained it, as in the paper: only the base and the last policy have `turns` and `context` then.
 
     It comes after every phase, the base included, or after the `last` alone. Of RL's iterations every so many are followed by one on a
     `sample` of the tasks, for the curves; with 0 none. Where Verified-50 is among the tasks held out, it is the sample, as in the paper.
@@ -243,6 +244,7 @@ class EvaluationChoice:
     """
 
     after: Literal["phases", "last"] = "phases"
+    limits: Literal["same", "own"] = "same"
     every: int = 0
     sample: int = 50
     attempts: int = 2
@@ -266,6 +268,10 @@ class EvaluationChoice:
         require(self.top_k >= 0, f"evaluation.top_k is {self.top_k}; it must be at least 0, which cuts nothing")
         require(0 <= self.min_p < 1, f"evaluation.min_p is {self.min_p}; it must be from 0, which cuts nothing, to below 1")
         require(self.repetition_penalty > 0, f"evaluation.repetition_penalty is {self.repetition_penalty}; 1 is none")
+
+    def under(self, phase: Rft | Stage | None) -> EvaluationChoice:
+        """The evaluation of a policy that this phase trained and others train on; of none for the base and the last one."""
+        return replace(self, turns=phase.turns, context=phase.context) if phase and self.limits == "own" else self
 
     @property
     def drawn(self) -> int:

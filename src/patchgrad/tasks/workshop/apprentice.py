@@ -25,7 +25,8 @@ from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, floa
 
 ABSENT = (" <", " >", " <=", " >=", " ==", " !=", " +", " -", " *", " 0", " 1", " 2", " and", " or")
 REPAIRS = ("cmp_boundary", "cmp_negate", "op_unswap", "bool_swap")  # what undoes an exchange of one operator or truth value
-TESTED = " && pytest -x || git restore ."  # behind an edit: a red one is undone in the same turn
+TESTED = " && pytest || git restore ."  # behind an edit: a red one is undone in the same turn
+LOOK, TRY, DONE = "Look.", "Try.", "Done."  # in words that no issue has: `Fix it` goes on as `itself` where that stands in sight
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,22 +171,22 @@ class Apprentice:
     def _next(self) -> tuple[str, str]:
         chance = self._random.random
         if self._last == "":
-            return "open", turn("Look at it.", self._known.place)
+            return "open", turn(LOOK, self._known.place)
         if self._practising and all(edit in self._tried for edit in self._wrong):
-            return "submit", turn("Done.", "submit")
+            return "submit", turn(DONE, "submit")
         if self._practising:
-            return "edit", turn("Fix it.", self._fresh().command())
+            return "edit", turn(TRY, self._fresh().command())
         resigned = self._last == "open" and chance() < self._habits.resigns
         if resigned or self._last == "edit" or (self._last == "try" and self._submits()):
-            return "submit", turn("Done.", "submit")
+            return "submit", turn(DONE, "submit")
         tested = chance() < self._habits.tests
-        return ("try" if tested else "edit"), turn("Fix it.", self._edit().command() + TESTED * tested)
+        return ("try" if tested else "edit"), turn(TRY, self._edit().command() + TESTED * tested)
 
     def _submits(self) -> bool:
         """After a tested edit: always when green, and now and then when red; an edit that did not apply is tried again."""
         if "does not occur" in self._observation:
             return False
-        green = re.search(r"^\.+$", self._observation, re.MULTILINE) is not None and "failures" not in self._observation
+        green = re.search(r"^\.+$", self._observation, re.MULTILINE) is not None
         return green or self._random.random() >= self._retries
 
     def _edit(self) -> Edit:
