@@ -13,7 +13,7 @@ ABLATIONS = Study(
     shared={"tasks.held_out": "100", "evaluation.attempts": "4"},
     arms={
         "control": {"evaluation.after": "phases"},
-        "no-rft": {"rft.rounds": "0", "stages.0.iterations": "14", "stages.1.iterations": "14"},
+        "no-rft": {"rft.rounds": "0", "stages.0.iterations": "15", "stages.1.iterations": "11"},
         "rft-only": {"rft.rounds": "5"},
         "symmetric-clip": both(clip_high="0.2"),
         "no-contrast-filter": both(filter_on="reward"),
@@ -21,7 +21,7 @@ ABLATIONS = Study(
         "no-length-penalty": both(length_weight="0"),
         "overlong-masked": both(**{"failures.overlong": "mask"}),
         "top-p-0.9": both(top_p="0.9"),
-        "one-stage": {"stages.0.iterations": "16"},
+        "one-stage": {"stages.0.iterations": "14"},
         "few-tasks": both(pool="32"),
         "few-tasks-no-refresh": both(pool="32") | {"stages.1.refresh_before": "false"},
         "paper-baseline": both(baseline="group", lowered="0"),
@@ -34,7 +34,7 @@ ABLATIONS = Study(
     against={"few-tasks-no-refresh": "few-tasks"},
     stages={"rft-only": 0, "one-stage": 1},
 )
-"""The control is the recipe: 4,560 attempts, of which RL has 2,560; `no-rft` has 4,480 of RL, `rft-only` three more rounds: 5,000.
+"""The control is the recipe: 4,240 attempts, of which RL has 2,240; `no-rft` has 4,160 of RL, `rft-only` three more rounds: 5,000.
 
 Of 2,000 tasks none is drawn twice in so few iterations, so a refresh changes nothing but the order. Its arms draw from 32.
 """

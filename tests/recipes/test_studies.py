@@ -1,4 +1,4 @@
-"""The arms of a study are recipes, spend what its control does or up to a tenth more, and differ in what they are named after."""
+"""The arms of a study are recipes, spend what its control does or up to a fifth more, and differ in what they are named after."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def attempts(recipe: Recipe) -> int:
 @pytest.mark.parametrize(("study", "name"), [(study, name) for study in STUDIES for name in study.arms], ids=lambda item: str(item)[:20])
 def test_every_arm_spends_what_the_control_spends(study: Any, name: str) -> None:
     control, arm = study.recipe(study.control, 1), study.recipe(name, 1)
-    assert -0.03 < attempts(arm) / attempts(control) - 1 < 0.1
+    assert -0.03 < attempts(arm) / attempts(control) - 1 < 0.2
     if name != study.control:
         one, other = leaves(control), leaves(arm)
         differing = {key for key in one.keys() | other.keys() if one.get(key) != other.get(key)} - {"name", "evaluation.after", "stages"}
