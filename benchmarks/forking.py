@@ -26,13 +26,11 @@ FORKING = Study(
         "dapo": {},
         "prefixes": {"stages.0.starts": "prefixes"},
         "turn-values": TURNS,
-        "turn-values-alone": TURNS | {"stages.0.step_weight": "0"},
-        "no-step-credit": {"stages.0.step_weight": "0"},
+        "step-credit": {"stages.0.step_weight": "3"},
     },
-    against={"turn-values-alone": "no-step-credit"},
-    stages=dict.fromkeys(("dapo", "prefixes", "turn-values", "turn-values-alone", "no-step-credit"), 1),
+    stages=dict.fromkeys(("dapo", "prefixes", "turn-values", "step-credit"), 1),
 )
-"""`step_weight` is a credit to turns as well, from states that repeat by themselves: turn values are tried beside it and in its place."""
+"""`step_weight` is a credit to turns as well, from states that repeat by themselves; it needs no forks."""
 
 if __name__ == "__main__":
     main(FORKING, __doc__)
