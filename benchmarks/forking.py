@@ -26,11 +26,13 @@ FORKING = Study(
         "dapo": {},
         "prefixes": {"stages.0.starts": "prefixes"},
         "turn-values": TURNS,
-        "step-credit": {"stages.0.step_weight": "3"},
+        "turn-values-alone": TURNS | {"stages.0.step_weight": "0"},
+        "no-step-credit": {"stages.0.step_weight": "0"},
     },
-    stages=dict.fromkeys(("dapo", "prefixes", "turn-values", "step-credit"), 1),
+    against={"turn-values-alone": "no-step-credit"},
+    stages=dict.fromkeys(("dapo", "prefixes", "turn-values", "turn-values-alone", "no-step-credit"), 1),
 )
-"""`step_weight` is a credit to turns as well, from states that repeat by themselves; it needs no forks."""
+"""`step_weight` is a credit to turns as well, from states that repeat by themselves: turn values are tried beside it and in its place."""
 
 if __name__ == "__main__":
     main(FORKING, __doc__)

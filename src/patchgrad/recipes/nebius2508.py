@@ -221,14 +221,12 @@ LAPTOP = (
         "at the full price an attempt at the turn limit costs 1 more than giving up, and giving up spread (docs/studies/laptop.md)",
         _stages({"length_threshold": "11", "length_weight": "0.1"}, {"length_threshold": "18", "length_weight": "0.1"}),
     ),
+    Change("failures are the longer attempts here, and what all attempts share was pushed down", _both(baseline="tokens", lowered="0.1")),
+    Change("beyond the paper: a turn is compared with others that began in its state", _both(step_weight="3")),
     Change("beyond the paper: copying is most of an attempt, and is the same in what succeeds and what fails", _both(certain="0.9")),
     Change(
-        "beyond the paper: a turn that nobody could read is never rewarded",
-        _both(**{f"failures.{kind}": "withhold" for kind in UNREAD if kind != "bad_arguments"}),
-    ),
-    Change(
-        "beyond the paper: an edit of what is not there, or that was made before, is blamed whatever becomes of its attempt",
-        _both(**{f"failures.{kind}": "penalise" for kind in ("bad_arguments", "looping")}),
+        "beyond the paper: a turn that did nothing is never rewarded",
+        _both(**{f"failures.{kind}": "withhold" for kind in (*UNREAD, "looping")}),
     ),
     Change(
         "minutes, not days",

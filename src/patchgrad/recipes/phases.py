@@ -188,12 +188,12 @@ class Stage:
     starts: Literal["beginning", "prefixes"] = "beginning"
     forks: int = 0
     continuations: int = 3
-    baseline: Literal["group", "tokens", "turns"] = "group"
-    lowered: float = 0.0
-    step_weight: float = 0.0
+    baseline: Literal["group", "tokens", "turns"] = "tokens"
+    lowered: float = 0.1
+    step_weight: float = 3.0
     discount: float = 0.9
     certain: float = 0.9
-    failures: Failures = field(default_factory=partial(replace, unread("withhold"), bad_arguments="penalise", looping="penalise"))
+    failures: Failures = field(default_factory=partial(replace, unread("withhold"), looping="withhold"))
     top_p: float = 1.0
 
     def __post_init__(self) -> None:
