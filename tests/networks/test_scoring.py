@@ -53,3 +53,10 @@ def test_logits_far_apart_neither_overflow_nor_vanish() -> None:
     chosen, entropy = scoring.logprobs(torch.ones(2, 1), head, torch.tensor([0, 1]))
     assert chosen.tolist() == pytest.approx([-0.31326, -2000.31326], rel=1e-5)
     assert entropy.tolist() == pytest.approx([0.58220, 0.58220], rel=1e-4)
+
+
+def test_of_no_rows_there_are_no_log_probabilities() -> None:
+    hidden = torch.zeros(0, 4, requires_grad=True)
+    chosen, entropy = scoring.logprobs(hidden, torch.randn(9, 4), torch.zeros(0, dtype=torch.int64))
+    assert chosen.shape == entropy.shape == (0,)
+    assert torch.autograd.grad(chosen.sum(), hidden)[0].shape == (0, 4)

@@ -91,7 +91,7 @@ def _score(hidden: Tensor, head: Tensor, targets: Tensor) -> tuple[Tensor, Tenso
 def _rows(count: int, vocabulary: int) -> Iterator[slice]:
     """Rows in as few parts as tiles of the least width allow."""
     most = max(1, TILE // min(vocabulary, LEAST))
-    yield from (slice(i, i + most) for i in range(0, count, most))
+    yield from (slice(i, i + most) for i in range(0, max(count, 1), most))
 
 
 def _tiles(hidden: Tensor, head: Tensor) -> Iterator[tuple[slice, Tensor]]:
