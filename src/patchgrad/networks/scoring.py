@@ -100,7 +100,8 @@ def _tiles(hidden: Tensor, head: Tensor) -> Iterator[tuple[slice, Tensor]]:
     place = hidden.new_empty(len(hidden) * width)
     for first in range(0, len(head), width):
         tile = slice(first, min(first + width, len(head)))
-        yield tile, torch.mm(hidden, head[tile].T, out=place[: len(hidden) * (tile.stop - first)].view(len(hidden), -1))
+        size = (len(hidden), tile.stop - first)
+        yield tile, torch.mm(hidden, head[tile].T, out=place[: size[0] * size[1]].view(size))
 
 
 def _inside(targets: Tensor, tile: slice) -> tuple[Tensor, Tensor]:
