@@ -15,12 +15,13 @@ from patchgrad.credit import MASK_FORMAT_ERRORS, assign
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.induction import Pointing, plant, planted
-from patchgrad.networks.lora import Lora
+from patchgrad.networks.lora import Lora, merged
 from patchgrad.objectives.cross_entropy import cross_entropy
 from patchgrad.packing import minibatches, pack
 from patchgrad.playing import Attempt, World, attempt
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.policies.embedded.tokenizer import START
+from patchgrad.policies.vllm import VllmPolicy
 from patchgrad.recipes.device import device
 from patchgrad.recipes.planning import caches
 from patchgrad.recipes.recipe import Recipe
@@ -157,9 +158,19 @@ def a_trainer(network: Decoder, recipe: Recipe) -> LocalTrainer:
     )
 
 
-def a_policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe) -> EmbeddedPolicy:
+def a_policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe) -> EmbeddedPolicy | VllmPolicy:
     """A policy with room for every live episode and for as many whose cache may still be of use."""
     policy = recipe.policy
+    if policy.vllm:
+        return VllmPolicy(
+            network.config,
+            merged(network),
+            tokenizer,
+            context=policy.context,
+            sessions=recipe.sandbox.live,
+            python=policy.vllm,
+            options=policy.options,
+        )
     return EmbeddedPolicy(
         network,
         tokenizer,
@@ -171,7 +182,7 @@ def a_policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe) -> Embe
     )
 
 
-def open_model(source: str | Path, recipe: Recipe) -> tuple[LocalTrainer, EmbeddedPolicy]:
+def open_model(source: str | Path, recipe: Recipe) -> tuple[LocalTrainer, EmbeddedPolicy | VllmPolicy]:
     """Trainer and policy of a checkpoint folder or a hub id: one network's shape, rotary positions included. What is frozen is."""
     path = folder.locate(source)
     network, tokenizer = folder.load(path, recipe.policy.context, recipe.policy.yarn), ChatTokenizer.load(path)

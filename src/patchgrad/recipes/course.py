@@ -27,6 +27,7 @@ from patchgrad.learning import Algorithm, Plan, iterate
 from patchgrad.networks import folder as folders
 from patchgrad.playing import NEUTRAL, World, from_the_beginning
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
+from patchgrad.policies.vllm import VllmPolicy
 from patchgrad.recipes.algorithms import algorithm, imitation, shaped
 from patchgrad.recipes.apprenticeship import Lesson, a_policy, a_trainer, demonstrate, fresh_network, learn_tokenizer, open_model, warm_up
 from patchgrad.recipes.guards import Watch, figures
@@ -92,7 +93,7 @@ class Course:
         self.watch = Watch(recipe.guards)
         self.minutes = 0.0
         self.kept: list[str] = []
-        self._policy: EmbeddedPolicy | None = None
+        self._policy: EmbeddedPolicy | VllmPolicy | None = None
         self._trainer: LocalTrainer | None = None
 
     # --- the plan ------------------------------------------------------------------------------
@@ -167,7 +168,7 @@ class Course:
         return [path.name for path in self.run.checkpoints() if path.name != last]
 
     @property
-    def policy(self) -> EmbeddedPolicy:
+    def policy(self) -> EmbeddedPolicy | VllmPolicy:
         assert self._policy is not None, "the base step makes the policy"
         return self._policy
 

@@ -92,6 +92,9 @@ class PolicyChoice:
 
     `yarn` stretches the positions of a model so many times beyond the length that it was trained at (`networks/rope.py`); the paper's
     factor is 4, from 32,768 to 131,072.
+
+    It is sampled from by patchgrad's own code; or by vLLM, with these `options` of its own, where `vllm` names the Python of an environment
+    that has it (`policies/vllm`).
     """
 
     model: str = ""
@@ -99,8 +102,11 @@ class PolicyChoice:
     context: int = 2048
     yarn: float = 1.0
     threads: int = 1
+    vllm: str = ""
+    options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        require(not self.options or bool(self.vllm), "policy.options are vLLM's: name its Python in policy.vllm, or leave them away")
         require(self.context >= 256, f"policy.context is {self.context}; an episode needs at least 256 tokens")
         require(self.yarn >= 1, f"policy.yarn is {self.yarn}; a model's positions can be stretched, by 1 or more, not squeezed")
         require(

@@ -1,0 +1,181 @@
+"""vLLM as a policy: token ids in, token ids and log-probabilities out, under weights that the trainer hands over in a folder."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from patchgrad.contracts import Weights
+from patchgrad.errors import PolicyFault, SamplingRefused
+from patchgrad.networks import folder as folders
+from patchgrad.networks.decoder import DecoderConfig
+from patchgrad.policies.embedded.tokenizer import ChatTokenizer
+from patchgrad.policies.vllm.server import MODEL, Server
+from patchgrad.values import Action, Ids, Message, Origin, Sampling, floats, ids, stream_digest
+
+RESTARTS = 3  # in a row, without an answer between them
+
+
+class VllmPolicy:
+    """Answers up to `sessions` at once. vLLM batches them and shares prefixes inside a group and across turns by itself.
+
+    Weights go through a folder, in memory where the machine has `/dev/shm`, and are reloaded in place; a restarted server begins with the
+    last ones. A server that dies is started again and asked again: an action is drawn from its own seed, so nothing is drawn twice. `load`
+    waits until the actions under way have ended, because an action has one version. While `training` is true only neutral sampling is
+    accepted, every setting is sent with every question, and the server takes none from the model's `generation_config.json`.
+    """
+
+    def __init__(
+        self,
+        config: DecoderConfig,
+        weights: Weights,
+        tokenizer: ChatTokenizer,
+        *,
+        context: int,
+        sessions: int = 64,
+        python: str = "python",
+        options: Sequence[str] = (),
+        training: bool = True,
+    ) -> None:
+        self.tokenizer, self.training = tokenizer, training
+        self._config, self._context, self._version = config, context, 0
+        self._eos = tokenizer.eos | frozenset(config.eos)
+        memory = Path("/dev/shm")
+        self._home = Path(tempfile.mkdtemp(prefix="patchgrad-vllm-", dir=memory if memory.is_dir() else None))
+        self._threads = ThreadPoolExecutor(sessions, "vllm")
+        self._turn = threading.Condition()
+        self._acting, self._loading, self._broke = 0, False, 0
+        self._server = Server(self._written(weights), self._home, context=context, python=python, options=options)
+        self._end = weakref.finalize(self, self._server.stop)
+
+    @property
+    def version(self) -> int:
+        return self._version
+
+    @property
+    def context(self) -> int:
+        return self._context
+
+    @property
+    def spelling(self) -> str:
+        return self.tokenizer.spelling
+
+    @property
+    def stops(self) -> frozenset[int]:
+        return self._eos
+
+    def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
+        return self.tokenizer.encode(messages, previous)
+
+    async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
+        """Samples one turn. Raises `PolicyFault` when the stream leaves no room in the context, or vLLM does not answer."""
+        if self.training and not sampling.neutral:
+            raise SamplingRefused("training takes only neutral sampling (temperature 1, nothing cut): set training=False to evaluate")
+        limit = min(sampling.max_tokens, self._context - len(tokens))
+        if limit < 1 or not len(tokens):
+            raise PolicyFault(f"a stream of {len(tokens)} tokens leaves nothing to sample in a context of {self._context}")
+        return await asyncio.wrap_future(self._threads.submit(self._act, tokens, sampling, limit))
+
+    def _act(self, tokens: Ids, sampling: Sampling, limit: int) -> Action:
+        with self._turn:
+            self._turn.wait_for(lambda: not self._loading)
+            self._acting += 1
+        try:
+            return self._action(tokens, self._asked(self._question(tokens, sampling, limit)))
+        finally:
+            with self._turn:
+                self._acting -= 1
+                self._turn.notify_all()
+
+    def _question(self, tokens: Ids, sampling: Sampling, limit: int) -> dict[str, Any]:
+        return {
+            "model": MODEL,
+            "prompt": tokens.tolist(),
+            "max_tokens": limit,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k or -1,
+            "min_p": sampling.min_p,
+            "repetition_penalty": sampling.repetition_penalty,
+            "seed": sampling.seed % (1 << 63),
+            "stop_token_ids": sorted(self._eos),
+            "logprobs": 0,
+            "return_token_ids": True,
+            "skip_special_tokens": False,
+        }
+
+    def _asked(self, question: dict[str, Any]) -> Any:
+        """The answer, from a server that was started again if the one that was asked has died."""
+        while True:
+            server = self._server
+            try:
+                told = server.ask("/v1/completions", question)
+            except PolicyFault:
+                if server.alive and server.healthy():
+                    raise
+                self._revive()
+            else:
+                self._broke = 0
+                return told["choices"][0]
+
+    def _revive(self) -> None:
+        """One of those who wait starts the server again with the weights that it had."""
+        with self._turn:
+            if self._server.healthy():
+                return
+            self._broke += 1
+            if self._broke > RESTARTS:
+                raise PolicyFault(f"vLLM died {self._broke} times in a row: see {self._server.log}")
+            self._server.start(self._folder)
+
+    def _action(self, tokens: Ids, told: Any) -> Action:
+        """What was drawn, as a turn."""
+        drawn, logprobs = ids(told["token_ids"]), floats(np.minimum(told["logprobs"]["token_logprobs"], 0.0))
+        stopped = int(drawn[-1]) in self._eos
+        text = self.tokenizer.decode(drawn[: len(drawn) - stopped].tolist())
+        origin = Origin(stream_digest(tokens), self.tokenizer.spelling)
+        return Action(drawn, logprobs, self._version, text, "stop" if stopped else "length", origin=origin)
+
+    def release(self, session: str) -> None:
+        """Nothing to forget: vLLM drops the prefixes that were not used for longest."""
+
+    def load(self, weights: Weights, version: int) -> None:
+        """Has the server take over weights in place and drop every cache; returns when no action runs under the old ones."""
+        with self._turn:
+            self._loading = True
+            self._turn.wait_for(lambda: not self._acting)
+        try:
+            last = self._folder
+            folder = self._written(weights)
+            try:
+                self._server.ask("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}})
+                self._server.ask("/reset_prefix_cache")
+            except PolicyFault:
+                self._server.start(folder)
+            shutil.rmtree(last, ignore_errors=True)
+            self._version = version
+        finally:
+            with self._turn:
+                self._loading = False
+                self._turn.notify_all()
+
+    def _written(self, weights: Weights) -> Path:
+        """A fresh model folder with these weights."""
+        self._folder = Path(tempfile.mkdtemp(prefix="weights-", dir=self._home))
+        folders.save(self._folder, self._config, weights)
+        self.tokenizer.save(self._folder)
+        return self._folder
+
+    def close(self) -> None:
+        """Ends the server and takes its folder away, as the end of the program does too."""
+        self._threads.shutdown()
+        self._end()

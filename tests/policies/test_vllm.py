@@ -1,0 +1,156 @@
+"""vLLM as a policy, against a double that speaks its protocol; for real where PATCHGRAD_VLLM names the Python of an environment with it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from patchgrad.errors import ConfigError, MissingDependency, PolicyFault, SamplingRefused
+from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.prefixes import apart
+from patchgrad.policies.embedded import ChatTokenizer
+from patchgrad.policies.vllm import VllmPolicy
+from patchgrad.testing import check_policy
+from patchgrad.values import Action, Ids, Message, Sampling
+
+torch.set_num_threads(1)
+TOKENIZER = ChatTokenizer.train(["the tests fail", "exit code 1"], 300)
+NETWORK = Decoder(DecoderConfig(TOKENIZER.vocabulary, 64, 2, 2, 2, 32, intermediate=64, eos=(2,)), 0)
+REAL = os.environ.get("PATCHGRAD_VLLM", "")
+DOUBLE = Path(__file__).with_name("vllm_double.py")
+OPENING = (Message("user", "the tests fail"),)
+
+
+@pytest.fixture(scope="module", params=["double", "vLLM"])
+def python(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    if request.param == "vLLM" and not REAL:
+        pytest.skip("PATCHGRAD_VLLM names no Python that has vLLM")
+    return REAL if request.param == "vLLM" else double(tmp_path_factory.mktemp("double"))
+
+
+def double(folder: Path, **environment: str) -> str:
+    """A program that is called as Python is for vLLM."""
+    told = "".join(f"export {name}={value}\n" for name, value in environment.items())
+    program = folder / "python"
+    program.write_text(f'#!/bin/sh\n{told}exec "{sys.executable}" "{DOUBLE}" "$@"\n')
+    program.chmod(0o755)
+    return str(program)
+
+
+def opened(python: str, network: Decoder = NETWORK) -> VllmPolicy:
+    options = ("--dtype", "float32", "--kv-cache-memory-bytes", str(64 << 20), "--enforce-eager") if python == REAL else ()
+    return VllmPolicy(network.config, dict(network.named_parameters()), TOKENIZER, context=400, python=python, options=options)
+
+
+@pytest.fixture(scope="module")
+def policy(python: str) -> Iterator[VllmPolicy]:
+    made = opened(python)
+    yield made
+    made.close()
+
+
+def drawn(policy: VllmPolicy, seed: int = 1) -> tuple[Ids, Action]:
+    tokens = policy.encode(OPENING, None)
+    return tokens, asyncio.run(policy.act("a", tokens, Sampling(16, seed)))
+
+
+def expected(tokens: Ids, action: Action, network: Decoder) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    stream = torch.from_numpy(np.concatenate([tokens, action.token_ids]).astype(np.int64))
+    with torch.no_grad():
+        hidden = network.forward_packed(stream, torch.arange(len(stream)), apart([0, len(stream)]).nodes)
+        return np.asarray(network.logprobs(hidden[len(tokens) - 1 : -1], stream[len(tokens) :])[0].numpy(), np.float32)
+
+
+def test_it_holds_what_every_policy_must(policy: VllmPolicy) -> None:
+    asyncio.run(check_policy(lambda: policy))
+
+
+def test_log_probabilities_are_those_of_the_trainer(policy: VllmPolicy) -> None:
+    for seed in range(8):
+        tokens, action = drawn(policy, seed)
+        assert np.allclose(action.logprobs, expected(tokens, action, NETWORK), atol=1e-5)
+
+
+def test_loaded_weights_answer_at_once_and_name_their_version(policy: VllmPolicy) -> None:
+    other = Decoder(NETWORK.config, 1)
+    policy.load(dict(other.named_parameters()), 7)
+    tokens, action = drawn(policy)
+    assert action.version == policy.version == 7
+    assert np.allclose(action.logprobs, expected(tokens, action, other), atol=1e-5)
+    policy.load(dict(NETWORK.named_parameters()), 0)
+
+
+def test_training_takes_only_neutral_sampling(policy: VllmPolicy) -> None:
+    with pytest.raises(SamplingRefused, match="neutral"):
+        asyncio.run(policy.act("a", policy.encode(OPENING, None), Sampling(4, 0, top_p=0.9)))
+
+
+def test_a_server_that_was_killed_is_started_again_and_draws_the_same(policy: VllmPolicy) -> None:
+    _, before = drawn(policy)
+    for pid in children(policy):
+        os.kill(pid, signal.SIGKILL)
+    _, after = drawn(policy)
+    assert np.array_equal(before.token_ids, after.token_ids)
+
+
+def test_a_server_that_dies_at_a_question_is_asked_again(tmp_path: Path) -> None:
+    policy = opened(double(tmp_path, DOUBLE_DIES="2"))
+    assert [np.array_equal(drawn(policy, seed)[1].token_ids, drawn(policy, seed)[1].token_ids) for seed in range(2)] == [True, True]
+    policy.close()
+
+
+def test_a_server_that_dies_each_time_is_a_fault_of_the_policy(tmp_path: Path) -> None:
+    policy = opened(double(tmp_path, DOUBLE_DIES="1"))
+    with pytest.raises(PolicyFault, match="in a row"):
+        drawn(policy)
+    policy.close()
+
+
+def test_a_server_that_does_not_open_tells_why(tmp_path: Path) -> None:
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho no such device >&2\nexit 3\n")
+    program.chmod(0o755)
+    with pytest.raises(ConfigError, match="no such device"):
+        opened(str(program))
+    with pytest.raises(MissingDependency, match=r"policy\.vllm"):
+        opened(str(tmp_path / "nothing"))
+
+
+def test_a_killed_trainer_leaves_neither_a_server_nor_its_weights(tmp_path: Path) -> None:
+    told = "; ".join(
+        (
+            "import sys, time",
+            f"sys.path.insert(0, {str(Path(__file__).parents[2])!r})",
+            "from tests.policies.test_vllm import children, opened",
+            f"policy = opened({double(tmp_path)!r})",
+            "print(policy._home, *children(policy), flush=True)",
+            "time.sleep(60)",
+        )
+    )
+    with subprocess.Popen([sys.executable, "-c", told], stdout=subprocess.PIPE, text=True) as trainer:
+        assert trainer.stdout
+        home, *pids = trainer.stdout.readline().split()
+        assert Path(home).is_dir()
+        assert pids
+        trainer.kill()
+    deadline = time.monotonic() + 20
+    while Path(home).exists() or any(Path(f"/proc/{pid}").exists() for pid in pids):
+        assert time.monotonic() < deadline, "it has outlived the trainer"
+        time.sleep(0.05)
+
+
+def children(policy: VllmPolicy) -> list[int]:
+    """The server's process, which its keeper has started."""
+    keeper = policy._server._keeper
+    assert keeper is not None
+    return [int(pid) for pid in Path(f"/proc/{keeper.pid}/task/{keeper.pid}/children").read_text().split()]
