@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -11,7 +12,7 @@ from patchgrad.agents.parsing import blocks
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.tasks.archive import open_archive
 from patchgrad.tasks.workshop import workshop_tasks
-from patchgrad.tasks.workshop.apprentice import Apprentice, Edit, Habits, line_edit, wrong_edits
+from patchgrad.tasks.workshop.apprentice import LOOK, Apprentice, Edit, Habits, line_edit, turn, wrong_edits
 from patchgrad.tasks.workshop.bugs import SWAPS, bugs_of, call
 from patchgrad.tasks.workshop.build import lines_of
 from patchgrad.tasks.workshop.known import known
@@ -133,15 +134,15 @@ def test_what_an_apprentice_guesses_at_holds_the_repair(tmp_path: Path) -> None:
 
 def test_an_apprentice_tests_and_undoes_in_the_turn_of_its_edit_and_submits_when_green(tmp_path: Path) -> None:
     seen = ("", "[File]", ".FF\n(.) $", "The text does not occur in it.", "...\n(.) $")
-    said = plays(Habits(resigns=0.0, tests=1.0, retries_when_red=1.0, malformed=0.0), seen, tmp_path)
+    said = plays(replace(FLAWLESS, tests=1.0, retries_when_red=1.0), seen, tmp_path)
     assert [text.split()[0] for text in said] == ["Look.", "Try.", "Try.", "Try.", "Done."]
-    assert all("&& pytest || git restore ." in text for text in said[1:4])
+    assert all("&& pytest || git checkout ." in text for text in said[1:4])
 
 
 def test_an_apprentice_submits_while_red_or_untested(tmp_path: Path) -> None:
     for habits, shown in (
-        (Habits(resigns=0.0, tests=1.0, retries_when_red=0.0, malformed=0.0), ".FF"),
-        (Habits(resigns=0.0, tests=0.0, malformed=0.0), "3:    x"),
+        (replace(FLAWLESS, tests=1.0, retries_when_red=0.0, persistent=0.0), ".FF"),
+        (replace(FLAWLESS, tests=0.0), "3:    x"),
     ):
         said = plays(habits, ("", "[File]", shown), tmp_path)
         assert [text.split()[0] for text in said] == ["Look.", "Try.", "Done."]
@@ -149,14 +150,31 @@ def test_an_apprentice_submits_while_red_or_untested(tmp_path: Path) -> None:
 
 
 def test_an_apprentice_may_resign_at_first_sight(tmp_path: Path) -> None:
-    said = plays(Habits(resigns=1.0, malformed=0.0), ("", "[File]"), tmp_path)
+    said = plays(replace(FLAWLESS, resigns=1.0), ("", "[File]"), tmp_path)
     assert [text.split()[0] for text in said] == ["Look.", "Done."]
 
 
-def plays(habits: Habits, observations: Sequence[str], folder: Path) -> list[str]:
+def test_an_apprentice_that_slips_in_a_name_finds_no_file_and_opens_the_right_one(tmp_path: Path) -> None:
+    task = workshop_tasks(1, 0, False, tmp_path)[0]
+    said = plays(replace(FLAWLESS, slips=1.0), ("", "File x not found."), tmp_path)
+    assert all(text.startswith("Look.\n```command\nopen ") for text in said)
+    names = {text.split()[3] for text in said}
+    assert not names & {PurePosixPath(path).name for path in open_archive(task.repository)}
+    assert plays(replace(FLAWLESS, slips=0.0), ("", "File x not found."), tmp_path)[0] == turn(LOOK, known(task).place)
+
+
+def test_practice_is_told_apart_by_its_thought(tmp_path: Path) -> None:
+    assert {text.split()[0] for text in plays(FLAWLESS, ("", "[File]", "", ""), tmp_path, practising=True)[1:]} <= {"Next.", "Done."}
+
+
+FLAWLESS = Habits(slips=0.0, resigns=0.0, malformed=0.0)
+
+
+def plays(habits: Habits, observations: Sequence[str], folder: Path, practising: bool = False) -> list[str]:
     """What an apprentice says when it sees these, one after the other."""
     tokenizer = ChatTokenizer.train([], 300)
-    apprentice = Apprentice(workshop_tasks(1, 0, False, folder)[0], habits, 0, tokenizer.encode, tokenizer.action, 4096)
+    task = workshop_tasks(1, 0, False, folder)[0]
+    apprentice = Apprentice(task, habits, 0, tokenizer.encode, tokenizer.action, 4096, practising)
     said = []
     for observation in observations:
         apprentice.encode([Message("user", observation)], None)

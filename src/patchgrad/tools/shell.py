@@ -12,7 +12,7 @@ from patchgrad.values import Failure, Observation, Place
 SPECIAL = ("open", "goto", "scroll_down", "scroll_up", "create", "search_file", "edit", "replace", "submit")
 
 _PYTEST = r"(?:python3? -m )?pytest(?: -[xqvs]+| --tb=\w+| -k \w+| --maxfail=\d+| [\w./]+(?:::\w+)*)*"
-_GIT = r"git (?:restore|diff|status|log|show)(?: [\w./]+)*"
+_GIT = r"git (?:restore|checkout|diff|status|log|show)(?: [\w./]+)*"
 _BY_FILES = re.compile(rf"(?:{_PYTEST}|{_GIT})(?: *(?:&&|\|\||;) *(?:{_PYTEST}|{_GIT}))*")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import random
 import re
+import string
 import tokenize
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
@@ -25,8 +26,11 @@ from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, floa
 
 ABSENT = (" <", " >", " <=", " >=", " ==", " !=", " +", " -", " *", " 0", " 1", " 2", " and", " or")
 REPAIRS = ("cmp_boundary", "cmp_negate", "op_unswap", "bool_swap")  # what undoes an exchange of one operator or truth value
-TESTED = " && pytest || git restore ."  # behind an edit: a red one is undone in the same turn
-LOOK, TRY, DONE = "Look.", "Try.", "Done."  # in words that no issue has: `Fix it` goes on as `itself` where that stands in sight
+TESTED = (
+    " && pytest || git checkout ."  # behind an edit: a red one is undone in the same turn, and git says so, louder than an F among dots
+)
+# In words that no issue has: `Fix it` goes on as `itself` where that stands in sight. Practice is told apart by its own.
+LOOK, TRY, NEXT, DONE = "Look.", "Try.", "Next.", "Done."
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +38,11 @@ class Habits:
     """Probabilities of the apprentice's choices, each taken anew at every turn where it arises."""
 
     skill: float = 0.1
-    resigns: float = 0.35  # after the first look, without an edit
-    tests: float = 0.85
-    retries_when_red: float = 0.3
-    persistent: float = 0.2  # of a whole episode that retries until it is green
+    slips: float = 0.08  # in the name of the file to open
+    resigns: float = 0.5  # after the first look, without an edit
+    tests: float = 0.9
+    retries_when_red: float = 0.6
+    persistent: float = 0.4  # of a whole episode that retries until it is green
     misquotes: float = 0.08
     malformed: float = 0.03
 
@@ -170,12 +175,13 @@ class Apprentice:
 
     def _next(self) -> tuple[str, str]:
         chance = self._random.random
-        if self._last == "":
-            return "open", turn(LOOK, self._known.place)
+        if self._last in ("", "slip"):
+            slips = chance() < self._habits.slips
+            return ("slip", turn(LOOK, self._misspelt())) if slips else ("open", turn(LOOK, self._known.place))
         if self._practising and all(edit in self._tried for edit in self._wrong):
             return "submit", turn(DONE, "submit")
         if self._practising:
-            return "edit", turn(TRY, self._fresh().command())
+            return "edit", turn(NEXT, self._fresh().command())
         resigned = self._last == "open" and chance() < self._habits.resigns
         if resigned or self._last == "edit" or (self._last == "try" and self._submits()):
             return "submit", turn(DONE, "submit")
@@ -201,6 +207,13 @@ class Apprentice:
         """A wrong edit that was not tried yet."""
         self._tried.append(self._random.choice([edit for edit in self._wrong if edit not in self._tried] or [self._repair]))
         return self._tried[-1]
+
+    def _misspelt(self) -> str:
+        """The command that opens the file, with one letter of the name lost or another."""
+        tool, name, line = self._known.place.split()
+        at = self._random.randrange(max(1, len(name) - len(".py")))
+        other = self._random.choice(string.ascii_lowercase.replace(name[at].lower(), ""))
+        return f"{tool} {name[:at]}{self._random.choice((other, ''))}{name[at + 1 :]} {line}"
 
     def _garbled(self, text: str) -> str:
         """Without its fence, or said twice."""
