@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,9 +170,15 @@ class VllmPolicy:
                 self._turn.notify_all()
 
     def _written(self, weights: Weights) -> Path:
-        """A fresh model folder with these weights."""
+        """A fresh model folder with these weights.
+
+        A head that is the embedding is written out: where a config says that they are one, `reload_weights` of vLLM 0.32 takes over the
+        embedding, keeps the old head, and answers 200.
+        """
         self._folder = Path(tempfile.mkdtemp(prefix="weights-", dir=self._home))
-        folders.save(self._folder, self._config, weights)
+        if self._config.tied:
+            weights = {**weights, "lm_head.weight": weights["model.embed_tokens.weight"].clone()}
+        folders.save(self._folder, replace(self._config, tied=False), weights)
         self.tokenizer.save(self._folder)
         return self._folder
 
