@@ -194,6 +194,16 @@ def _policy(result: Any) -> list[str]:
     return [about, table(("episodes", "", "tokens drawn a CPU second", "ours over it"), rows)]
 
 
+def _vllm(result: Any) -> list[str]:
+    rows = [(name, f"{told['cpu']:,.0f}", f"{told['wall']:,.0f}") for name, told in result["sides"].items()]
+    size = f"{result['parameters'] / 1e6:.1f} million parameters, {result['rows']} episodes, groups of {result['attempts']}"
+    ratios = (
+        f"ours over the better of its two {times(result['ratio'], 0)[0]}, and on the clock with two threads {times(result['clock'], 0)[0]}"
+    )
+    about = f"{size}, {result['new']} tokens a turn, three turns; {ratios}.\n"
+    return [about, table(("", "tokens drawn a CPU second", "a second"), rows)]
+
+
 def _trainer(result: Any) -> list[str]:
     seconds = result["seconds"]
     rows = [
@@ -265,6 +275,7 @@ def _any(result: Any) -> list[str]:
 
 TABLES: dict[str, Callable[[Any], list[str]]] = {
     "policy": _policy,
+    "vllm": _vllm,
     "trainer": _trainer,
     "steps": _steps,
     "plan": _plan,

@@ -151,6 +151,4 @@ def test_a_killed_trainer_leaves_neither_a_server_nor_its_weights(tmp_path: Path
 
 def children(policy: VllmPolicy) -> list[int]:
     """The server's process, which its keeper has started."""
-    keeper = policy._server._keeper
-    assert keeper is not None
-    return [int(pid) for pid in Path(f"/proc/{keeper.pid}/task/{keeper.pid}/children").read_text().split()]
+    return [int(pid) for pid in Path(f"/proc/{policy.pid}/task/{policy.pid}/children").read_text().split()]

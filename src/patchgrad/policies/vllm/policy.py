@@ -63,6 +63,11 @@ class VllmPolicy:
         return self._version
 
     @property
+    def pid(self) -> int:
+        """The process below which vLLM runs; 0 where none does."""
+        return self._server.pid
+
+    @property
     def context(self) -> int:
         return self._context
 

@@ -77,6 +77,11 @@ class Server:
             time.sleep(0.2)
 
     @property
+    def pid(self) -> int:
+        """The keeper's, whose child the server is."""
+        return self._keeper.pid if self._keeper else 0
+
+    @property
     def alive(self) -> bool:
         return self._keeper is not None and self._keeper.poll() is None
 
