@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,10 +121,12 @@ def test_a_server_that_does_not_open_tells_why(tmp_path: Path) -> None:
     program = tmp_path / "python"
     program.write_text("#!/bin/sh\necho no such device >&2\nexit 3\n")
     program.chmod(0o755)
+    before = homes()
     with pytest.raises(ConfigError, match="no such device"):
         opened(str(program))
     with pytest.raises(MissingDependency, match=r"policy\.vllm"):
         opened(str(tmp_path / "nothing"))
+    assert homes() == before, "weights of a policy that there is not"
 
 
 def test_a_killed_trainer_leaves_neither_a_server_nor_its_weights(tmp_path: Path) -> None:
@@ -147,6 +150,11 @@ def test_a_killed_trainer_leaves_neither_a_server_nor_its_weights(tmp_path: Path
     while Path(home).exists() or any(Path(f"/proc/{pid}").exists() for pid in pids):
         assert time.monotonic() < deadline, "it has outlived the trainer"
         time.sleep(0.05)
+
+
+def homes() -> set[Path]:
+    """Where policies have their weights."""
+    return {path for root in (Path("/dev/shm"), Path(tempfile.gettempdir())) if root.is_dir() for path in root.glob("patchgrad-vllm-*")}
 
 
 def children(policy: VllmPolicy) -> list[int]:

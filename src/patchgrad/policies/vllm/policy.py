@@ -55,7 +55,11 @@ class VllmPolicy:
         self._threads = ThreadPoolExecutor(sessions, "vllm")
         self._turn = threading.Condition()
         self._acting, self._loading, self._broke = 0, False, 0
-        self._server = Server(self._written(weights), self._home, context=context, python=python, options=options)
+        try:
+            self._server = Server(self._written(weights), self._home, context=context, python=python, options=options)
+        except BaseException:
+            shutil.rmtree(self._home, ignore_errors=True)
+            raise
         self._end = weakref.finalize(self, self._server.stop)
 
     @property
