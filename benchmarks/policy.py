@@ -43,8 +43,8 @@ def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - began, result
 
 
-def prompts(rows: int, attempts: int) -> list[Ids]:
-    random = np.random.default_rng(rows)
+def prompts(rows: int, attempts: int, seed: int = 0) -> list[Ids]:
+    random = np.random.default_rng([rows, seed] if seed else rows)
     tasks = [ids(random.integers(3, VOCABULARY, random.integers(200, 600))) for _ in range(-(-rows // attempts))]
     return [tasks[row // attempts] for row in range(rows)]
 

@@ -49,7 +49,7 @@ def played(policy: Policy, spent: Callable[[], float], rows: int, attempts: int,
     """Tokens drawn in all episodes at once, a CPU-second and a second."""
 
     async def all_() -> int:
-        streams = prompts(rows, attempts)
+        streams = prompts(rows, attempts, round_)  # others each round: vLLM would have kept what it read
         return sum(await asyncio.gather(*(episode(policy, f"{round_}/{i}", new, 1000 * round_ + i, s) for i, s in enumerate(streams))))
 
     cpu, wall = spent(), time.monotonic()
@@ -57,8 +57,9 @@ def played(policy: Policy, spent: Callable[[], float], rows: int, attempts: int,
     return {"cpu": drawn / (spent() - cpu), "wall": drawn / (time.monotonic() - wall), "drawn": drawn}
 
 
-def below(pid: int) -> float:
-    """CPU-seconds of the living processes below one, and of this process."""
+def below(policy: VllmPolicy) -> float:
+    """CPU-seconds of this process and of the living ones below a policy's keeper."""
+    pid = policy.pid
     parents, seconds = dict[int, int](), dict[int, float]()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -96,11 +97,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
     network, tokenizer = Decoder(DecoderConfig(VOCABULARY)), ChatTokenizer.train([], 300)
-    sizes = {"sessions": given.rows, "rows": given.rows, "context": CONTEXT}
+    sizes: Any = {"sessions": given.rows, "rows": given.rows, "context": CONTEXT}
     policies: dict[str, Policy] = {"patchgrad": EmbeddedPolicy(network, tokenizer, **sizes)}
     policies["patchgrad, 2 threads"] = EmbeddedPolicy(network, tokenizer, threads=2, **sizes)
     others = {f"vLLM, {threads or 'its own'} threads": served(network, tokenizer, given.python, threads) for threads in (0, 1)}
-    spent = dict.fromkeys(policies, time.process_time) | {name: partial(below, one.pid) for name, one in others.items()}
+    spent = dict.fromkeys(policies, time.process_time) | {name: partial(below, one) for name, one in others.items()}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in policies | others}
     for round_ in range(given.rounds + 1):
         for name, policy in (policies | others).items():
@@ -116,7 +117,7 @@ def main() -> None:
 
 
 def result(found: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
-    """Medians of each side; ours over the better of vLLM's two in each round, in CPU-seconds with one thread and on the clock with two."""
+    """Medians of each side; ours over the better of vLLM's two, in CPU-seconds with one thread and on the clock with two."""
     sides = {name: {key: median(one[key] for one in told) for key in told[0]} for name, told in found.items()}
     theirs = [name for name in found if name.startswith("vLLM")]
 

@@ -112,7 +112,7 @@ def test_a_server_that_dies_at_a_question_is_asked_again(tmp_path: Path) -> None
 
 def test_a_server_that_dies_each_time_is_a_fault_of_the_policy(tmp_path: Path) -> None:
     policy = opened(double(tmp_path, DOUBLE_DIES="1"))
-    with pytest.raises(PolicyFault, match="in a row"):
+    with pytest.raises(PolicyFault, match="3 tries"):
         drawn(policy)
     policy.close()
 

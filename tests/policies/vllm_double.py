@@ -26,14 +26,19 @@ class Server(socketserver.ThreadingUnixStreamServer):
     def __init__(self, path: str, model: Path, context: int) -> None:
         super().__init__(path, Handler)
         self.policy = EmbeddedPolicy(folder.load(model), ChatTokenizer.load(model), sessions=64, context=context, training=False)
-        self.asked = 0
+        self.asked, self.stale = 0, False
 
     def answer(self, path: str, body: Any) -> Any:
         if path == "/collective_rpc":
             assert body["method"] == "reload_weights"
+            self.stale = True
             self.policy.load(dict(folder.load(body["kwargs"]["weights_path"]).named_parameters()), 1)
+        if path.startswith("/reset_prefix_cache"):
+            self.stale = False
+            return {"success": True}
         if path != "/v1/completions":
             return None
+        assert not self.stale, "prefixes of the old weights are answered from"
         self.asked += 1
         if str(self.asked) == os.environ.get("DOUBLE_DIES"):
             os.kill(os.getpid(), signal.SIGKILL)
@@ -47,7 +52,8 @@ class Server(socketserver.ThreadingUnixStreamServer):
             body["repetition_penalty"],
         )
         action = asyncio.run(self.policy.act(str(self.asked), ids(body["prompt"]), sampling))
-        return {"choices": [{"token_ids": action.token_ids.tolist(), "logprobs": {"token_logprobs": action.logprobs.tolist()}}]}
+        logprobs = {"token_logprobs": action.logprobs.tolist()}
+        return {"choices": [{"token_ids": action.token_ids.tolist(), "logprobs": logprobs, "finish_reason": action.finish}]}
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -128,6 +128,11 @@ class Course:
             self._commit(position, step)
         self.progress.table(self.reports)
 
+    def close(self) -> None:
+        """Ends what a policy has started."""
+        if isinstance(self._policy, VllmPolicy):
+            self._policy.close()
+
     def _commit(self, position: int, step: Step) -> None:
         """The policies of the table are kept: base, after RFT, and the last of each stage."""
         previous = self.run.state().get("checkpoint")

@@ -43,7 +43,8 @@ async def fork(
         raise ConfigError(f"{attempt} has {len(taken)} turns, so it can go on after turn 0 to {len(taken) - 1}, and not after {turn}.")
     if attempts < 1:
         raise ConfigError(f"attempts is {attempts}; at least one has to be made.")
-    _, policy = open_model(checkpoint or run.find(), recipe)
+    here = replace(recipe, policy=replace(recipe.policy, vllm="", options=()))  # a few attempts are not worth a server
+    _, policy = open_model(checkpoint or run.find(), here)
     policy.training = False
     if taken[0].action.origin is not None and taken[0].action.origin.spelling != policy.spelling:
         raise ConfigError(f"{attempt} was said by a policy with another tokenizer or template: name a checkpoint of its run.")

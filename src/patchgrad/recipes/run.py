@@ -79,7 +79,9 @@ async def _train(recipe: Recipe, assigned: Assigned, run: Run, progress: Progres
     boxes = sandboxes(recipe.sandbox)
     told = boxes.probe()
     run.write_sandbox(told.name, told.missing(ENFORCED))
+    course = Course(recipe, assigned, run, progress, boxes)
     try:
-        await Course(recipe, assigned, run, progress, boxes).travel()
+        await course.travel()
     finally:
+        course.close()
         await boxes.close()

@@ -28,25 +28,25 @@ def main() -> int:
         start_new_session=True,
         preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),  # for when this is killed itself
     )
-    gone = threading.Event()
+
+    def finish(keep: bool) -> None:
+        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+            child.terminate()
+            child.wait(GRACE)
+        _end(child.pid)
+        if not keep:
+            shutil.rmtree(sys.argv[1], ignore_errors=True)
 
     def watch() -> None:
         said = b""
         while more := os.read(0, 1 << 10):
             said += more
-        gone.set()
-        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
-            child.terminate()
-            child.wait(GRACE)
-        _end(child.pid)
-        if KEEP not in said:
-            shutil.rmtree(sys.argv[1], ignore_errors=True)
+        threading.Thread(target=finish, args=(KEEP in said,), daemon=False).start()  # the end of this waits for it
 
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: threading.Thread(target=finish, args=(False,)).start())
+    threading.Thread(target=watch, daemon=True).start()
     code = child.wait()
-    if gone.is_set():
-        watcher.join()
     _end(child.pid)
     return code
 

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import threading
 import weakref
+from collections import ChainMap
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from patchgrad.contracts import Weights
-from patchgrad.errors import PolicyFault, SamplingRefused
+from patchgrad.errors import ConfigError, PolicyFault, SamplingRefused
 from patchgrad.networks import folder as folders
 from patchgrad.networks.decoder import DecoderConfig
 from patchgrad.policies.embedded.tokenizer import ChatTokenizer
 from patchgrad.policies.vllm.server import MODEL, Server
 from patchgrad.values import Action, Ids, Message, Origin, Sampling, floats, ids, stream_digest
 
-RESTARTS = 3  # in a row, without an answer between them
+TRIES = 3  # of one question, each at a server that lives
 
 
 class VllmPolicy:
@@ -50,13 +51,13 @@ class VllmPolicy:
         self.tokenizer, self.training = tokenizer, training
         self._config, self._context, self._version = config, context, 0
         self._eos = tokenizer.eos | frozenset(config.eos)
-        memory = Path("/dev/shm")
-        self._home = Path(tempfile.mkdtemp(prefix="patchgrad-vllm-", dir=memory if memory.is_dir() else None))
+        self._home = Path(tempfile.mkdtemp(prefix="patchgrad-vllm-", dir=_roomy(weights)))
         self._threads = ThreadPoolExecutor(sessions, "vllm")
         self._turn = threading.Condition()
-        self._acting, self._loading, self._broke = 0, False, 0
+        self._acting, self._loading, self._closed = 0, False, False
         try:
-            self._server = Server(self._written(weights), self._home, context=context, python=python, options=options)
+            self._folder = self._written(weights)
+            self._server = Server(self._folder, self._home, context=context, python=python, options=options)
         except BaseException:
             shutil.rmtree(self._home, ignore_errors=True)
             raise
@@ -124,28 +125,36 @@ class VllmPolicy:
         }
 
     def _asked(self, question: dict[str, Any]) -> Any:
-        """The answer, from a server that was started again if the one that was asked has died."""
-        while True:
-            server = self._server
+        """The answer, from a server that was started again where the one that was asked has died."""
+        reason = ""
+        for _ in range(TRIES):
             try:
-                told = server.ask("/v1/completions", question)
-            except PolicyFault:
-                if server.alive and server.healthy():
+                told = self._server.ask("/v1/completions", question)["choices"][0]
+                if told["finish_reason"] == "stop" or len(told["token_ids"]) == question["max_tokens"]:
+                    return told
+                reason = f"it broke off: {told['finish_reason']}"
+            except (KeyError, TypeError, IndexError) as error:
+                raise PolicyFault(f"vLLM answered in another form than that of 0.32: it lacks {error}") from error
+            except PolicyFault as fault:
+                if self._closed or self._server.healthy():
                     raise
-                self._revive()
-            else:
-                self._broke = 0
-                return told["choices"][0]
+                reason = str(fault)
+            self._revive()
+        raise PolicyFault(f"vLLM gave no action in {TRIES} tries: {reason}")
 
     def _revive(self) -> None:
         """One of those who wait starts the server again with the weights that it had."""
         with self._turn:
-            if self._server.healthy():
-                return
-            self._broke += 1
-            if self._broke > RESTARTS:
-                raise PolicyFault(f"vLLM died {self._broke} times in a row: see {self._server.log}")
-            self._server.start(self._folder)
+            if self._closed:
+                raise PolicyFault("the policy was closed")
+            if not self._server.healthy():
+                self._start(self._folder)
+
+    def _start(self, folder: Path) -> None:
+        try:
+            self._server.start(folder)
+        except (ConfigError, OSError) as error:
+            raise PolicyFault(str(error)) from error
 
     def _action(self, tokens: Ids, told: Any) -> Action:
         """What was drawn, as a turn."""
@@ -160,23 +169,27 @@ class VllmPolicy:
 
     def load(self, weights: Weights, version: int) -> None:
         """Has the server take over weights in place and drop every cache; returns when no action runs under the old ones."""
-        with self._turn:
-            self._loading = True
-            self._turn.wait_for(lambda: not self._acting)
         try:
-            last = self._folder
+            with self._turn:
+                self._loading = True
+                self._turn.wait_for(lambda: not self._acting)
             folder = self._written(weights)
             try:
-                self._server.ask("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}})
-                self._server.ask("/reset_prefix_cache")
+                self._reload(folder)
             except PolicyFault:
-                self._server.start(folder)
+                self._start(folder)
+            last, self._folder, self._version = self._folder, folder, version
             shutil.rmtree(last, ignore_errors=True)
-            self._version = version
         finally:
             with self._turn:
                 self._loading = False
                 self._turn.notify_all()
+
+    def _reload(self, folder: Path) -> None:
+        self._server.ask("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}})
+        told = self._server.ask("/reset_prefix_cache?reset_running_requests=true")
+        if isinstance(told, dict) and not told.get("success", True):
+            raise PolicyFault("vLLM kept what it had read under the old weights")
 
     def _written(self, weights: Weights) -> Path:
         """A fresh model folder with these weights.
@@ -184,14 +197,24 @@ class VllmPolicy:
         A head that is the embedding is written out: where a config says that they are one, `reload_weights` of vLLM 0.32 takes over the
         embedding, keeps the old head, and answers 200.
         """
-        self._folder = Path(tempfile.mkdtemp(prefix="weights-", dir=self._home))
-        if self._config.tied:
-            weights = {**weights, "lm_head.weight": weights["model.embed_tokens.weight"].clone()}
-        folders.save(self._folder, replace(self._config, tied=False), weights)
-        self.tokenizer.save(self._folder)
-        return self._folder
+        folder = Path(tempfile.mkdtemp(prefix="weights-", dir=self._home))
+        head = {"lm_head.weight": weights["model.embed_tokens.weight"].clone()} if self._config.tied else {}
+        try:
+            folders.save(folder, replace(self._config, tied=False), ChainMap(head, weights))  # type: ignore[arg-type]
+            self.tokenizer.save(folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return folder
 
     def close(self) -> None:
-        """Ends the server and takes its folder away, as the end of the program does too."""
-        self._threads.shutdown()
+        """Ends the server and takes its folder away; who still waits for an action gets a `PolicyFault`."""
+        self._closed = True
         self._end()
+        self._threads.shutdown(cancel_futures=True)
+
+
+def _roomy(weights: Weights) -> Path | None:
+    """Memory that is a folder, where two sets of these weights have room there; else the usual place."""
+    size, memory = sum(4 * weight.numel() for weight in weights.values()), Path("/dev/shm")
+    return memory if memory.is_dir() and shutil.disk_usage(memory).free > 3 * size else None

@@ -52,38 +52,33 @@ class Server:
         """A fresh server on this folder; one that runs is ended first."""
         self.stop(keep=True)
         self._socket.unlink(missing_ok=True)
-        command = [
-            self._python,
-            "-m",
-            "vllm.entrypoints.openai.api_server",
-            "--model",
-            str(folder),
-            "--uds",
-            str(self._socket),
-            "--served-model-name",
-            MODEL,
-        ]
+        command = [self._python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder), "--served-model-name", MODEL]
+        command += ["--uds", str(self._socket)]
         command += ["--max-model-len", str(self._context), "--enable-prefix-caching", "--logprobs-mode", "raw_logprobs"]
         command += ["--generation-config", "vllm", "--seed", "0", *self._options]  # never a model's own generation_config.json
+        keeper = [sys.executable, keepers.__file__, str(self._home), *command]
         with self.log.open("ab") as log:
-            keeper = [sys.executable, keepers.__file__, str(self._home), *command]
-            self._keeper = subprocess.Popen(keeper, stdin=subprocess.PIPE, stdout=log, stderr=log, env={**os.environ, **ENVIRONMENT})
+            started = subprocess.Popen(
+                keeper,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **ENVIRONMENT},
+                start_new_session=True,  # a Ctrl-C is for the trainer, which then ends this
+            )
+        self._keeper = started
         deadline = time.monotonic() + OPENS
         while not self.healthy():
-            if not self.alive or time.monotonic() > deadline:
-                told = self._told()
-                self.stop()
-                raise ConfigError(f"vLLM did not open {folder}; the end of its log says:\n{told}")
+            if started.poll() is not None or time.monotonic() > deadline:
+                self.stop(keep=True)
+                raise ConfigError(f"vLLM did not open {folder}; the end of its log says:\n{self._told()}")
             time.sleep(0.2)
 
     @property
     def pid(self) -> int:
-        """The keeper's, whose child the server is."""
-        return self._keeper.pid if self._keeper else 0
-
-    @property
-    def alive(self) -> bool:
-        return self._keeper is not None and self._keeper.poll() is None
+        """The keeper's, whose child the server is; 0 where there is none."""
+        keeper = self._keeper
+        return keeper.pid if keeper else 0
 
     def healthy(self) -> bool:
         """Does it answer, and does its engine live?"""
@@ -97,21 +92,20 @@ class Server:
         try:
             status, told = self._once("POST", path, body, ANSWERS)
         except (OSError, http.client.HTTPException) as error:
-            raise PolicyFault(
-                f"vLLM gave no answer ({error or type(error).__name__}); the end of {self.log} says:\n{self._told()}"
-            ) from error
+            reason = error or type(error).__name__
+            raise PolicyFault(f"vLLM gave no answer ({reason}); the end of its log says:\n{self._told()}") from error
         if status != 200:
             raise PolicyFault(f"vLLM answered {status} to {path}: {' '.join(told.decode(errors='replace').split())[:300]}")
         return json.loads(told) if told else None
 
     def stop(self, keep: bool = False) -> None:
         """Ends it with all its processes, and, unless it is to be kept, its folder."""
-        if self._keeper is not None and self._keeper.stdin is not None:
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None and keeper.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
-                self._keeper.stdin.write(keepers.KEEP * keep)
-                self._keeper.stdin.close()
-            self._keeper.wait()
-        self._keeper = None
+                keeper.stdin.write(keepers.KEEP * keep)
+                keeper.stdin.close()
+            keeper.wait()
         if not keep:
             shutil.rmtree(self._home, ignore_errors=True)
 
@@ -125,7 +119,9 @@ class Server:
             connection.close()
 
     def _told(self) -> str:
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-TAIL:])
+        with contextlib.suppress(OSError):
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-TAIL:])
+        return "nothing"
 
 
 class _Here(http.client.HTTPConnection):
