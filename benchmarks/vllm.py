@@ -31,7 +31,8 @@ from patchgrad.policies.vllm import VllmPolicy
 from patchgrad.values import Sampling, ids
 
 CONTEXT = 1024
-OPTIONS = ("--dtype", "float32", "--kv-cache-memory-bytes", str(2 << 30), "--max-num-seqs", "64")
+OPTIONS = ("--dtype", "float32", "--kv-cache-memory-bytes", str(2 << 30), "--max-num-seqs", "64", "--max-num-batched-tokens", "8192")
+WHOLE = "--no-enable-chunked-prefill"  # vLLM 0.32 on a CPU ends where it reads a part of a prompt that has a seed (decision 0029)
 
 
 async def episode(policy: Policy, name: str, new: int, seed: int, prompt: Any) -> int:
@@ -84,7 +85,9 @@ def served(network: Decoder, tokenizer: ChatTokenizer, python: str, threads: int
         os.environ.pop(name, None)
         if threads:
             os.environ[name] = value
-    return VllmPolicy(network.config, dict(network.named_parameters()), tokenizer, context=CONTEXT, python=python, options=OPTIONS)
+    return VllmPolicy(
+        network.config, dict(network.named_parameters()), tokenizer, context=CONTEXT, python=python, options=(*OPTIONS, WHOLE)
+    )
 
 
 def main() -> None:
