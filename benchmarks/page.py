@@ -200,7 +200,7 @@ def _vllm(result: Any) -> list[str]:
     ratios = (
         f"ours over the better of its two {times(result['ratio'], 0)[0]}, and on the clock with two threads {times(result['clock'], 0)[0]}"
     )
-    about = f"{size}, {result['new']} tokens a turn, three turns; {ratios}.\n"
+    about = f"{size}, {result['new']} tokens a turn, three turns; vLLM {result['version']} by its server, HTTP included; {ratios}.\n"
     return [about, table(("", "tokens drawn a CPU second", "a second"), rows)]
 
 

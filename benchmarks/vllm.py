@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import json
 import os
+import subprocess
 import time
 from collections.abc import Callable
 from functools import partial
