@@ -101,9 +101,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
     network, tokenizer = Decoder(DecoderConfig(VOCABULARY)), ChatTokenizer.train([], 300)
-    sizes: Any = {"sessions": given.rows, "rows": given.rows, "context": CONTEXT}
-    policies: dict[str, Policy] = {"patchgrad": EmbeddedPolicy(network, tokenizer, **sizes)}
-    policies["patchgrad, 2 threads"] = EmbeddedPolicy(network, tokenizer, threads=2, **sizes)
+    places: Any = {"sessions": given.rows, "rows": given.rows, "context": CONTEXT}
+    policies: dict[str, Policy] = {"patchgrad": EmbeddedPolicy(network, tokenizer, **places)}
+    policies["patchgrad, 2 threads"] = EmbeddedPolicy(network, tokenizer, threads=2, **places)
     others = {f"vLLM, {threads or 'its own'} threads": served(network, tokenizer, given.python, threads) for threads in (0, 1)}
     spent = dict.fromkeys(policies, time.process_time) | {name: partial(below, one) for name, one in others.items()}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in policies | others}
@@ -115,9 +115,10 @@ def main() -> None:
                 found[name].append(told)
     for one in others.values():
         one.close()
-    print(
-        json.dumps(result(found) | {"parameters": folder.count(network), "rows": given.rows, "attempts": given.attempts, "new": given.new})
-    )
+    asked = [given.python, "-c", "import vllm; print(vllm.__version__)"]
+    version = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()[-1]
+    sizes = {"parameters": folder.count(network), "rows": given.rows, "attempts": given.attempts, "new": given.new}
+    print(json.dumps(result(found) | {"version": version} | sizes))
 
 
 def result(found: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
