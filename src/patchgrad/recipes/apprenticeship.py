@@ -169,7 +169,7 @@ def a_policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe) -> Embe
             context=policy.context,
             sessions=recipe.sandbox.live,
             python=policy.vllm,
-            options=("--dtype", recipe.optimiser.precision, *policy.options),
+            options=("--dtype", recipe.optimiser.precision, *(f"--{option}" for option in policy.options)),
         )
     return EmbeddedPolicy(
         network,

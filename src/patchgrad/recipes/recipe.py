@@ -93,8 +93,8 @@ class PolicyChoice:
     `yarn` stretches the positions of a model so many times beyond the length that it was trained at (`networks/rope.py`); the paper's
     factor is 4, from 32,768 to 131,072.
 
-    It is sampled from by patchgrad's own code; or by vLLM, with these `options` of its own, where `vllm` names the Python of an environment
-    that has it (`policies/vllm`).
+    It is sampled from by patchgrad's own code; or, where `vllm` names the Python of an environment that has it, by vLLM (`policies/vllm`)
+    with these `options` of its own, written as `tensor-parallel-size=2`.
     """
 
     model: str = ""
