@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 KEEP = b"k"
 GRACE = 20.0  # seconds in which a program may put its things away
@@ -52,8 +53,13 @@ def main() -> int:
 
 
 def _end(group: int) -> None:
-    """What the program has left behind ends."""
+    """What the program has left behind ends: by itself, so that it frees the memory that it shares, or after a while in any case."""
+    deadline = time.monotonic() + GRACE
     with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGTERM)
+        while time.monotonic() < deadline:
+            time.sleep(0.05)
+            os.killpg(group, 0)
         os.killpg(group, signal.SIGKILL)
 
 
