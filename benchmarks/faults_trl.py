@@ -11,14 +11,11 @@ JSON last.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import venv
-from pathlib import Path
 
-HOME = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "patchgrad" / "peers" / "trl"
-PACKAGES = ("torch==2.13.0", "trl==1.16.0", "aiohttp")
+from peers import TRL, interpreter
+
 DRIVER = """
 import json
 from dataclasses import replace
@@ -90,11 +87,7 @@ print(json.dumps(told))
 
 
 def main() -> None:
-    python = HOME / "bin" / "python"
-    if not python.exists():
-        venv.create(HOME, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True, stderr=subprocess.DEVNULL)
-    done = subprocess.run([python, "-c", DRIVER], check=False, capture_output=True, text=True)
+    done = subprocess.run([interpreter("trl", TRL), "-c", DRIVER], check=False, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"TRL failed: {done.stderr.strip()[-500:]}")
     told: dict[str, str] = json.loads(done.stdout.splitlines()[-1])

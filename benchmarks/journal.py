@@ -16,20 +16,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import venv
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from peers import TRL, interpreter
 
 from patchgrad.config import dumps
 from patchgrad.policies.embedded import ChatTokenizer
@@ -55,7 +54,7 @@ from patchgrad.values import (
 from patchgrad.viewer.progress import Silent
 
 HERE = Path(__file__).resolve().parent
-PEERS = {"trl": ("torch==2.13.0", "trl==1.16.0", "aiohttp"), "mini-swe-agent": ("mini-swe-agent==2.4.6",)}
+PEERS = {"trl": TRL, "mini-swe-agent": ("mini-swe-agent==2.4.6",)}
 SAVED = 250
 OBSERVATION, ACTION = 3000, 240  # letters: about a thousand tokens and eighty, so that 128 turns are about 131k
 Seconds = dict[str, list[float]]
@@ -145,12 +144,8 @@ def _cpu() -> float:
 
 
 def peer(name: str, *words: str) -> dict[str, Any]:
-    """A peer's figures, from its own environment, which is made at the first call."""
-    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "patchgrad" / "peers" / name
-    python = home / "bin" / "python"
-    if not python.exists():
-        venv.create(home, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", *PEERS[name]], check=True, stderr=subprocess.DEVNULL)
+    """A peer's figures, from its own environment."""
+    python = interpreter(name, PEERS[name])
     done = subprocess.run([python, HERE / "journal_peers.py", name, *words], check=False, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{name} failed: {done.stderr.strip()[-500:]}")

@@ -21,13 +21,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import venv
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-HOME = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "patchgrad" / "peers" / "trl"
-PACKAGES = ("torch==2.13.0", "trl==1.16.0", "aiohttp")
+from peers import TRL, interpreter
+
 STEPS = 64
 DRIVER = f"""
 import hashlib, json, sys
@@ -72,13 +71,10 @@ weights = b"".join(value.detach().numpy().tobytes() for value in trainer.model.s
 
 def started(folder: Path) -> subprocess.Popen[str]:
     """The trainer, from its last checkpoint where there is one; it has said that it is ready."""
-    python = HOME / "bin" / "python"
-    if not python.exists():
-        venv.create(HOME, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True, stderr=subprocess.DEVNULL)
     folder.mkdir(exist_ok=True)
     quiet = {**os.environ, "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1"}
     log = (folder / "log").open("a")
+    python = interpreter("trl", TRL)
     process = subprocess.Popen([python, "-c", DRIVER, str(folder)], stdout=subprocess.PIPE, stderr=log, text=True, env=quiet)
     assert process.stdout
     if "ready" not in (process.stdout.readline() or ""):

@@ -21,11 +21,12 @@ import sys
 import tarfile
 import tempfile
 import time
-import venv
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+
+from peers import interpreter
 
 from patchgrad.contracts import Sandbox
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
@@ -91,12 +92,8 @@ def bare_shell(count: int) -> Samples:
 
 
 def peer(name: str, count: int) -> Samples:
-    """A peer's samples, from its own environment, which is made at the first call."""
-    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "patchgrad" / "peers" / name
-    python = home / "bin" / "python"
-    if not python.exists():
-        venv.create(home, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", *PEERS[name]], check=True, stderr=subprocess.DEVNULL)
+    """A peer's samples, from its own environment."""
+    python = interpreter(name, PEERS[name])
     done = subprocess.run([python, HERE / "sandbox_peers.py", name, str(count)], check=False, capture_output=True, text=True)
     if done.returncode:
         print(f"{name} failed in this round: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)

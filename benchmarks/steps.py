@@ -26,7 +26,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import venv
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
@@ -36,6 +35,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from peers import TRL, interpreter
 from safetensors.torch import load_file, save_file
 from steps_trl import HIGH, LOW, RATE, Line, Setting
 
@@ -49,8 +49,6 @@ from patchgrad.trainers.local import LocalTrainer
 from patchgrad.values import Action, Batch, Call, Observation, Place, Sample, Segment, Turn, floats, ids
 
 HERE = Path(__file__).resolve().parent
-HOME = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "patchgrad" / "peers" / "trl"
-PACKAGES = ("torch==2.13.0", "trl==1.16.0", "aiohttp")
 QUIET = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 LENGTHS = {"rl": (8, 1000, 4000, 400), "rft": (16, 500, 3000, 300)}  # how many, from, to, and what of it is the prompt
 DRAWN, TURN = 0.15, 200  # the share of tokens that were drawn, and about how many a turn has
@@ -193,7 +191,7 @@ class Side:
         self.name, self.gradients = name, folder / f"{name}.safetensors"
         words = [sys.executable, __file__, "--side", str(folder), name]
         if isinstance(setting, Setting):
-            words = [python(), str(HERE / "steps_trl.py"), str(folder), json.dumps(asdict(setting)), name]
+            words = [interpreter("trl", TRL), str(HERE / "steps_trl.py"), str(folder), json.dumps(asdict(setting)), name]
         around = {**os.environ, **QUIET, **(HEAP if setting.heap else {})}
         self._log = (folder / f"{name}.log").open("w+")
         self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, env=around)
@@ -219,15 +217,6 @@ class Side:
             self._log.seek(0)
             sys.exit(f"{self.name} ended: {self._log.read().strip()[-800:]}")
         return dict(json.loads(line))
-
-
-def python() -> str:
-    """TRL's interpreter, in an environment that is made at the first call."""
-    found = HOME / "bin" / "python"
-    if not found.exists():
-        venv.create(HOME, with_pip=True)
-        subprocess.run([found, "-m", "pip", "install", "-q", *PACKAGES], check=True, stderr=subprocess.DEVNULL)
-    return str(found)
 
 
 # --- figures -------------------------------------------------------------------------------------
@@ -362,7 +351,7 @@ def versions() -> dict[str, str]:
     """Of torch here, and of what TRL's side runs on."""
     names = ("torch", "trl", "transformers", "accelerate", "datasets")
     program = f"from importlib.metadata import version; print(*map(version, {names}))"
-    found = subprocess.run([python(), "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    found = subprocess.run([interpreter("trl", TRL), "-c", program], check=True, capture_output=True, text=True).stdout.split()
     return {"torch, ours": torch.__version__, **dict(zip(names, found, strict=True))}
 
 

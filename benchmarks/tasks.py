@@ -24,7 +24,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import venv
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +31,8 @@ from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from peers import interpreter
 
 from patchgrad.packages.sites import cache, ensure_site
 from patchgrad.tasks.forge.candidates import Candidate, single, text_of
@@ -197,24 +198,12 @@ async def ours(bench: Bench, folder: Path) -> Row:
 # --- the peer ------------------------------------------------------------------------------------
 
 
-def environment() -> Path:
-    """The peer's Python, installed at the first call with what its generators import, and not all that the package asks for."""
-    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "patchgrad" / "peers" / "swesmith"
-    python = home / "bin" / "python"
-    if not python.exists():
-        venv.create(home, with_pip=True)
-        pip = [python, "-m", "pip", "install", "-q"]
-        subprocess.run([*pip, "--no-deps", PEER], check=True, stderr=subprocess.DEVNULL)
-        subprocess.run([*pip, *NEEDED], check=True, stderr=subprocess.DEVNULL)
-    return python
-
-
 def theirs(files: Mapping[str, str], count: int, folder: Path) -> tuple[Row, list[tuple[str, bytes]]]:
     """What the peer proposes for these files: how many at what cost, and as many as wanted of them, drawn evenly."""
     for path, text in files.items():
         (folder / "peer" / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / "peer" / path).write_text(text)
-    command = [environment(), HERE / "tasks_peer.py", folder / "peer", str(count)]
+    command = [interpreter("swesmith", NEEDED, alone=(PEER,)), HERE / "tasks_peer.py", folder / "peer", str(count)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     told = json.loads(done.stdout.splitlines()[-1])
     return _rates(told["count"], told["rewriting"], told["patches"]), [(path, text.encode()) for path, text in told["drawn"]]
