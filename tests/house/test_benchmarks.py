@@ -33,3 +33,25 @@ def test_a_file_tells_how_it_was_measured_and_how_to_do_it_again(path: Path) -> 
 
 def test_a_figure_that_nobody_measured_is_open() -> None:
     assert page.row(page.Figure("speed", "a peer", "3 x", "nothing", lambda _: ("4 x", True)), {})[-1].startswith("**open**")
+
+
+PEERS = {
+    "trl",
+    "vllm",
+    "transformers",
+    "torch",
+    "accelerate",
+    "datasets",
+    "peft",
+    "swerex",
+    "minisweagent",
+    "swesmith",
+    "verl",
+    "openrlhf",
+    "ray",
+}
+
+
+def test_no_script_has_the_name_of_a_package_that_its_neighbours_import() -> None:
+    """A script's own folder is searched first: a `vllm.py` there was what TRL took for vLLM."""
+    assert not PEERS & {path.stem for path in (ROOT / "benchmarks").glob("*.py")}

@@ -1,6 +1,6 @@
 """The embedded policy against vLLM's server on the same network, through the same contract: tokens per CPU-second, and per second.
 
-    python benchmarks/vllm.py --python ENVIRONMENT/bin/python [--rows 32] [--attempts 8] [--new 20] [--rounds 5]
+    python benchmarks/policy_vllm.py --python ENVIRONMENT/bin/python [--rows 32] [--attempts 8] [--new 20] [--rounds 5]
 
 So many live episodes of three turns, of which each task has so many attempts with the same prompt; every episode asks for its next turn as
 soon as it has the last. CPU-seconds are those of all processes of a side. vLLM with the threads that it takes by itself and with one, both

@@ -1,0 +1,149 @@
+"""Seconds until a share of held-out tasks is solved: the laptop's recipe, and TRL's GRPO with tools around the same sandboxes.
+
+    python benchmarks/until.py [--seeds 31,32,33] [--share 0.39] [--times 5] [--attempts 2] [--work runs/until]
+
+For each seed one base policy is made; all sides go on from it, one after the other, with the machine to themselves: the recipe, which
+begins with fine-tuning; its RL alone; and the first stage of that RL as TRL does it (`until_trl.py`). TRL is stopped after `--times` the
+seconds that the recipe took, and then its ratio is a lower bound. Every policy on the way is measured on the same held-out tasks, and no
+clock runs meanwhile. What is in the work folder is not made again. Prints progress, and JSON last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from peers import TRL, interpreter
+from studies import PATIENT, finished
+
+from patchgrad.config import dumps, override
+from patchgrad.recipes import Recipe, laptop
+from patchgrad.recipes.evaluation import of_run
+from patchgrad.recipes.measuring import measure
+from patchgrad.recipes.run import held_out_tasks
+from patchgrad.store import Run
+from patchgrad.viewer.progress import Silent
+
+HERE = Path(__file__).resolve().parent
+AROUND = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1", "TRL_EXPERIMENTAL_SILENCE": "1", "PYTHONPATH": str(HERE.parent / "src")}
+NEEDED = (*TRL, "numba", "pyarrow", "rich")  # and what patchgrad imports, whose sources are read where they lie
+Point = dict[str, float]
+
+
+def recipe(seed: int, attempts: int, **changes: str) -> Recipe:
+    """The laptop's, which is measured on a hundred tasks after every iteration of RL."""
+    told = {"name": "until", "seed": str(seed), "tasks.held_out": "100", "evaluation.attempts": str(attempts)}
+    told |= {"evaluation.sample": "100", "evaluation.every": "1"}
+    return override(laptop(), PATIENT | told | changes)
+
+
+def point(seconds: float, attempts: float, solved: float, error: float) -> Point:
+    """A policy on the way."""
+    return {"seconds": seconds, "attempts": attempts, "pass_at_1": solved, "error": error}
+
+
+def crossed(curve: list[Point], share: float) -> float | None:
+    """The seconds of the first policy that solves as much."""
+    return next((one["seconds"] for one in curve if one["pass_at_1"] >= share), None)
+
+
+# --- sides ---------------------------------------------------------------------------------------
+
+
+def of_recipe(whole: Recipe, base: Path, folder: Path, share: float) -> list[Point]:
+    """Fine-tuning, round by round, and RL where that is not enough."""
+    before, curve = base, list[Point]()
+    for rounds in range(1, whole.rft.rounds + 1):
+        part = replace(whole, rft=replace(whole.rft, rounds=rounds), stages=())
+        before = finished(folder / f"rft-{rounds}", part, before, back=int(rounds > 1))  # to where the last round had not been measured
+        run = Run.open(before)
+        rows, seen = [row for row in run.metrics() if row["phase"] == "rft"], run.reports()[-1].pass_at_1
+        curve.append(point(sum(r["seconds"]["wall"] for r in rows), sum(r["episodes"] for r in rows), seen.mean, seen.error))
+        if crossed(curve, share) is not None:
+            return curve
+    return curve + _measured(finished(folder / "whole", whole, before), curve[-1])
+
+
+def _measured(folder: Path, start: Point) -> list[Point]:
+    """The iterations of RL of a run, after what it began with."""
+    seconds, attempts, curve = start["seconds"], start["attempts"], []
+    for row in Run.open(folder).metrics():
+        if row["phase"] == "rft":
+            continue
+        seconds, attempts = seconds + row["seconds"]["wall"], attempts + row["episodes"]
+        curve.append(point(seconds, attempts, row["held_out_pass_at_1"], row["held_out_pass_at_1_se"]))
+    return curve
+
+
+def of_trl(whole: Recipe, base: Path, folder: Path, seconds: float) -> list[Point]:
+    """TRL's generations, measured when it is done."""
+    stage = whole.stages[0]
+    crowded = replace(whole, sandbox=replace(whole.sandbox, live=stage.tasks * stage.attempts))  # all of its attempts live at once
+    if not (folder / "done").exists():
+        folder.mkdir(parents=True)
+        (folder / "recipe.toml").write_text(dumps(crowded))
+        words = [folder / "recipe.toml", base / "checkpoints" / "base", str(seconds / 60), folder]
+        python = interpreter("trl-tools", NEEDED)
+        with (folder / "log").open("w") as log:
+            ended = subprocess.run([python, HERE / "until_trl.py", *words], env=os.environ | AROUND, stdout=log, stderr=log, check=False)
+        if ended.returncode:
+            sys.exit(f"TRL ended: {(folder / 'log').read_text().strip()[-800:]}")
+        (folder / "done").touch()
+    held_out = held_out_tasks(whole, base / "archives")
+    curve = []
+    for line in (folder / "steps.jsonl").read_text().splitlines():
+        told = json.loads(line)
+        seen = measure(of_run(whole, folder / str(told["step"])), Silent(), tasks=held_out).pass_at_1
+        curve.append(point(told["seconds"], told["attempts"], seen.mean, seen.error))
+        print(f"TRL, step {told['step']}: {told['seconds']:.0f} s, {100 * seen.mean:.1f} %", file=sys.stderr)
+    return curve
+
+
+def compared(seed: int, share: float, times: float, attempts: int, work: Path) -> dict[str, Any]:
+    """All sides of a seed."""
+    whole = recipe(seed, attempts)
+    bare = replace(whole, rft=replace(whole.rft, rounds=0))
+    base = finished(work / str(seed) / "base", replace(bare, stages=()))
+    start = point(0.0, 0.0, (seen := Run.open(base).reports()[0].pass_at_1).mean, seen.error)
+    longer = override(bare, {"stages.0.iterations": "15"})
+    curves = {"recipe": [start, *of_recipe(whole, base, work / str(seed), share)]}
+    curves["rl"] = [start, *_measured(finished(work / str(seed) / "rl", replace(longer, stages=longer.stages[:1]), base), start)]
+    ours = crossed(curves["recipe"], share)
+    if ours is None:
+        sys.exit(f"seed {seed}: the recipe does not solve {100 * share:.0f} %, so there is nothing to compare.")
+    curves["trl"] = [start, *of_trl(whole, base, work / str(seed) / "trl", times * ours)]
+    theirs = crossed(curves["trl"], share)
+    return {
+        "curves": curves,
+        "seconds": {"recipe": ours, "rl": crossed(curves["rl"], share), "trl": theirs},
+        "ratio": (theirs or curves["trl"][-1]["seconds"]) / ours,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="31,32,33")
+    parser.add_argument("--share", type=float, default=0.39)
+    parser.add_argument("--times", type=float, default=5.0)
+    parser.add_argument("--attempts", type=int, default=2)
+    parser.add_argument("--work", type=Path, default=Path("runs/until"))
+    given = parser.parse_args()
+    seeds = [int(seed) for seed in given.seeds.split(",")]
+    found = {seed: compared(seed, given.share, given.times, given.attempts, given.work) for seed in seeds}
+    ratios = [one["ratio"] for one in found.values()]
+    reached = sum(one["seconds"]["trl"] is not None for one in found.values())
+    for seed, one in found.items():
+        print(f"seed {seed}: {one['seconds']}, {one['ratio']:.1f} x")
+    ratio = {"median": median(ratios), "low": min(ratios), "high": max(ratios)}
+    print(json.dumps({"share": given.share, "seeds": found, "ratio": ratio, "reached": reached}))
+
+
+if __name__ == "__main__":
+    main()
