@@ -2,9 +2,10 @@
 
     python benchmarks/forking.py [--seeds 31,32,33,34,35] [--arms prefixes] [--work runs/forking] [--out DIR]
 
-A hundred tasks, tried twenty times each in two rounds of fine-tuning, are what every arm draws from, so that each has a history; one stage
-of RL at a constant rate. Arms differ in how attempts begin and what they are compared with; how many iterations each makes was set so that
-it samples and reads about as many tokens as the control and keeps sandboxes about as busy, and the table says how many those were.
+A hundred tasks are tried twenty times each in two rounds of fine-tuning; those that the base solved in none of its ten attempts are what
+every arm draws from, so that each is hard and has a history. One stage of RL at a constant rate. Arms differ in how attempts begin and what
+they are compared with; how many iterations each makes was set so that it samples and reads about as many tokens as the control and keeps
+sandboxes about as busy, and the table says how many those were.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ FORKING = Study(
     },
     against={"turn-values-alone": "no-step-credit"},
     stages=dict.fromkeys(("dapo", "prefixes", "turn-values", "turn-values-alone", "no-step-credit"), 1),
+    hard=True,
 )
 """`step_weight` is a credit to turns as well, from states that repeat by themselves: turn values are tried beside it and in its place."""
 

@@ -12,15 +12,17 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from patchgrad.config import dumps, leaves, override
-from patchgrad.evaluation import over_seeds, pooled
+from patchgrad.evaluation import over_seeds, pooled, shares
 from patchgrad.recipes import Recipe, laptop, train
 from patchgrad.store import Run, finite, plain, read_report
 from patchgrad.store.files import put
+from patchgrad.values import Report
 from patchgrad.viewer.progress import choose
 
 Changes = Mapping[str, str]
@@ -30,13 +32,18 @@ PATIENT = {"guards.patience": "1000"}
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What all arms have, and what each of them has beside that; the first is the control, with which others are compared unless said."""
+    """What all arms have, and what each of them has beside that; the first is the control, with which others are compared unless said.
+
+    In a `hard` one RL draws from tasks alone that the base solved in none of its attempts, those of the first round of fine-tuning, and its
+    table has another line an arm, of the held-out tasks that the base never solved.
+    """
 
     name: str
     shared: Changes
     arms: Mapping[str, Changes]
     against: Mapping[str, str] = field(default_factory=dict)
     stages: Mapping[str, int] = field(default_factory=dict)
+    hard: bool = False
 
     @property
     def control(self) -> str:
@@ -68,7 +75,9 @@ def kept(study: Study, name: str, seed: int, work: Path, out: Path) -> Path:
     if not path.exists():
         rounds = min(study.recipe(study.control, seed).rft.rounds, recipe.rft.rounds)
         longer = recipe.rft.rounds > rounds  # then fine-tuning has not ended where the others' has
-        folder = finished(work / f"{seed}-{name}", recipe, begun(study, seed, rounds, work), back=int(longer))
+        before = begun(study, seed, rounds, work)
+        only = unsolved(Run.open(before).rows("rft", 0, ("task", "solved"))) if study.hard else None
+        folder = finished(work / f"{seed}-{name}", recipe, before, int(longer), only)
         run = Run.open(folder)
         reports = run.reports() if name == study.control else run.reports()[-1:]
         told = {"arm": name, "seed": seed, "recipe": _said(recipe), "reports": [plain(one) for one in reports], "metrics": run.metrics()}
@@ -83,14 +92,29 @@ def _said(recipe: Recipe) -> dict[str, object]:
     return {key: value for key, value in leaves(recipe).items() if key not in ("name", "seed")}
 
 
-def finished(folder: Path, recipe: Recipe, before: Path | None = None, back: int = 0) -> Path:
-    """A run's folder when its course is taken, from where `before` ended or so many steps `back`; one that stopped half-way goes on."""
+def unsolved(rows: Collection[Mapping[str, Any]]) -> set[str]:
+    """The tasks of which none of these attempts solved any."""
+    return {row["task"] for row in rows} - {row["task"] for row in rows if row["solved"]}
+
+
+def narrowed(state: Mapping[str, Any], only: Collection[str]) -> dict[str, Any]:
+    """A run's state whose pool draws these tasks alone from now on."""
+    pool = {name: [task for task in state["pool"][name] if task in only] for name in ("tasks", "queue")}
+    return {**state, "pool": {**state["pool"], **pool}}
+
+
+def finished(folder: Path, recipe: Recipe, before: Path | None = None, back: int = 0, only: Collection[str] | None = None) -> Path:
+    """A run's folder when its course is taken, from where `before` ended or so many steps `back`; one that stopped half-way goes on.
+
+    Where `only` names tasks, it draws these alone from there on.
+    """
     if not folder.exists() and before:
         partial = folder.with_suffix(".partial")
         shutil.rmtree(partial, ignore_errors=True)
         shutil.copytree(before, partial)
         (partial / "recipe.toml").write_text(dumps(recipe))
         state = json.loads((partial / "state.json").read_bytes())
+        state = narrowed(state, only) if only is not None else state
         (partial / "state.json").write_text(json.dumps(state | {"position": state["position"] - back}))
         partial.rename(folder)
     made = Run.resume(folder) if folder.exists() else Run.create(folder, dumps(recipe))
@@ -104,24 +128,44 @@ def finished(folder: Path, recipe: Recipe, before: Path | None = None, back: int
 def table(study: Study, seeds: list[int], names: list[str], out: Path) -> list[dict[str, object]]:
     """A row an arm: Pass@1 of each seed, their mean, and the difference to what it is compared with, paired over tasks and seeds."""
     found = {name: {seed: read_report(str(out / f"{name}-{seed}.json")) for seed in seeds} for name in names}
-    rows = []
-    for name in names:
-        other = study.against.get(name, study.control)
-        each = {seed: found[name][seed].pass_at_1.mean for seed in seeds}
-        apart = [each[seed] - found[other][seed].pass_at_1.mean for seed in seeds]
-        versus, mean, error = pooled(found[other], found[name]), over_seeds(list(each.values())), over_seeds(apart)
-        difference = versus.difference
-        spent = _spent([out / f"{name}-{seed}.json" for seed in seeds])
-        row = {"arm": name, "pass_at_1": each, "mean": plain(mean), "against": other, "over_seeds": plain(error), "spent": spent}
-        rows.append({**row, **plain(versus)})
-        told = (
-            f"{name:22} {' '.join(f'{100 * share:5.1f}' for share in each.values())}  mean {100 * mean.mean:.1f} +- {100 * mean.error:.1f}"
-        )
-        if name != study.control:
-            told += f"  {100 * difference.mean:+.1f} ({100 * difference.low:.1f} to {100 * difference.high:.1f}), p = {versus.p_value:.2g}"
-            told += f"; over seeds +- {100 * error.error:.1f}"
-        print(f"{told}  [{spent['tokens'] / 1000:.0f}k tokens, {spent['seconds']:.0f} s of sandboxes]")
+    rows = [_row(study, name, found, out) for name in names]
+    if study.hard:
+        hard = {seed: _unsolved_by_base(out / f"{study.control}-{seed}.json") for seed in seeds}
+        few = {name: {seed: of(report, hard[seed]) for seed, report in reports.items()} for name, reports in found.items()}
+        print(f"of the {sum(map(len, hard.values()))} held-out tasks that the base never solved:")
+        rows += [{"held_out": "unsolved by the base", **_row(study, name, few, out)} for name in names]
     return rows
+
+
+def _row(study: Study, name: str, found: Mapping[str, Mapping[int, Report]], out: Path) -> dict[str, object]:
+    other = study.against.get(name, study.control)
+    each, beside = ({seed: _solved(report) for seed, report in found[arm].items()} for arm in (name, other))
+    versus, mean = pooled(found[other], found[name]), over_seeds(list(each.values()))
+    error, difference = over_seeds([each[seed] - beside[seed] for seed in each]), versus.difference
+    spent = _spent([out / f"{name}-{seed}.json" for seed in each])
+    told = f"{name:22} {' '.join(f'{100 * share:5.1f}' for share in each.values())}  mean {100 * mean.mean:.1f} +- {100 * mean.error:.1f}"
+    if name != study.control:
+        told += f"  {100 * difference.mean:+.1f} ({100 * difference.low:.1f} to {100 * difference.high:.1f}), p = {versus.p_value:.2g}"
+        told += f"; over seeds +- {100 * error.error:.1f}"
+    print(f"{told}  [{spent['tokens'] / 1000:.0f}k tokens, {spent['seconds']:.0f} s of sandboxes]")
+    row = {"arm": name, "pass_at_1": each, "mean": plain(mean), "against": other, "over_seeds": plain(error), "spent": spent}
+    return {**row, **plain(versus)}
+
+
+def _solved(report: Report) -> float:
+    found = shares(report)
+    return sum(found.values()) / len(found)
+
+
+def of(report: Report, tasks: Collection[str]) -> Report:
+    """What a report says of each of these tasks; its other figures stay those of all."""
+    outcomes = {task: told for task, told in report.outcomes.items() if task in tasks}
+    return replace(report, outcomes=outcomes, solved={task: count for task, count in report.solved.items() if task in tasks})
+
+
+def _unsolved_by_base(path: Path) -> set[str]:
+    base = next(one for one in json.loads(path.read_bytes())["reports"] if one["name"] == "base")
+    return {task for task, count in base["solved"].items() if not count}
 
 
 def _spent(paths: list[Path]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from patchgrad.config import leaves
 from patchgrad.recipes import Recipe
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+studies = importlib.import_module("studies")
 STUDIES: list[Any] = [importlib.import_module("ablations").ABLATIONS, importlib.import_module("forking").FORKING]
 
 
@@ -32,3 +33,11 @@ def test_every_arm_spends_what_the_control_spends(study: Any, name: str) -> None
         expected = set(study.arms[name]) | {key for key in one if key.startswith("stages.1.") and len(arm.stages) < 2}
         assert differing <= expected | {key for key in one if key.startswith("stages.") and not arm.stages}
         assert differing
+
+
+def test_a_hard_study_draws_only_what_the_base_never_solved() -> None:
+    rows = [{"task": "a", "solved": False}, {"task": "b", "solved": False}, {"task": "b", "solved": True}, {"task": "a", "solved": False}]
+    hard = studies.unsolved(rows)
+    assert hard == {"a"}
+    state = {"position": 5, "pool": {"tasks": ["a", "b"], "queue": ["b", "a"], "solved": {"b": 1}}}
+    assert studies.narrowed(state, hard) == {"position": 5, "pool": {"tasks": ["a"], "queue": ["a"], "solved": {"b": 1}}}
