@@ -190,6 +190,11 @@ def test_any_process_may_be_killed_at_any_moment(tmp_path: Path) -> None:
         command = [sys.executable, str(tmp_path / "driver.py"), str(tmp_path / folder)]
         return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": f"{root}:{root}/src"}, start_new_session=True)
 
+    def same() -> None:
+        assert attempts(tmp_path / "killed") == attempts(tmp_path / "whole")
+        assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
+        assert all(one.sound for one in audit(Run.open(tmp_path / "killed")))
+
     assert start("whole").wait() == 0
     running = start("killed")
     while kills.total() < 100:
@@ -198,23 +203,24 @@ def test_any_process_may_be_killed_at_any_moment(tmp_path: Path) -> None:
         if running.returncode is not None:
             assert running.returncode in (0, -signal.SIGKILL), "what others die of is survived"
             if running.returncode == 0:
+                same()
                 shutil.rmtree(tmp_path / "killed")  # the next round
             running = start("killed")
             continue
-        kind, children = chance.choice(["trainer", "all", "child", "child"]), below(running.pid)
-        victims = (
-            [running.pid]
-            if kind == "trainer"
-            else [*children, running.pid]
-            if kind == "all"
-            else children[:1] and [chance.choice(children)]
-        )
+        kind, children = chance.choice(["trainer", "all", "nest", "inside"]), below(running.pid)
+        inside = children[1:]  # the first that a trainer starts is its nest, and what a nest starts comes after it
+        victims = {
+            "trainer": [running.pid],
+            "all": [*children, running.pid],
+            "nest": children[:1],
+            "inside": inside and [chance.choice(inside)],
+        }[kind]
         for victim in victims:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(victim, signal.SIGKILL)
         kills[kind] += bool(victims)
     assert running.wait() in (0, -signal.SIGKILL)
     assert start("killed").wait() == 0
-    assert attempts(tmp_path / "killed") == attempts(tmp_path / "whole")
-    assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
-    assert all(one.sound for one in audit(Run.open(tmp_path / "killed")))
+    same()
+    assert min(kills[kind] for kind in ("trainer", "all", "nest", "inside")) >= 5, kills
+    print(dict(kills))

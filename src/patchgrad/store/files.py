@@ -63,7 +63,7 @@ def put(path: Path, content: bytes | Callable[[Path], None]) -> None:
                 with foreign(path.parent):
                     content(partial)
             else:
-                partial.write_bytes(content)
+                _written(partial, os.O_TRUNC, content)
             sync(partial)
             partial.replace(path)
             sync(path.parent)
@@ -89,6 +89,8 @@ def put_folder(path: Path, save: Callable[[Path], None]) -> None:
             partial.rename(path)
             sync(path.parent)
         finally:
+            if old.exists() and not path.exists():
+                old.rename(path)
             shutil.rmtree(partial, ignore_errors=True)
             shutil.rmtree(old, ignore_errors=True)
 
@@ -103,21 +105,31 @@ def recover(folder: Path) -> None:
 
 
 def append(path: Path, line: bytes) -> int:
-    """Add one whole line in one write and give its offset; where that fails, the part that was written is taken back."""
+    """Add one whole line in one write and give its offset; where that fails, the part that was written is taken back.
+
+    The name of a new file is on the disk when this returns.
+    """
     with writing(path.parent):
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        offset = _written(path, os.O_APPEND, line)
+        if not offset:
+            sync(path.parent)
+        return offset
+
+
+def _written(path: Path, how: int, content: bytes) -> int:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o644)
+    try:
+        before = os.fstat(descriptor).st_size
         try:
-            before = os.fstat(descriptor).st_size
-            try:
-                if os.write(descriptor, line) != len(line):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-            except OSError:
-                with suppress(OSError):
-                    os.ftruncate(descriptor, before)
-                raise
-            return before
-        finally:
-            os.close(descriptor)
+            if os.write(descriptor, content) != len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(descriptor, before)
+            raise
+        return before
+    finally:
+        os.close(descriptor)
 
 
 def lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
@@ -142,20 +154,25 @@ def records(path: Path) -> Iterator[Any]:
             raise StoreError(f"{path} is damaged at line {number}; restore it from a copy or start another run.") from error
 
 
-def cut(path: Path, good: Callable[[bytes], bool]) -> None:
-    """Drop a torn tail: what follows the last newline, then last lines that are not `good`."""
-    if not path.exists():
-        return
+def whole(path: Path, good: Callable[[bytes], bool]) -> int:
+    """The bytes before a torn tail, which is what follows the last newline, and last lines that are not `good`."""
     ends = [0, *(offset + len(line) for offset, line in lines(path))]
+    if not path.exists():
+        return 0
     with path.open("rb") as file:
         while len(ends) > 1:
             file.seek(ends[-2])
             if good(file.read(ends[-1] - ends[-2])):
                 break
             ends.pop()
-    if path.stat().st_size != ends[-1]:
+    return ends[-1]
+
+
+def cut(path: Path, end: int) -> None:
+    """Drop what follows so many bytes, if anything does."""
+    if path.exists() and path.stat().st_size > end:
         with writing(path.parent):
-            os.truncate(path, ends[-1])
+            os.truncate(path, end)
 
 
 def is_json(line: bytes) -> bool:

@@ -85,6 +85,8 @@ class Journal:
             record = {"address": address, "trajectory": entry.trajectory, **entry.body}
             line = json.dumps(record).encode() + b"\n"
             if self._read.get(self._last, 0) >= LIMIT:
+                with files.writing(self.folder):
+                    self.sync()  # from now on it is no longer the file that a sync waits for
                 self._last = self.folder / f"{int(self._last.stem) + 1:05d}.jsonl"
             offset = files.append(self._last, line)
             self._note(address, entry.trajectory, self._last, offset)
@@ -104,10 +106,9 @@ class Journal:
         for path in self.files()[-1:]:
             files.sync(path)
 
-    def repair(self) -> None:
-        """Cut the torn line that a killed writer left; only the one who writes may call it."""
-        for path in self.files()[-1:]:
-            files.cut(path, lambda line: _entry(line) is not None)
+    def whole(self) -> dict[Path, int]:
+        """The last file, and its bytes without the torn line that a killed writer may have left."""
+        return {path: files.whole(path, lambda line: _entry(line) is not None) for path in self.files()[-1:]}
 
     def __contains__(self, address: str) -> bool:
         if address not in self._places:

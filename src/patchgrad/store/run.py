@@ -24,6 +24,7 @@ from patchgrad.values import Ending, Report, Rollout, Task, Turn
 FORMAT = 1
 WINDOW = 5.0  # seconds: turns wait so long for one another on their way to the disk
 _LOGS = {"journal": ".jsonl", "states": ".pack"}
+_LISTS = ("tasks.jsonl", "metrics.jsonl")
 
 
 class Run:
@@ -61,6 +62,7 @@ class Run:
             for name in ("journal", "rollouts", "checkpoints"):
                 (partial / name).mkdir()
             (partial / "recipe.toml").write_text(recipe)
+            (partial / "state.json").write_text(json.dumps({"reached": {}}) + "\n")
             (partial / "run.json").write_text(json.dumps(about, indent=2) + "\n")
 
         with files.writing(path):
@@ -70,21 +72,22 @@ class Run:
 
     @classmethod
     def resume(cls, folder: str | Path) -> Run:
-        """Go on with a run: takes the lock, then cuts what a killed writer left half done."""
+        """Go on with a run: takes the lock, then cuts what a killed writer left half done.
+
+        A folder that lacks, or has damaged, what was committed is refused and left as it is.
+        """
         path = _recognised(Path(folder))
         run = cls(path, _acquire(path))
-        with files.writing(path):
-            for place in (path, path / "checkpoints", path / "rollouts"):
-                files.recover(place)
         try:
-            run._whole()
+            ends = run._whole()
         except StoreError:
             run.close()
             raise
-        run.journal.repair()
-        run.states.repair()
-        for name in ("tasks.jsonl", "metrics.jsonl"):
-            files.cut(path / name, files.is_json)
+        with files.writing(path):
+            for place in (path, path / "checkpoints", path / "rollouts"):
+                files.recover(place)
+        for file, end in ends.items():
+            files.cut(file, end)
         return run
 
     @classmethod
@@ -138,7 +141,9 @@ class Run:
 
     def _committed(self) -> dict[str, Any]:
         path = self.folder / "state.json"
-        return dict(_loads(path)) if path.exists() else {}
+        if not path.exists():
+            raise StoreError(f"{path} is gone; restore it from a copy.")
+        return dict(_loads(path))
 
     def save_state(self, state: Mapping[str, Any]) -> None:
         """The commit point: everything written so far reaches the disk, then the state is replaced as a whole.
@@ -147,23 +152,29 @@ class Run:
         """
         self._writable()
         self._sync()
+        lists = [self.folder / name for name in _LISTS if (self.folder / name).exists()]
         with files.writing(self.folder):
-            for name in ("tasks.jsonl", "metrics.jsonl"):
-                if (self.folder / name).exists():
-                    files.sync(self.folder / name)
-        reached = {"reached": {name: self._reached(name) for name in _LOGS}}
-        files.put(self.folder / "state.json", (json.dumps({**state, **reached}, indent=2) + "\n").encode())
+            for path in lists:
+                files.sync(path)
+        reached = {name: self._reached(name) for name in _LOGS} | {path.name: ["", path.stat().st_size] for path in lists}
+        files.put(self.folder / "state.json", (json.dumps({**state, "reached": reached}, indent=2) + "\n").encode())
 
     def _reached(self, name: str) -> list[Any]:
         """The last file of a log, and its size."""
         last = max((path for path in (self.folder / name).glob("*") if path.suffix in _LOGS.values()), default=None)
         return [last.name, last.stat().st_size] if last else ["", 0]
 
-    def _whole(self) -> None:
+    def _whole(self) -> dict[Path, int]:
+        """How many bytes of each file that is written to are whole; `StoreError` where that is less than was committed."""
+        ends = {**self.journal.whole(), **self.states.whole()}
+        ends |= {self.folder / name: files.whole(self.folder / name, files.is_json) for name in _LISTS}
         for name, (file, size) in self._committed().get("reached", {}).items():
             path = self.folder / name / file
             if size and (not path.exists() or path.stat().st_size < size):
                 raise StoreError(f"{path} is shorter than when the run last said what is done; restore it from a copy.")
+            if ends.get(path, size) < size:
+                raise StoreError(f"{path} is damaged before byte {size}, where what was done ends; restore it from a copy.")
+        return ends
 
     # --- tasks, turns, rollouts ----------------------------------------------------------------
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -71,6 +70,8 @@ class States:
             self.folder.mkdir(parents=True, exist_ok=True)
         pack = (self.packs() or [self.folder / "00000.pack"])[-1]
         if self._read.get(pack, 0) >= LIMIT:
+            with files.writing(self.folder):
+                self.sync()  # from now on it is no longer the pack that a sync waits for
             pack = self.folder / f"{int(pack.stem) + 1:05d}.pack"
         data, found = bytearray(), []
         for kind, key, content in records:
@@ -112,13 +113,9 @@ class States:
         """Bytes on the disk."""
         return sum(pack.stat().st_size for pack in self.packs())
 
-    def repair(self) -> None:
-        """Cut the torn tail that a killed writer left; only the one who writes may call it."""
-        for pack in self.packs()[-1:]:
-            end = max((record.offset + record.size for record in _records(pack, 0)), default=0)
-            if pack.stat().st_size != end:
-                with files.writing(self.folder):
-                    os.truncate(pack, end)
+    def whole(self) -> dict[Path, int]:
+        """The last pack, and its bytes without the torn tail that a killed writer may have left."""
+        return {pack: max((record.offset + record.size for record in _records(pack, 0)), default=0) for pack in self.packs()[-1:]}
 
     def sweep(self, reachable: Iterable[str]) -> int:
         """Forget every state that is not named, and the contents that no other one has; gives the bytes that became free.
