@@ -223,4 +223,3 @@ def test_any_process_may_be_killed_at_any_moment(tmp_path: Path) -> None:
     assert start("killed").wait() == 0
     same()
     assert min(kills[kind] for kind in ("trainer", "all", "nest", "inside")) >= 5, kills
-    print(dict(kills))
