@@ -36,6 +36,14 @@ def require(holds: bool, sentence: str) -> None:
         raise ConfigError(sentence)
 
 
+def within(least: float, most: float, of: str, value: Any, *names: str) -> None:
+    """Refuses fields of a value that are neither none nor between both bounds: `within(1, inf, "agent.", choice, "window")`."""
+    for name in names:
+        given = getattr(value, name)
+        bounds = f"at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
+        require(given is None or least <= given <= most, f"{of}{name} is {given}; it must be {bounds}")
+
+
 def dumps(value: Any, remarks: Mapping[str, str] = MappingProxyType({})) -> str:
     """The value as TOML, every field of it: `dumps(Point(1, 2.0))` -> `'x = 1\\ny = 2.0\\n'`. Remarks are comments, by dotted name."""
     return "\n".join(_table(value, (), (), remarks)).lstrip("\n") + "\n"

@@ -140,6 +140,14 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, monkeypatch: pytes
     assert main(["view", str(folder)]) == 130
 
 
+WRONG = (
+    *(("stages.0.length_threshold", "-1"), ("stages.0.seconds", "0.0"), ("stages.0.discount", "5.0"), ("stages.0.length_weight", "-1.0")),
+    *(("agent.action_tokens", "0"), ("agent.window", "0"), ("agent.observation", "-5"), ("sandbox.live", "0"), ("policy.threads", "0")),
+    *(("evaluation.turns", "0"), ("evaluation.seconds", "0.0"), ("rft.seconds", "0.0"), ("rft.context", "0"), ("warmup.batch", "0")),
+    *(("warmup.demonstrator.tests", "1.5"), ("policy.shape.heads", "0")),
+)
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -153,6 +161,11 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, monkeypatch: pytes
         (["train", "nebius2508", "--stages.0.turns", "5", "--print"], "turns 5 must be above length_threshold 11"),
         (["train", "nebius2508", "--stages.0.attempts", "1", "--print"], "a group needs at least 2 attempts"),
         (["train", "nebius2508", "--policy.context", "1024", "--print"], "beyond policy.context of 1024"),
+        *(
+            (["train", "nebius2508", f"--{name}", value, "--print"], f"{name.replace('stages.0.', '')} is {value}; it must be")
+            for name, value in WRONG
+        ),
+        (["train", "laptop", "--stages.0.context", "40", "--print"], "holds nothing beside an action of agent.action_tokens 48"),
         (["train", "missing.toml"], "missing.toml cannot be read"),
         (["train", "laptop", "--stages.0.turn", "3", "--print"], "There is no key stages.0.turn; did you mean stages.0.turns?"),
         (["train", "laptop", "--seed", "x", "--print"], "seed must be a whole number, but 'x' was given."),

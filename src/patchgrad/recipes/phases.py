@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from math import inf
 from types import MappingProxyType
 from typing import Literal
 
-from patchgrad.config import require
+from patchgrad.config import require, within
 from patchgrad.credit import FailurePolicy, Treatment
 from patchgrad.recipes.rows import ROWS, Aggregation, Mismatch, Name, Penalty, clip
 from patchgrad.tasks.workshop.apprentice import Habits
@@ -32,6 +33,12 @@ class Warmup:
     observation_weight: float = 0.1
     turns: int = 16
     demonstrator: Habits = field(default_factory=Habits)
+
+    def __post_init__(self) -> None:
+        within(1, inf, "warmup.", self, "demonstrations", "tasks", "epochs", "batch", "turns")
+        within(0, inf, "warmup.", self, "drills", "looks", "observation_weight")
+        require(self.lr > 0, f"warmup.lr is {self.lr}; a learning rate must be above 0")
+        within(0, 1, "warmup.demonstrator.", self.demonstrator, *(one.name for one in fields(self.demonstrator)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +134,8 @@ class Rft:
     failures: Failures = field(default_factory=partial(unread, "mask"))
 
     def __post_init__(self) -> None:
-        require(self.rounds >= 0 and self.warmup >= 0, "rft.rounds and rft.warmup must be at least 0")
-        for name in ("tasks", "attempts", "epochs", "batch", "turns"):
-            require(getattr(self, name) >= 1, f"rft.{name} is {getattr(self, name)}; it must be at least 1")
-        require(self.cap is None or self.cap >= 1, f"rft.cap is {self.cap}; it must be at least 1, or none for no cap")
+        within(0, inf, "rft.", self, "rounds", "warmup")
+        within(1, inf, "rft.", self, "tasks", "attempts", "epochs", "batch", "turns", "context", "seconds", "cap")
         require(self.lr > 0, f"rft.lr is {self.lr}; a learning rate must be above 0")
 
 
@@ -197,8 +202,9 @@ class Stage:
     top_p: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "tasks", "minibatch"):
-            require(getattr(self, name) >= 1, f"a stage's {name} is {getattr(self, name)}; it must be at least 1")
+        within(1, inf, "a stage's ", self, "iterations", "tasks", "minibatch", "context", "seconds")
+        within(0, inf, "a stage's ", self, "length_threshold", "length_weight", "step_weight")
+        within(0, 1, "a stage's ", self, "discount")
         require(self.lr > 0, f"a stage's lr is {self.lr}; a learning rate must be above 0")
         require(0 <= self.decay <= 1, f"a stage's decay is {self.decay}; it is the share, from 0 to 1, by which its lr falls")
         require(self.pool >= 0, f"a stage's pool is {self.pool}; it counts tasks, and 0 is all")
@@ -260,8 +266,8 @@ class EvaluationChoice:
     best_of: Literal["", "visible tests"] = ""
 
     def __post_init__(self) -> None:
-        require(self.every >= 0 and self.sample >= 1, "evaluation.every must be at least 0, evaluation.sample at least 1")
-        require(self.attempts >= 1, f"evaluation.attempts is {self.attempts}; a task needs at least 1")
+        within(0, inf, "evaluation.", self, "every")
+        within(1, inf, "evaluation.", self, "sample", "attempts", "turns", "context", "seconds")
         require(0 <= self.k <= self.attempts, f"evaluation.k is {self.k}; pass@k of {self.attempts} attempts needs a k up to them")
         require(self.temperature >= 0, f"evaluation.temperature is {self.temperature}; it must be 0, which takes the likeliest, or above")
         require(0 < self.top_p <= 1, f"evaluation.top_p is {self.top_p}; it must be above 0, and at most 1, which cuts nothing")

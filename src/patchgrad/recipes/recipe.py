@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import Literal
 
-from patchgrad.config import require
+from patchgrad.config import require, within
 from patchgrad.contracts import ENFORCED
 from patchgrad.recipes.guards import Guards
 from patchgrad.recipes.phases import EvaluationChoice, Optimiser, Rft, Stage, Warmup
@@ -85,6 +86,10 @@ class Shape:
     theta: float = 1e6
     copies: bool = True
 
+    def __post_init__(self) -> None:
+        sizes = ("hidden", "layers", "heads", "kv_heads", "head_dim", "intermediate", "vocabulary")
+        within(1, inf, "policy.shape.", self, *sizes)
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyChoice:
@@ -106,6 +111,7 @@ class PolicyChoice:
     options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        within(1, inf, "policy.", self, "threads")
         require(not self.options or bool(self.vllm), "policy.options are vLLM's: name its Python in policy.vllm, or leave them away")
         require(self.context >= 256, f"policy.context is {self.context}; an episode needs at least 256 tokens")
         require(self.yarn >= 1, f"policy.yarn is {self.yarn}; a model's positions can be stretched, by 1 or more, not squeezed")
@@ -120,8 +126,7 @@ class AgentChoice:
     """`full` prompts say what the paper's say; `brief` ones suit a model of a few million parameters. The tools are the same.
 
     A view has `window` lines; an `observation` is cut to so many characters, where none is said to 600 with brief prompts and 16,384 with
-    full ones. So many `format_errors` in a row end an attempt; with 0 none
-    do (`rollout.Budget`).
+    full ones. So many `format_errors` in a row end an attempt; with 0 none do (`rollout.Budget`).
     """
 
     prompts: Literal["full", "brief"] = "brief"
@@ -129,6 +134,10 @@ class AgentChoice:
     observation: int | None = None
     action_tokens: int = 48
     format_errors: int = 3
+
+    def __post_init__(self) -> None:
+        within(1, inf, "agent.", self, "window", "observation", "action_tokens")
+        within(0, inf, "agent.", self, "format_errors")
 
     @property
     def longest(self) -> int:
@@ -154,6 +163,7 @@ class SandboxChoice:
     once: bool = False
 
     def __post_init__(self) -> None:
+        within(1, inf, "sandbox.", self, "live")
         unknown = sorted(set(self.requires) - set(ENFORCED))
         require(not unknown, f"sandbox.requires: {', '.join(unknown)} is nothing that can be required; there are {', '.join(ENFORCED)}")
 
@@ -197,4 +207,8 @@ class Recipe:
             require(
                 context <= self.policy.context,
                 f"a phase's context of {context} tokens is beyond policy.context of {self.policy.context}",
+            )
+            require(
+                context > self.agent.action_tokens,
+                f"a phase's context of {context} tokens holds nothing beside an action of agent.action_tokens {self.agent.action_tokens}",
             )
