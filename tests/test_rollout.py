@@ -191,9 +191,11 @@ def test_a_truncated_action_is_malformed_and_the_length_is_bounded() -> None:
     assert found.turns[0].observation.failure == "malformed"
 
 
-def test_time_is_a_limit() -> None:
-    found = asyncio.run(episode(Script(command("ls"), wait=5), Budget(turns=8, context=5000, seconds=0.5)))
-    assert (found.stop, found.turns) == ("time limit", ())
+def test_time_is_a_limit_and_a_policy_that_does_not_answer_is_a_fault() -> None:
+    slow = asyncio.run(episode(Script(command("sleep 2"), command("ls")), Budget(turns=8, context=5000, seconds=1.0)))
+    assert (slow.stop, len(slow.turns)) == ("time limit", 1)
+    silent = asyncio.run(episode(Script(command("ls"), wait=5), Budget(turns=8, context=5000, seconds=0.5)))
+    assert (silent.stop, silent.turns) == ("failed", ())
 
 
 def test_faults_end_as_failed_and_are_recorded() -> None:

@@ -151,6 +151,7 @@ class _Episode:
         self.stream: Ids = Segment(tuple(self.segments[-1])).tokens() if self.segments else NO_IDS
         self.limit = min(budget.context, policy.context)
         self.started = time.monotonic()
+        self.waited = 0.0  # seconds, for the policy's answers
         self.session = ""
         self.state = ""
         self.there = Snapshot.of({})  # the state that the sandbox is in; another than `self.state` when that was only heard of
@@ -194,12 +195,12 @@ class _Episode:
                 return "context limit"
             left = deadline - time.monotonic()
             if left <= 0:
-                return "time limit"
+                return self._out_of_time()
             try:
                 async with asyncio.timeout(left):
                     action = await self._act(np.concatenate([self.stream, context]), room)
             except TimeoutError:
-                return "time limit"
+                return self._out_of_time()
             except ContextFault:
                 return "context limit"
             except PolicyFault as fault:
@@ -207,6 +208,10 @@ class _Episode:
                 return "failed"
             if not await self._answer(context, action):
                 return "failed"
+
+    def _out_of_time(self) -> Stop:
+        """Time that went by with waiting for the policy is none that the agent took: where that was most of it, its server failed."""
+        return "failed" if self.waited > self.budget.seconds / 2 else "time limit"
 
     def _used(self) -> int:
         """The tokens of the stream so far, as the server counted them where the ids only spell it."""
@@ -234,7 +239,11 @@ class _Episode:
         seed = int(digest(str(self.seed), self.id, str(len(self.turns)))[:15], 16)
         sampling = replace(self.sampling, seed=seed, max_tokens=min(self.budget.action_tokens, room))
         tokens.setflags(write=False)
-        return await self.policy.act(self.session, tokens, sampling)
+        began = time.monotonic()
+        try:
+            return await self.policy.act(self.session, tokens, sampling)
+        finally:
+            self.waited += time.monotonic() - began
 
     async def _answer(self, context: Ids, action: Action) -> bool:
         """Run the action's call and seal the turn; False when the sandbox broke in it."""

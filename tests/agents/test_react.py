@@ -37,6 +37,10 @@ def block(text: str) -> str:
         (block("cd a\nls"), Call("shell", "cd a\nls")),
         (block("edit 1:1 << 'EOF'\n  x\nEOF"), Call("edit", "1:1 << 'EOF'\n  x\nEOF")),
         (block("cat > a.md << EOF\n```command\nls\n```\nEOF"), Call("shell", "cat > a.md << EOF\n```command\nls\n```\nEOF")),
+        (block("cat << 'EOF' > a.md\n```\nx\n```\nEOF"), Call("shell", "cat << 'EOF' > a.md\n```\nx\n```\nEOF")),
+        (block("cat <<-EOF | tee a.md\n```\n\tEOF\nls"), Call("shell", "cat <<-EOF | tee a.md\n```\n\tEOF\nls")),
+        (block("cat <<< EOF"), Call("shell", "cat <<< EOF")),
+        (block("python -c 'print(1 << n); n'"), Call("shell", "python -c 'print(1 << n); n'")),
         ("```python\nx\n```\n" + block("ls") + "\nand that is all\n```\nx\n```", Call("shell", "ls")),
     ],
 )

@@ -179,6 +179,9 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(shop: Path, t
     assert "There is no key evaluation.turn; did you mean" in refused(*there, "--model", "m", "--evaluation.turn", "3")
     assert "A model's name belongs to an address, and ./x is none" in refused("--policy", "./x", "--model", "m", "--tasks", str(shop))
     assert "there is no model folder at ./nowhere" in refused("--policy", "./nowhere", "--tasks", str(shop))
+    far = ("--policy", str(model(tmp_path / "model")), "--tasks", str(shop), "--evaluation.context", "131072")
+    assert "131072 tokens is beyond the 2048 positions that the model reads: stretch them by a yarn of 64, or take less" in refused(*far)
+    assert "yarn is 0.5" in refused(*far, "--yarn", "0.5")
 
 
 def test_an_evaluation_is_a_value_that_prints_and_runs_again_from_its_file(

@@ -55,6 +55,16 @@ def test_the_refresh_drops_tasks_solved_in_two_thirds_of_all_attempts_and_tasks_
     assert set(pool.refreshed().state()["tasks"]) == {"fine", "untried"}
 
 
+def test_a_second_refresh_knows_what_came_before_the_first() -> None:
+    pool = Pool([a_task("fine")], 0)
+    pool.observe(a_group("fine", 2, 4))
+    later = pool.refreshed()
+    later.observe(a_group("fine", 0, 4))
+    assert later.kept() == ["fine"], "solved in two of eight"
+    later.observe(a_group("fine", 30, 30))
+    assert later.kept() == []
+
+
 def test_a_refresh_that_would_leave_nothing_keeps_the_pool() -> None:
     pool = Pool([a_task("easy")], 0)
     pool.observe(a_group("easy", 3, 3))

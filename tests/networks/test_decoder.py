@@ -152,7 +152,7 @@ def test_a_context_beyond_what_a_model_reads_is_refused_and_yarn_reaches_it(tmp_
     made = Decoder(DecoderConfig(90, 80, 2, 5, 1, 32, intermediate=64, context=32))
     folder.save(tmp_path, made.config, made.state_dict())
     assert folder.load(tmp_path, 32).config.yarn is None
-    with pytest.raises(ConfigError, match=r"beyond the 32 positions that the model reads: set policy\.yarn to 4"):
+    with pytest.raises(ConfigError, match=r"beyond the 32 positions that the model reads: stretch them by a yarn of 4"):
         folder.load(tmp_path, 100)
     with pytest.raises(ConfigError, match="beyond the 64 positions"):
         folder.load(tmp_path, 100, yarn=2.0)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections import Counter
@@ -8,12 +9,14 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
+from tests.curricula.test_pool import a_task
 from tests.recipes.forged import Inheriting
 
 from patchgrad.config import dumps, loads
 from patchgrad.contracts import Capabilities
 from patchgrad.errors import ConfigError, TrainingStopped
 from patchgrad.recipes import RECIPES, Recipe, apprenticeship, train
+from patchgrad.recipes.course import Assigned, Course
 from patchgrad.recipes.phases import EvaluationChoice, Failures, Rft, Stage, Warmup
 from patchgrad.recipes.recipe import AgentChoice, Mix, SandboxChoice, TaskSource
 from patchgrad.recipes.rows import Mismatch, Penalty
@@ -169,3 +172,23 @@ def test_a_backend_that_does_not_enforce_what_the_recipe_requires_is_refused_by_
     sandboxes(SandboxChoice(requires=("processes", "fork")))
     with pytest.raises(ConfigError, match="gravity is nothing that can be required"):
         SandboxChoice(requires=("gravity",))
+
+
+def test_an_evaluation_between_iterations_has_the_limits_of_its_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[int]()
+
+    async def assessed(self: Course, tasks: object, name: str, choice: EvaluationChoice) -> object:
+        seen.append(choice.turns)
+        raise LookupError
+
+    monkeypatch.setattr(Course, "_assessed", assessed)
+    first, last = TINY.stages
+    recipe = replace(TINY, stages=(replace(first, turns=4), replace(last, turns=6)), evaluation=replace(TINY.evaluation, every=1, turns=9))
+    task = a_task("t")
+    with Run.create(tmp_path / "run", "") as run:
+        course = Course(recipe, Assigned((task,), (task,)), run, Silent(), BwrapSandboxes(1))
+        for stage in recipe.stages:
+            with pytest.raises(LookupError):
+                asyncio.run(course._between("stage", 0, stage))
+        assert asyncio.run(course._between("rft", 0, None)) == {}
+    assert seen == [4, 9], "those of the stage that trains, and of the last policy the evaluation's"

@@ -76,8 +76,21 @@ def test_bounds_that_say_nothing_are_refused() -> None:
 
 
 def test_the_figures_are_those_of_an_iteration_s_record() -> None:
-    row = {"phase": "stage1", "ratio": 0.7, "contrast": 0.25, "gap": 1e-6, "probe_gap": 2e-6, "entropy": 0.3, "surprise": -1.0, "kl1": 3.0}
-    assert figures(row) == {"ratio": pytest.approx(0.3), "no_contrast": 0.75, "gap": 2e-6, "entropy": 0.3, "surprise": -1.0}
+    row = {
+        "phase": "stage1",
+        "ratio": 0.7,
+        "effective": 0.9,
+        "contrast": 0.25,
+        "probe_gap": 2e-6,
+        "entropy": 0.3,
+        "surprise": -1.0,
+        "kl1": 3.0,
+    }
+    expected = {"no_contrast": 0.75, "gap": 2e-6, "entropy": 0.3, "surprise": -1.0}
+    assert figures(row) == {**expected, "ratio": pytest.approx(0.3), "effective": 0.9}
+    assert figures({**row, "phase": "rft"}) == expected, "fine-tuning is to move the policy"
+    drifting = {**row, "gap": 0.2, "steps": [{"gap": 3e-6}, {"gap": 0.4}]}
+    assert figures(drifting)["gap"] == 3e-6, "what the first step has moved is no fault of the sampler"
     assert figures({"phase": "rft", "contrast": None, "episodes": 0}) == {}
 
 

@@ -77,3 +77,5 @@ def test_another_rope_in_the_sampler_shows_far_from_the_beginning() -> None:
     far = [ids(np.arange(400) % 290 + 5)]
     assert probed(a_policy(made), LocalTrainer(made), streams=far).gap < 1e-3
     assert probed(a_policy(stretched), LocalTrainer(made), streams=far).gap > 0.05
+    near = [ids(np.arange(9) + 5 + number) for number in range(16)]
+    assert probed(a_policy(stretched), LocalTrainer(made), streams=[*near, *far]).gap > 0.05, "many near actions do not hide the far one"

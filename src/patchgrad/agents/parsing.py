@@ -8,7 +8,7 @@ from collections.abc import Iterator
 OPEN = "```command"
 CLOSE = "```"
 
-_HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1[ \t]*$")
+_HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1(?=[\s;|&>)]|$)")
 
 
 def blocks(text: str) -> Iterator[str | None]:
@@ -20,7 +20,8 @@ def blocks(text: str) -> Iterator[str | None]:
     """
     inside: list[str] | None = None
     until: str | None = None
-    for line in text.split("\n"):
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
         bare = line.strip()
         if inside is None:
             inside = [] if bare == OPEN else None
@@ -32,7 +33,7 @@ def blocks(text: str) -> Iterator[str | None]:
             inside = None
         else:
             inside.append(line)
-            found = _HEREDOC.search(line)
-            until = found[2] if found else None
+            found = _HEREDOC.search(line)  # which is a shift by a variable where no such line comes
+            until = found[2] if found and any(later.strip() == found[2] for later in lines[number + 1 :]) else None
     if inside is not None:
         yield None

@@ -64,21 +64,25 @@ class Pool:
         return plateaued(self._iterations[self._began :], window)
 
     def refreshed(self, solved_from: float = 2 / 3) -> Pool:
-        """The pool of the next stage: tasks solved in at least `solved_from` of all attempts so far, or never, leave.
+        """The pool of the next stage: tasks solved in at least `solved_from` of all attempts so far, or never, leave; if that is all, none.
 
-        Tasks that were not tried yet stay. arXiv 2508.03501, section 4.3 (the paper has 7,249 -> 2,028).
+        Tasks that were not tried yet stay, and what is known of each does. arXiv 2508.03501, section 4.3 (the paper has 7,249 -> 2,028).
         """
-        kept = [task for task in self._tasks.values() if self._keeps(task.id, solved_from)]
-        return Pool(kept or list(self._tasks.values()), self._seed + 1)
+        return self._of(self.kept(solved_from) or list(self._tasks), self._seed + 1)
+
+    def kept(self, solved_from: float = 2 / 3) -> list[str]:
+        """The tasks that a refresh finds fit."""
+        return [task for task in self._tasks if self._keeps(task, solved_from)]
 
     def part(self, count: int) -> Pool:
         """The pool with so many of its tasks, chosen by its seed, and what is known of them."""
-        kept = random.Random(f"part {self._seed}").sample(sorted(self._tasks), min(count, len(self)))
-        smaller = Pool([self._tasks[task] for task in kept], self._seed)
-        smaller._solved, smaller._attempts = (
-            {task: told[task] for task in kept if task in told} for told in (self._solved, self._attempts)
-        )
-        return smaller
+        return self._of(random.Random(f"part {self._seed}").sample(sorted(self._tasks), min(count, len(self))), self._seed)
+
+    def _of(self, tasks: Sequence[str], seed: int) -> Pool:
+        """A pool of these, with what is known of them."""
+        other = Pool([self._tasks[task] for task in tasks], seed)
+        other._solved, other._attempts = ({task: told[task] for task in tasks if task in told} for told in (self._solved, self._attempts))
+        return other
 
     def _keeps(self, task: str, solved_from: float) -> bool:
         attempts = self._attempts.get(task, 0)

@@ -9,7 +9,7 @@ from patchgrad.values import Report
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """`context` is the most that it allows; a model that reads less is measured with less.
+    """`context` is the most that it allows: less may be asked for, as of a model that reads less.
 
     Both of those below leave sampling to what a model's developers recommend, so it is the user's to set, and tell no limit of turns.
     """

@@ -93,7 +93,7 @@ class DecoderConfig:
             own = found.yarn.original if found.yarn else self.context
             raise ConfigError(
                 f"a context of {context} tokens is beyond the {found.reach} positions that the model reads: "
-                f"set policy.yarn to {math.ceil(context / own)}, or take less"
+                f"stretch them by a yarn of {math.ceil(context / own)}, or take less"
             )
         return found
 

@@ -254,8 +254,10 @@ class Course:
         if iteration == 0:
             self.trainer.forget()
             if stage.refresh_before:
+                stay = len(self.pool.kept())
                 self.pool = self.pool.refreshed()
-                self.progress.say(f"refresh: {len(self.pool)} of {len(self.train)} tasks stay, those solved sometimes but not mostly")
+                which = "those solved sometimes but not mostly" if stay else "as none was solved sometimes but not mostly"
+                self.progress.say(f"refresh: {len(self.pool)} of {len(self.train)} tasks stay, {which}")
             self.pool = self.pool.part(stage.pool) if stage.pool else self.pool
             self.pool.begin()
         plan = self._planned(stage)
@@ -264,7 +266,7 @@ class Course:
         self.policy.training = stage.top_p == 1
         world = replace(self._world(), sampling=replace(NEUTRAL, top_p=stage.top_p))
         try:
-            await self._iterate(f"stage{number}", iteration, algorithm(stage, self._reference(stage)), plan, world)
+            await self._iterate(f"stage{number}", iteration, algorithm(stage, self._reference(stage)), plan, world, stage)
         finally:
             self.policy.training = True
         if self._plateaued(stage):
@@ -301,7 +303,7 @@ class Course:
         began = next(before for before, name in pairwise(names) if name.startswith("stage"))
         return a_trainer(folders.load(self.run.folder / "checkpoints" / began), self.recipe).logprobs
 
-    async def _iterate(self, phase: str, iteration: int, row: Algorithm, plan: Plan, world: World) -> None:
+    async def _iterate(self, phase: str, iteration: int, row: Algorithm, plan: Plan, world: World, stage: Stage | None = None) -> None:
         label, seed = f"{phase}/{iteration}", self.recipe.seed
         probed = await self._probed(plan.budget, int(digest(str(seed), label)[:8], 16))
         _stop(self._alarmed(Watch(self.recipe.guards), probed))  # before an iteration is spent on it
@@ -310,17 +312,17 @@ class Course:
             self.prefixes.observe(group)
         self.run.write_rollouts(phase, iteration, [r for group in done.groups for r in group.rollouts])
         told = measured(done, plan.attempts, compared=world.agent == self.agent)
-        reason = self._alarmed(self.watch, told)
+        reason = self._alarmed(self.watch, {"phase": phase, **told})
         if not reason:
-            told |= await self._between(phase, iteration)
+            told |= await self._between(phase, iteration, stage)
         self.run.write_metrics({"phase": phase, "iteration": iteration, **told, **probed})
         _stop(reason)
 
-    async def _between(self, phase: str, iteration: int) -> dict[str, float]:
-        """How the policy does on held-out tasks after this iteration, where the recipe asks for it."""
-        choice = self.recipe.evaluation
-        if phase == "rft" or not choice.every or (iteration + 1) % choice.every:
+    async def _between(self, phase: str, iteration: int, stage: Stage | None) -> dict[str, float]:
+        """How the policy does on held-out tasks after this iteration of a stage, where the recipe asks for it."""
+        if stage is None or not self.recipe.evaluation.every or (iteration + 1) % self.recipe.evaluation.every:
             return {}
+        choice = self.recipe.evaluation.under(stage if stage is not self.recipe.stages[-1] else None)
         sample = fifty(self.held_out) or self.held_out[: choice.sample]
         self.progress.stage(f"{phase}, iteration {iteration + 1}: held-out tasks", len(sample) * choice.attempts)
         _, report = await self._assessed(sample, f"{phase}/{iteration}", choice)

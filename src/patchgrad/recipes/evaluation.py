@@ -30,7 +30,8 @@ class TaskChoice:
 class Evaluation:
     """Everything that decides an evaluation. The policy is a folder, a hub id, or an address with the name of the model there.
 
-    A folder's model draws on so many `threads`, or with `gpus` 1 on the GPU. `protocol` is one of `evaluation.PROTOCOLS`, by which the
+    A folder's model draws on so many `threads`, or with `gpus` 1 on the GPU, and its positions are stretched by `yarn` (`PolicyChoice`); a
+    context beyond what it then reads is refused. `protocol` is one of `evaluation.PROTOCOLS`, by which the
     figures may be said to be; what contradicts it is refused.
     """
 
@@ -41,6 +42,7 @@ class Evaluation:
     seed: int = 0
     threads: int = 1
     gpus: int = 0
+    yarn: float = 1.0
     tasks: TaskChoice = TaskChoice()
     agent: AgentChoice = field(default=AgentChoice(prompts="full", window=60, observation=3600, action_tokens=2048, format_errors=0))
     sandbox: SandboxChoice = field(default=SandboxChoice(live=8))
@@ -48,6 +50,7 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         require(self.gpus in (0, 1), f"gpus is {self.gpus}; a policy draws on the cores, which is 0, or on one GPU")
+        require(self.yarn >= 1, f"yarn is {self.yarn}; a model's positions can be stretched, by 1 or more, not squeezed")
         if self.remote and not self.model:
             raise ConfigError(f"{self.policy} is an address: say which of its models is meant, as in --model NAME.")
         if self.model and not self.remote:
@@ -75,7 +78,7 @@ class Evaluation:
 
 
 def by_protocol(choice: EvaluationChoice, name: str, most: int) -> EvaluationChoice:
-    """The runs and k of a protocol, and its context or the `most` that the policy reads; an unknown name is left to who checks it."""
+    """The runs and k of a protocol, and its context, or the `most` that is to be read; an unknown name is left to who checks it."""
     if name not in PROTOCOLS:
         return choice
     rule = PROTOCOLS[name]

@@ -24,7 +24,7 @@ MEANING: Mapping[str, str] = {
     "effective": "few tokens carry most of the weight: the batch is worth little",
     "no_contrast": "nearly no group has both a solved and an unsolved attempt, so there is nothing to learn from",
     "limited": "most attempts run into a limit",
-    "looping": "most attempts repeat themselves",
+    "looping": "many attempts make a call again in a state in which they had made it",
     "broken": "the infrastructure fails more than the policy does",
 }
 
@@ -107,10 +107,17 @@ def alarms(guards: Guards, figures: Mapping[str, float]) -> list[Alarm]:
 
 
 def figures(row: Mapping[str, Any]) -> dict[str, float]:
-    """The figures of an iteration's record in `metrics.jsonl`; what the record does not have is left out."""
-    told = {name: row.get(name) for name in ("surprise", "clip_low", "clip_high", "entropy", "effective", "limited", "looping", "broken")}
-    told["gap"] = max((value for value in (row.get("gap"), row.get("probe_gap")) if value is not None), default=None)
-    told["ratio"] = abs(row["ratio"] - 1.0) if row.get("ratio") is not None else None
+    """The figures of an iteration's record in `metrics.jsonl`; what the record does not have is left out.
+
+    The gap is the probe's and that of the first update: from the second on the policy is another than the one that was sampled. How far
+    it moves, in `ratio` and `effective`, is for RL to mind; fine-tuning is to move it.
+    """
+    told = {name: row.get(name) for name in ("surprise", "clip_low", "clip_high", "entropy", "limited", "looping", "broken")}
+    first = next((step.get("gap") for step in row.get("steps", ())), None)
+    told["gap"] = max((value for value in (first, row.get("probe_gap")) if value is not None), default=None)
+    if row.get("phase") != "rft":
+        told["effective"] = row.get("effective")
+        told["ratio"] = abs(row["ratio"] - 1.0) if row.get("ratio") is not None else None
     told["no_contrast"] = 1.0 - row["contrast"] if row.get("contrast") is not None else None
     return {name: float(value) for name, value in told.items() if value is not None}
 

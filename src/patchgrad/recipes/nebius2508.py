@@ -72,6 +72,7 @@ PAPER = Recipe(
         turns=40,
         context=65_536,
         seconds=7200.0,
+        failures=Failures(no_command="mask", several_commands="mask"),
     ),
     stages=(_STAGE, _SECOND),
     evaluation=EvaluationChoice(
@@ -205,6 +206,10 @@ LAPTOP = (
     Change("two small rounds in the place of a large one", {"rft.rounds": "2"}),
     Change("few solved attempts are seen twice", {"rft.epochs": "2"}),
     Change("the warm-up taught the protocol", {"rft.demonstration": "false"}),
+    Change(
+        "an edit that did not apply is the commonest failure of so small a network, and is not to be imitated; not compared",
+        {"rft.failures.unknown_tool": "mask", "rft.failures.bad_arguments": "mask"},
+    ),
     Change("easy tasks would fill so small a set, often with the same few tokens", {"rft.cap": "4", "rft.dedupe": "true"}),
     Change("a small network takes larger steps, and a round has few", {"rft.lr": "1e-3", "rft.schedule": "constant", "rft.warmup": "0"}),
     Change(

@@ -12,7 +12,7 @@ from patchgrad.recipes.plans import MARGIN
 def opened(evaluation: Evaluation) -> EmbeddedPolicy:
     """The policy of a folder or a hub id. On a GPU its caches take what its weights leave, as they are in the file and as it has them."""
     path, choice = folder.locate(evaluation.policy), evaluation.evaluation
-    network = folder.load(path).to(device(evaluation.gpus))
+    network = folder.load(path, choice.context, evaluation.yarn).to(device(evaluation.gpus))
     weights = 8 * folder.count(network)
     return EmbeddedPolicy(
         network,

@@ -114,7 +114,7 @@ class Rft:
     An attempt that takes `seconds` is stuck.
 
     With `demonstration` a prompt to collect by shows one solved issue, and what is imitated follows the prompt without it. Of `failures`
-    those that the environment could not read are context and never imitated, as in the paper.
+    the masked are context and never imitated; the paper masks turns with no command or several.
     """
 
     rounds: int = 1
@@ -141,7 +141,7 @@ class Rft:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of RL, PAPER sections 6.1 to 6.6. `minibatch` counts trajectories per optimiser step.
+    """One stage of RL, PAPER sections 6.1 to 6.6. An optimiser step takes whole groups, of at least `minibatch` trajectories together.
 
     It ends after `iterations`, or before, when Pass@1 on the tasks that were drawn has not risen over the last `plateau` of them
     (`curricula/plateau.py`); 0 never asks. Turns that failed, and attempts that ran into a limit, are kept as examples of what not to do,

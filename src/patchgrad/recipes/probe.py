@@ -23,7 +23,8 @@ from patchgrad.values import Action, Batch, Ids, Pack, Sampling, digest, floats,
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What so many `tokens` tell. `gap` is the mean difference of log-probabilities between sampler and trainer.
+    """What so many `tokens` tell. `gap` is the mean difference of log-probabilities between sampler and trainer, in the action where it is
+    largest: a rope that is another one shows far from the beginning alone.
 
     `surprise` is how many standard errors -log p less the entropy is above 0, summed over all tokens. The error is the softmax's own,
     not that of what was seen: of a policy that is nearly certain everything seen is likely, and that is no fault.
@@ -53,7 +54,7 @@ def _scored(trainer: Trainer, streams: Sequence[Ids], drawn: Sequence[Action]) -
     count = sum(len(action.token_ids) for action in drawn)
     batch = Batch(packs, count, len(packs))
     own = trainer.logprobs(batch)
-    gap = sum(float(np.abs(told - pack.sampled)[pack.mask].sum()) for told, pack in zip(own, packs, strict=True)) / count
+    gap = max(float(np.abs(told - pack.sampled)[pack.mask].mean()) for told, pack in zip(own, packs, strict=True))
     excess, variance = trainer.surprise(batch)
     return Probe(count, gap, excess / math.sqrt(variance) if variance > 0 else 0.0)
 
