@@ -1,18 +1,17 @@
 """Prefix sampling and Monte-Carlo turn values beside plain DAPO, from one policy, at equal cost, over several seeds.
 
-    python benchmarks/forking.py [--seeds 31,32,33,34,35] [--arms prefixes] [--work runs/forking] [--out DIR]
+    python benchmarks/forking.py [--seeds 31,32] [--arms prefixes] [--work runs/forking] [--out DIR]
 
 A hundred tasks are tried twenty times each in two rounds of fine-tuning; those that the base solved in none of its ten attempts are what
 every arm draws from, so that each is hard and has a history. One stage of RL at a constant rate. Arms differ in how attempts begin and what
-they are compared with; how many iterations each makes was set so that it samples and reads about as many tokens as the control and keeps
-sandboxes about as busy, and the table says how many those were.
+they are compared with. Each makes about as many attempts; the table says how many tokens were sampled and read for it, and how long tools
+and tests took, which compares arms only where nothing else ran.
 """
 
 from __future__ import annotations
 
 from studies import Study, main
 
-TURNS = {"stages.0.attempts": "4", "stages.0.forks": "2", "stages.0.continuations": "3", "stages.0.baseline": "turns"}
 FORKING = Study(
     name="forking",
     shared={
@@ -22,19 +21,35 @@ FORKING = Study(
         "stages.0.decay": "0",
         "stages.0.lr": "5e-4",
         "stages.0.iterations": "8",
+        "stages.0.baseline": "group",
+        "stages.0.lowered": "0",
+        "stages.0.step_weight": "0",
+        "stages.0.certain": "1",
+        **{f"stages.0.failures.{kind}": "keep" for kind in ("no_command", "several_commands", "unknown_tool", "bad_arguments", "looping")},
     },
     arms={
         "dapo": {},
         "prefixes": {"stages.0.starts": "prefixes"},
-        "turn-values": TURNS,
-        "turn-values-alone": TURNS | {"stages.0.step_weight": "0"},
-        "no-step-credit": {"stages.0.step_weight": "0"},
+        "turn-values": {
+            "stages.0.tasks": "18",
+            "stages.0.attempts": "4",
+            "stages.0.forks": "2",
+            "stages.0.continuations": "3",
+            "stages.0.baseline": "turns",
+        },
+        "groups-of-four": {"stages.0.tasks": "40", "stages.0.attempts": "4"},
+        "turns-by-state": {"stages.0.step_weight": "3"},
     },
-    against={"turn-values-alone": "no-step-credit"},
-    stages=dict.fromkeys(("dapo", "prefixes", "turn-values", "turn-values-alone", "no-step-credit"), 1),
+    stages=dict.fromkeys(("dapo", "prefixes", "turn-values", "groups-of-four", "turns-by-state"), 1),
     hard=True,
+    seeds=(31, 32, 33, 34, 35),
 )
-"""`step_weight` is a credit to turns as well, from states that repeat by themselves: turn values are tried beside it and in its place."""
+"""The control is plain DAPO, without what the laptop's recipe adds to its credit.
+
+Groups of four are what turn values have beside their forks, as many attempts without any. `turns-by-state` is the recipe's own credit to
+turns (`step_weight`), from states that repeat by themselves, which costs nothing. Groups without contrast are not forked, so turn values
+draw from two tasks more.
+"""
 
 if __name__ == "__main__":
     main(FORKING, __doc__)

@@ -44,6 +44,7 @@ class Study:
     against: Mapping[str, str] = field(default_factory=dict)
     stages: Mapping[str, int] = field(default_factory=dict)
     hard: bool = False
+    seeds: tuple[int, ...] = (31, 32, 33)
 
     @property
     def control(self) -> str:
@@ -146,7 +147,7 @@ def _row(study: Study, name: str, found: Mapping[str, Mapping[int, Report]], out
     told = f"{name:22} {' '.join(f'{100 * share:5.1f}' for share in each.values())}  mean {100 * mean.mean:.1f} +- {100 * mean.error:.1f}"
     if name != study.control:
         told += f"  {100 * difference.mean:+.1f} ({100 * difference.low:.1f} to {100 * difference.high:.1f}), p = {versus.p_value:.2g}"
-        told += f"; over seeds +- {100 * error.error:.1f}"
+        told += f"; over seeds {100 * error.low:.1f} to {100 * error.high:.1f}"
     print(f"{told}  [{spent['tokens'] / 1000:.0f}k tokens, {spent['seconds']:.0f} s of sandboxes]")
     row = {"arm": name, "pass_at_1": each, "mean": plain(mean), "against": other, "over_seeds": plain(error), "spent": spent}
     return {**row, **plain(versus)}
@@ -179,7 +180,7 @@ def _spent(paths: list[Path]) -> dict[str, float]:
 def main(study: Study, about: str) -> None:
     """A study's command."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", default="31,32,33")
+    parser.add_argument("--seeds", default=",".join(map(str, study.seeds)))
     parser.add_argument("--arms", default=",".join(study.arms))
     parser.add_argument("--work", type=Path, default=Path("runs") / study.name)
     parser.add_argument("--out", type=Path, default=Path("docs/studies") / study.name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -114,6 +116,14 @@ def test_length_weighted_advantages_sum_to_zero_over_tokens(rewards: list[float]
     assert abs(sum(float(row.sum()) for row in found)) < 1e-2
     if len(set(rewards)) == 1:
         assert not any(row.any() for row in found)
+
+
+def test_replayed_tokens_are_no_weight() -> None:
+    first, second = group([1.0, 0.0]).rollouts
+    longer = replace(second.trajectory, segments=(Segment((*first.trajectory.turns, *second.trajectory.turns)),))
+    replayed = replace(second, trajectory=replace(longer, replayed=len(first.trajectory.turns)))
+    plain, after = LengthWeighted()(Group((first, second))), LengthWeighted()(Group((first, replayed)))
+    assert [row[0] for row in after] == [row[0] for row in plain]
 
 
 def test_a_lowered_baseline_adds_the_same_to_successes_and_failures() -> None:

@@ -82,7 +82,14 @@ def test_a_start_that_has_come_back_to_the_beginning_is_counted_there_again() ->
     known = Known()
     known.play(TASK, ONE_IN_20, turns=3)
     assert [known.play(TASK, [True] * 10, turns=3) for _ in range(3)] == [2, 1, 0]
-    assert known.prefixes.state()[TASK.id]["attempts"] == 30
+    assert known.prefixes.state()[TASK.id]["attempts"] == 20 / 2 + 10
+
+
+def test_what_an_earlier_policy_failed_at_counts_half() -> None:
+    known = Known()
+    known.play(TASK, [False] * 10)
+    known.play(TASK, [True] * 4 + [False] * 6)
+    assert not known.prefixes.start(TASK).prefix, "4 of 15, where 4 of 20 would be hard"
 
 
 def test_forks_of_the_group_s_own_turns_do_not_move_the_start() -> None:

@@ -92,14 +92,14 @@ class LengthWeighted:
     A token-mean loss adds up tokens, not rollouts: where failures are the long ones, the advantages of `GroupNormalised` add up to less
     than zero there. Rewards 1 and 0 of 2 and 6 tokens give a baseline of 2/8 and, at
     a deviation of 0.5, advantages of 1.5 and -0.5: 2 x 1.5 = 6 x 0.5.
-    `lowered` is as in `GroupNormalised`: by 0.1, they are 1.7 and -0.3.
+    `lowered` is as in `GroupNormalised`: by 0.1, they are 1.7 and -0.3. What an attempt replays is not trained, and not counted.
     """
 
     delta: float = 1e-6
     lowered: float = 0.0
 
     def __call__(self, group: Group) -> list[Floats]:
-        rewards, lengths = _rewards(group), np.array([_actions(rollout) for rollout in group.rollouts], np.float64)
+        rewards, lengths = _rewards(group), np.array([_own(rollout) for rollout in group.rollouts], np.float64)
         if not (rewards != rewards[0]).any():
             return _broadcast(group, np.zeros(len(rewards)))
         centred: Rewards = rewards - (np.average(rewards, weights=lengths) - self.lowered)
@@ -146,3 +146,8 @@ def _broadcast(group: Group, values: Rewards) -> list[Floats]:
 
 def _actions(rollout: Rollout) -> int:
     return sum(len(turn.action.token_ids) for turn in rollout.trajectory.turns)
+
+
+def _own(rollout: Rollout) -> int:
+    """Tokens of the turns that it took itself."""
+    return sum(len(turn.action.token_ids) for turn in rollout.trajectory.turns[rollout.trajectory.replayed :])

@@ -21,11 +21,11 @@ HARD, EASY = 0.25, 0.75
 class _Known:
     """What is kept of a task: outcomes from its beginning, its last success, failure and attempt at a limit, and the share to replay.
 
-    Attempts of one turn are none to begin after.
+    The policy learns: with each group the outcomes of those before count half as much. Attempts of one turn are none to begin after.
     """
 
-    solved: int = 0
-    attempts: int = 0
+    solved: float = 0.0
+    attempts: float = 0.0
     success: str = ""
     failure: str = ""
     limited: str = ""
@@ -70,6 +70,8 @@ class Prefixes:
             more = sum(r.solved for r in begun) / len(begun) > 0.5
             onward = along != "limited" and more == (along == "failure")
             known = replace(known, share=(known.share + 1) / 2 if onward else known.share / 2)
+        if group.whole:
+            known = replace(known, solved=known.solved / 2, attempts=known.attempts / 2)
         for rollout in group.whole:
             known = replace(known, solved=known.solved + rollout.solved, attempts=known.attempts + 1)
             name = rollout.trajectory.id
