@@ -12,13 +12,15 @@ TRL = ("torch==2.13.0", "trl==1.16.0", "aiohttp")
 
 
 def interpreter(name: str, packages: Iterable[str], alone: Iterable[str] = ()) -> str:
-    """A peer's Python, made at the first call; what is `alone` comes without what it asks for."""
+    """A peer's Python, made at the first call and when other packages are asked for; what is `alone` comes without what it asks for."""
     home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "patchgrad" / "peers" / name
-    python = home / "bin" / "python"
-    if not python.exists():
-        venv.create(home, with_pip=True)
-        pip = [python, "-m", "pip", "install", "-q"]
-        if alone := list(alone):
-            subprocess.run([*pip, "--no-deps", *alone], check=True, stderr=subprocess.DEVNULL)
-        subprocess.run([*pip, *packages], check=True, stderr=subprocess.DEVNULL)
-    return str(python)
+    packages, alone, made = list(packages), list(alone), home / "packages"
+    asked = " ".join([*alone, *packages])
+    if not made.exists() or made.read_text() != asked:
+        venv.create(home, with_pip=True, clear=True)
+        pip = [home / "bin" / "python", "-m", "pip", "install", "-q"]
+        if alone:
+            subprocess.run([*pip, "--no-deps", *alone], check=True)
+        subprocess.run([*pip, *packages], check=True)
+        made.write_text(asked)
+    return str(home / "bin" / "python")

@@ -1,11 +1,11 @@
 """Seconds until a share of held-out tasks is solved: the laptop's recipe, and TRL's GRPO with tools around the same sandboxes.
 
-    python benchmarks/until.py [--seeds 31,32,33] [--share 0.39] [--times 5] [--attempts 2] [--work runs/until]
+    python benchmarks/until.py [--seeds 31,32,33] [--share 0.39] [--times 8] [--attempts 2] [--work runs/until]
 
 For each seed one base policy is made; all sides go on from it, one after the other, with the machine to themselves: the recipe, which
-begins with fine-tuning; its RL alone; and the first stage of that RL as TRL does it (`until_trl.py`). TRL is stopped after `--times` the
-seconds that the recipe took, and then its ratio is a lower bound. Every policy on the way is measured on the same held-out tasks, and no
-clock runs meanwhile. What is in the work folder is not made again. Prints progress, and JSON last.
+begins with fine-tuning; its RL alone; and that RL as TRL does it (`until_trl.py`). TRL is stopped after `--times` the seconds that the
+recipe took, and where it has not got there by then its ratios are lower bounds. Every policy on the way is measured on the same held-out
+tasks, and no clock runs meanwhile. What is whole in the work folder is not made again. Prints progress, and JSON last.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -21,6 +22,7 @@ from statistics import median
 from typing import Any
 
 from peers import TRL, interpreter
+from steps import HEAP
 from studies import PATIENT, finished
 
 from patchgrad.config import dumps, override
@@ -29,19 +31,21 @@ from patchgrad.recipes.evaluation import of_run
 from patchgrad.recipes.measuring import measure
 from patchgrad.recipes.run import held_out_tasks
 from patchgrad.store import Run
+from patchgrad.values import Task
 from patchgrad.viewer.progress import Silent
 
 HERE = Path(__file__).resolve().parent
-AROUND = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1", "TRL_EXPERIMENTAL_SILENCE": "1", "PYTHONPATH": str(HERE.parent / "src")}
+AROUND = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1", "TRL_EXPERIMENTAL_SILENCE": "1"}
+AROUND |= {"PYTHONPATH": str(HERE.parent / "src"), **HEAP}
 NEEDED = (*TRL, "numba", "pyarrow", "rich")  # and what patchgrad imports, whose sources are read where they lie
 Point = dict[str, float]
 
 
-def recipe(seed: int, attempts: int, **changes: str) -> Recipe:
+def recipe(seed: int, attempts: int) -> Recipe:
     """The laptop's, which is measured on a hundred tasks after every iteration of RL."""
     told = {"name": "until", "seed": str(seed), "tasks.held_out": "100", "evaluation.attempts": str(attempts)}
     told |= {"evaluation.sample": "100", "evaluation.every": "1"}
-    return override(laptop(), PATIENT | told | changes)
+    return override(laptop(), PATIENT | told)
 
 
 def point(seconds: float, attempts: float, solved: float, error: float) -> Point:
@@ -87,9 +91,10 @@ def of_trl(whole: Recipe, base: Path, folder: Path, seconds: float) -> list[Poin
     stage = whole.stages[0]
     crowded = replace(whole, sandbox=replace(whole.sandbox, live=stage.tasks * stage.attempts))  # all of its attempts live at once
     if not (folder / "done").exists():
+        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         (folder / "recipe.toml").write_text(dumps(crowded))
-        words = [folder / "recipe.toml", base / "checkpoints" / "base", str(seconds / 60), folder]
+        words = [folder / "recipe.toml", base / "checkpoints" / "base", str(seconds), folder]
         python = interpreter("trl-tools", NEEDED)
         with (folder / "log").open("w") as log:
             ended = subprocess.run([python, HERE / "until_trl.py", *words], env=os.environ | AROUND, stdout=log, stderr=log, check=False)
@@ -97,52 +102,60 @@ def of_trl(whole: Recipe, base: Path, folder: Path, seconds: float) -> list[Poin
             sys.exit(f"TRL ended: {(folder / 'log').read_text().strip()[-800:]}")
         (folder / "done").touch()
     held_out = held_out_tasks(whole, base / "archives")
-    curve = []
-    for line in (folder / "steps.jsonl").read_text().splitlines():
-        told = json.loads(line)
-        seen = measure(of_run(whole, folder / str(told["step"])), Silent(), tasks=held_out).pass_at_1
-        curve.append(point(told["seconds"], told["attempts"], seen.mean, seen.error))
-        print(f"TRL, step {told['step']}: {told['seconds']:.0f} s, {100 * seen.mean:.1f} %", file=sys.stderr)
-    return curve
+    return [_told(whole, folder, json.loads(line), held_out) for line in (folder / "steps.jsonl").read_text().splitlines()]
+
+
+def _told(whole: Recipe, folder: Path, told: dict[str, Any], held_out: list[Task]) -> Point:
+    model = folder / str(told["step"])
+    if not (kept := model / "measured.json").exists():
+        seen = measure(of_run(whole, model), Silent(), tasks=held_out).pass_at_1
+        kept.write_text(json.dumps([seen.mean, seen.error]))
+    solved, error = json.loads(kept.read_text())
+    print(f"TRL, step {told['step']}: {told['seconds']:.0f} s, {100 * solved:.1f} %, {told['stops']}", file=sys.stderr)
+    return point(told["seconds"], told["attempts"], solved, error)
 
 
 def compared(seed: int, share: float, times: float, attempts: int, work: Path) -> dict[str, Any]:
-    """All sides of a seed."""
+    """All sides of a seed, and how many times what ours takes TRL takes; at least so many, where it does not get there."""
     whole = recipe(seed, attempts)
     bare = replace(whole, rft=replace(whole.rft, rounds=0))
     base = finished(work / str(seed) / "base", replace(bare, stages=()))
-    start = point(0.0, 0.0, (seen := Run.open(base).reports()[0].pass_at_1).mean, seen.error)
-    longer = override(bare, {"stages.0.iterations": "15"})
+    seen = Run.open(base).reports()[0].pass_at_1
+    if seen.mean >= share:
+        sys.exit(f"seed {seed}: the base solves {100 * seen.mean:.0f} % already; ask for a --share above it.")
+    start = point(0.0, 0.0, seen.mean, seen.error)
+    alone = override(bare, {"stages.0.iterations": "15"})
+    alone = replace(alone, stages=alone.stages[:1])
     curves = {"recipe": [start, *of_recipe(whole, base, work / str(seed), share)]}
-    curves["rl"] = [start, *_measured(finished(work / str(seed) / "rl", replace(longer, stages=longer.stages[:1]), base), start)]
-    ours = crossed(curves["recipe"], share)
-    if ours is None:
-        sys.exit(f"seed {seed}: the recipe does not solve {100 * share:.0f} %, so there is nothing to compare.")
-    curves["trl"] = [start, *of_trl(whole, base, work / str(seed) / "trl", times * ours)]
-    theirs = crossed(curves["trl"], share)
-    return {
-        "curves": curves,
-        "seconds": {"recipe": ours, "rl": crossed(curves["rl"], share), "trl": theirs},
-        "ratio": (theirs or curves["trl"][-1]["seconds"]) / ours,
-    }
+    curves["rl"] = [start, *_measured(finished(work / str(seed) / "rl", alone, base), start)]
+    allowed = times * (crossed(curves["recipe"], share) or curves["recipe"][-1]["seconds"])
+    curves["trl"] = [start, *of_trl(alone, base, work / str(seed) / "trl", allowed)]
+    took = {side: crossed(curve, share) for side, curve in curves.items()}
+    theirs = curves["trl"][-1]["seconds"] if took["trl"] is None else took["trl"]
+    ratios = {side: theirs / own for side in ("recipe", "rl") if (own := took[side]) is not None}
+    return {"curves": curves, "seconds": took, "ratios": ratios}
+
+
+def spread(ratios: list[float]) -> dict[str, float] | None:
+    """Median, least and most."""
+    return {"median": median(ratios), "low": min(ratios), "high": max(ratios)} if ratios else None
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="31,32,33")
     parser.add_argument("--share", type=float, default=0.39)
-    parser.add_argument("--times", type=float, default=5.0)
+    parser.add_argument("--times", type=float, default=8.0)
     parser.add_argument("--attempts", type=int, default=2)
     parser.add_argument("--work", type=Path, default=Path("runs/until"))
     given = parser.parse_args()
     seeds = [int(seed) for seed in given.seeds.split(",")]
     found = {seed: compared(seed, given.share, given.times, given.attempts, given.work) for seed in seeds}
-    ratios = [one["ratio"] for one in found.values()]
-    reached = sum(one["seconds"]["trl"] is not None for one in found.values())
     for seed, one in found.items():
-        print(f"seed {seed}: {one['seconds']}, {one['ratio']:.1f} x")
-    ratio = {"median": median(ratios), "low": min(ratios), "high": max(ratios)}
-    print(json.dumps({"share": given.share, "seeds": found, "ratio": ratio, "reached": reached}))
+        print(f"seed {seed}: {one['seconds']}, {one['ratios']}")
+    ratios = {side: spread([one["ratios"][side] for one in found.values() if side in one["ratios"]]) for side in ("recipe", "rl")}
+    arrived = sum(one["seconds"]["trl"] is not None for one in found.values())
+    print(json.dumps({"share": given.share, "seeds": found, "ratio": ratios["recipe"], "rl_ratio": ratios["rl"], "arrived": arrived}))
 
 
 if __name__ == "__main__":

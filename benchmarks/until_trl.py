@@ -1,21 +1,27 @@
 """TRL's side of `benchmarks/until.py`: its GRPO with tools around our sandboxes; runs in an environment that that script makes.
 
-    python until_trl.py RECIPE BASE MINUTES OUT
+    python until_trl.py RECIPE BASE SECONDS OUT
 
 RECIPE is a TOML file, of which the first stage is meant, BASE a folder with the policy to begin from. TRL samples, calls, trains and
 decides the order of all that; an attempt behind its `environment_factory` is ours, so that tasks, tools, limits, sandboxes, remembered
-answers, tests and reward are the same to the letter. The optimiser and its rate are ours too, since TRL has none of the kind. After each
-generation OUT has the model in a folder of its own, and a line of `steps.jsonl` with the seconds until then, those of writing left out.
+answers, tests and reward are the same to the letter. The step is ours too, `Lent`: Muon, its rate over the stage, clipping, planted heads
+that are held, embeddings that stay. TRL has none of the kind, and without them this network learns less (docs/studies/laptop.md).
+
+After each generation OUT has the model in a folder of its own, and a line of `steps.jsonl` with the seconds until then, those of writing
+left out. `generate` is TRL's plain way to sample; its other two, continuous batching and vLLM, were not tried on a CPU.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fnmatch
 import json
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any, ClassVar, TypeVar
@@ -27,46 +33,62 @@ from trl import GRPOConfig, GRPOTrainer
 
 from patchgrad.config import loads
 from patchgrad.errors import ContextFault
+from patchgrad.networks import folder as folders
+from patchgrad.networks.induction import planted
 from patchgrad.playing import Attempt, World, attempt, drawn
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes import Recipe
 from patchgrad.recipes.algorithms import shaped
-from patchgrad.recipes.phases import Stage
+from patchgrad.recipes.apprenticeship import an_optimiser
 from patchgrad.recipes.run import tasks
 from patchgrad.recipes.world import a_world, sandboxes
 from patchgrad.rollout import Budget
-from patchgrad.trainers.muon import Muon
-from patchgrad.values import Action, Ids, Message, Rollout, Sampling, floats
+from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, Verdict, floats
 
 T = TypeVar("T")
 OVER = " over" * 4096  # more than any context: TRL drops it, and lets its attempt end as it is
+CUT = "<cut>"  # in front of what follows a turn that has no end, which ours puts in
 TEMPLATE = (  # the laptop's, in which an observation is said by the user; TRL wants to see calls where nothing else is said
-    "{% for message in messages %}{{ '<|im_start|>' + ('user' if message['role'] == 'tool' else message['role']) + '\\n'"
-    " + (message['content'] or message.get('tool_calls') | tojson) + '<|im_end|>' + '\\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+    "{% for message in messages %}{% set said = message['content'] or message.get('tool_calls') | tojson %}"
+    "{{ '<|im_end|>' if said.startswith('<cut>') else '' }}{{ '' if loop.first else '\\n' }}"
+    "{{ '<|im_start|>' + ('user' if message['role'] == 'tool' else message['role']) + '\\n' + said.removeprefix('<cut>') + '<|im_end|>' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '\\n<|im_start|>assistant\\n' }}{% endif %}"
 )
+FOREVER = 86_400.0  # all attempts of a generation wait for the slowest: a limit of seconds would be one of TRL's batch
 
 
 class Relay:
-    """A policy whose actions somebody else says: `asked` gets what the agent tells it, `said` the answer; `None` gives up."""
+    """A policy whose actions somebody else says: `asked` gets what the agent tells it, `said` the answer.
+
+    Once it is closed every action is refused, which ends an attempt as a full context does; an attempt that begins again, as ours do after
+    a sandbox broke, closes it, since whoever speaks cannot begin again.
+    """
 
     version = 0
 
     def __init__(self, tokenizer: ChatTokenizer, context: int) -> None:
         self.tokenizer, self.context = tokenizer, context
         self.asked: asyncio.Queue[str] = asyncio.Queue()
-        self.said: asyncio.Queue[str | None] = asyncio.Queue()
-        self._told = ""
+        self.said: asyncio.Queue[str] = asyncio.Queue()
+        self.closed = asyncio.Event()
+        self._content, self._begun = "", False
 
     def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
-        self._told = messages[-1].content
+        if previous is None and self._begun:
+            self.closed.set()
+        self._content, self._begun = messages[-1].content, True
         return self.tokenizer.encode(messages, previous)
 
     async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
-        self.asked.put_nowait(self._told)
-        text = await self.said.get()
-        if text is None:
+        if not self.closed.is_set():
+            self.asked.put_nowait(self._content)
+        answer, closed = asyncio.ensure_future(self.said.get()), asyncio.ensure_future(self.closed.wait())
+        await asyncio.wait({answer, closed}, return_when=asyncio.FIRST_COMPLETED)
+        closed.cancel()
+        if not answer.done():
+            answer.cancel()
             raise ContextFault("there is no more room for this attempt")
+        text = answer.result()
         spelled = self.tokenizer.action(text)
         return Action(spelled, floats([0.0] * len(spelled)), 0, text, "stop")
 
@@ -93,8 +115,8 @@ class Bench:
         """Done in the sandboxes' loop, and waited for."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    async def there(self, work: Coroutine[Any, Any, T]) -> T:
-        """The same from another loop."""
+    async def elsewhere(self, work: Coroutine[Any, Any, T]) -> T:
+        """The same for who is in another loop."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def first(self, number: int) -> str:
@@ -106,7 +128,7 @@ class Bench:
 def environment(bench: Bench) -> type:
     """What TRL makes one of for each attempt of a generation."""
     stage, recipe = bench.stage, bench.recipe
-    budget = Budget(stage.turns, stage.context, recipe.agent.action_tokens, stage.seconds, recipe.agent.format_errors)
+    budget = Budget(stage.turns, stage.context, recipe.agent.action_tokens, FOREVER, recipe.agent.format_errors)
     reward = shaped(stage.length_threshold, stage.turns, stage.length_weight)
 
     class Terminal:
@@ -115,44 +137,53 @@ def environment(bench: Bench) -> type:
         def reset(self, number: int, **_: Any) -> None:
             name = f"trl/{bench.begun}"
             bench.begun += 1
-            item = Attempt(bench.tasks[number], name, drawn(recipe.seed, name))
-            bench.wait(self._begin(item))
+            bench.wait(self._begin(Attempt(bench.tasks[number], name, drawn(recipe.seed, name))))
 
-        async def say(self, text: str) -> str:
+        async def say(self, text: str, cut: bool) -> str:
             """Takes a turn.
 
             Args:
                 text: The whole turn: a thought, and a command in its block.
+                cut: Whether it was cut before its end.
 
             Returns:
                 What the agent is told.
             """
-            return await bench.there(self._answered(text))
+            told = await bench.elsewhere(self._answered(text))
+            return CUT + told if cut else told
 
-        async def get_reward(self) -> float:
-            rollout = await bench.there(self._ended())
+        async def get_reward(self) -> float | None:
+            rollout = await bench.elsewhere(self._ended())
             bench.done.append(rollout)
-            return rollout.reward.value
+            return None if rollout.broken else rollout.reward.value
 
         async def _begin(self, item: Attempt) -> None:
             self._relay = Relay(bench.tokenizer, stage.context)
-            self._episode = asyncio.create_task(attempt(bench.world, self._relay, item, budget, reward))
-            await self._told()
+            self._first = True
+            self._episode = asyncio.create_task(attempt(replace(bench.world, grade=self._graded), self._relay, item, budget, reward))
+
+        async def _graded(self, task: Task, submission: str) -> Verdict:
+            self._relay.asked.put_nowait(OVER)  # TRL need not wait for the tests
+            return await bench.world.grade(task, submission)
 
         async def _answered(self, text: str) -> str:
+            if self._first:  # what it is told first stands in the prompt
+                await self._heard()
+                self._first = False
             self._relay.said.put_nowait(text)
-            return await self._told()
+            return await self._heard()
 
-        async def _told(self) -> str:
-            asked = asyncio.create_task(self._relay.asked.get())
-            await asyncio.wait({asked, self._episode}, return_when=asyncio.FIRST_COMPLETED)
+        async def _heard(self) -> str:
+            asked, closed = asyncio.create_task(self._relay.asked.get()), asyncio.create_task(self._relay.closed.wait())
+            await asyncio.wait({asked, closed, self._episode}, return_when=asyncio.FIRST_COMPLETED)
+            closed.cancel()
             if asked.done():
                 return asked.result()
             asked.cancel()
             return OVER
 
         async def _ended(self) -> Rollout:
-            self._relay.said.put_nowait(None)
+            self._relay.closed.set()
             return await self._episode
 
     return Terminal
@@ -166,28 +197,48 @@ class Spoken(PreTrainedTokenizerFast):  # type: ignore[misc]
     def parse_response(self, response: Any, *_: Any, **__: Any) -> dict[str, Any]:
         """The turn as TRL hands it to the tool."""
         text = self.decode(response, skip_special_tokens=True)
-        call = {"type": "function", "function": {"name": "say", "arguments": {"text": text}}}
+        arguments = {"text": text, "cut": response[-1] != self.eos_token_id}
+        call = {"type": "function", "function": {"name": "say", "arguments": arguments}}
         return {"role": "assistant", "content": text, "tool_calls": [call]}
 
 
 class Lent(torch.optim.Optimizer):
-    """Our Muon as torch's trainers call it."""
+    """Our trainer's step on TRL's gradients: what is planted is held, the norm is clipped, the optimiser is the recipe's, and its rate."""
 
-    def __init__(self, named: dict[str, torch.Tensor], rate: float) -> None:
-        super().__init__(list(named.values()), {"lr": rate})
-        self._named, self._own = named, Muon(named)
+    def __init__(self, model: Any, base: Path, recipe: Recipe, steps: int) -> None:
+        network, stage = folders.load(base), recipe.stages[0]
+        for name, parameter in network.named_parameters():
+            parameter.data = model.get_parameter(name).data  # one storage
+        frozen = {name for pattern in recipe.optimiser.frozen for name in fnmatch.filter(dict(model.named_parameters()), pattern)}
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(name not in frozen)
+        self._trained = {name: parameter for name, parameter in model.named_parameters() if name not in frozen}
+        super().__init__(list(self._trained.values()), {"lr": stage.lr})
+        self._held, self._clip = planted(network), recipe.optimiser.clip
+        self._own = an_optimiser(recipe.optimiser)({name: network.get_parameter(name) for name in self._trained})
+        self._rates = [stage.lr * (1 - stage.decay * number / stage.iterations) for number in range(stage.iterations)]
+        self._steps, self._taken = steps, 0
 
     def step(self, closure: Any = None) -> None:
         """One step, by the gradients that are there."""
-        still = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in self._named.items()}
-        self._own.step(still, self.param_groups[0]["lr"])
+        gradients = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in self._trained.items()}
+        if self._held:
+            self._held.still(gradients)
+        norm = float(torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(one) for one in gradients.values()])))
+        for gradient in gradients.values():
+            gradient.mul_(min(1.0, self._clip / (norm + 1e-6)))
+        rate = self._rates[min(self._taken // self._steps, len(self._rates) - 1)]
+        self._own.step(gradients, rate)
+        if self._held:
+            self._held.restore()
+        self._taken += 1
 
 
 class Kept(TrainerCallback):  # type: ignore[misc]
     """Writes the model after each generation, and ends the training when the time is over."""
 
-    def __init__(self, bench: Bench, base: Path, out: Path, steps: int, minutes: float) -> None:
-        self.bench, self.base, self.out, self.steps, self.seconds = bench, base, out, steps, 60 * minutes
+    def __init__(self, bench: Bench, base: Path, out: Path, steps: int, seconds: float) -> None:
+        self.bench, self.base, self.out, self.steps, self.seconds = bench, base, out, steps, seconds
         self.writing = 0.0
         self.started = time.monotonic()
 
@@ -203,9 +254,8 @@ class Kept(TrainerCallback):  # type: ignore[misc]
         about["model"].save_pretrained(folder)
         for name in ("tokenizer.json", "tokenizer_config.json"):
             shutil.copy(self.base / name, folder / name)
-        solved = sum(rollout.solved for rollout in done) / len(done)
-        turns = sum(len(rollout.trajectory.turns) for rollout in done) / len(done)
-        told = {"step": state.global_step, "seconds": spent, "attempts": self.bench.begun, "pass_at_1": solved, "turns": turns}
+        told = {"step": state.global_step, "seconds": spent, "attempts": self.bench.begun}
+        told |= {"solved": sum(one.solved for one in done) / len(done), "stops": Counter(one.trajectory.stop for one in done)}
         with (self.out / "steps.jsonl").open("a") as file:
             file.write(json.dumps(told) + "\n")
         done.clear()
@@ -213,20 +263,22 @@ class Kept(TrainerCallback):  # type: ignore[misc]
         control.should_training_stop = spent >= self.seconds
 
 
-def config(stage: Stage, out: Path, action_tokens: int) -> GRPOConfig:
-    """The stage as TRL says it: a generation is an iteration's attempts, of which each step takes a minibatch."""
+def config(recipe: Recipe, out: Path, rows: int = 4) -> GRPOConfig:
+    """The stage as TRL says it: a generation is an iteration's attempts, of which each step takes a minibatch, `rows` at a time."""
+    stage = recipe.stages[0]
     return GRPOConfig(
         output_dir=str(out / "trl"),
-        per_device_train_batch_size=stage.minibatch,
-        steps_per_generation=stage.tasks * stage.attempts // stage.minibatch,
-        gradient_accumulation_steps=1,
+        seed=recipe.seed,
+        per_device_train_batch_size=rows,
+        gradient_accumulation_steps=stage.minibatch // rows,
+        steps_per_generation=stage.tasks * stage.attempts // rows,
         gradient_checkpointing=False,
         num_generations=stage.attempts,
         max_completion_length=stage.context,
-        generation_kwargs={"max_new_tokens": action_tokens},
+        generation_kwargs={"max_new_tokens": recipe.agent.action_tokens},
         learning_rate=stage.lr,
         lr_scheduler_type="constant",
-        max_grad_norm=1.0,
+        max_grad_norm=0.0,  # `Lent` clips
         beta=0.0,
         loss_type="dapo",
         epsilon=stage.clip_low,
@@ -243,22 +295,20 @@ def config(stage: Stage, out: Path, action_tokens: int) -> GRPOConfig:
 
 
 def main() -> None:
-    toml, base, minutes, out = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3]), Path(sys.argv[4])
+    toml, base, seconds, out = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3]), Path(sys.argv[4])
     recipe = loads(Recipe, toml.read_text())
     bench, stage = Bench(recipe, base, out / "archives"), recipe.stages[0]
+    steps = stage.tasks * stage.attempts // stage.minibatch
     model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
-    model.get_input_embeddings().weight.requires_grad_(False)  # the laptop's stay as the warm-up left them
-    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     rows = [{"prompt": [{"role": "user", "content": bench.first(number)}], "number": number} for number in range(len(bench.tasks))]
-    reader = Spoken.from_pretrained(base, chat_template=TEMPLATE)
     trainer = GRPOTrainer(
         model,
-        args=config(stage, out, recipe.agent.action_tokens),
+        args=config(recipe, out),
         train_dataset=Dataset.from_list(rows),
-        processing_class=reader,
+        processing_class=Spoken.from_pretrained(base, chat_template=TEMPLATE),
         environment_factory=environment(bench),
-        optimizers=(Lent(trained, stage.lr), None),
-        callbacks=[Kept(bench, base, out, stage.tasks * stage.attempts // stage.minibatch, minutes)],
+        optimizers=(Lent(model, base, recipe, steps), None),
+        callbacks=[Kept(bench, base, out, steps, seconds)],
     )
     trainer.train()
 
