@@ -7,6 +7,9 @@ Each token attends to the positions of its slot up to its own, by itself: whethe
 just stored, the same sums are made in the same order, so the same bits come out. Keys lie in tiles of `TILE` positions with a
 position a column, so that both products run along memory; nothing is padded, masked or copied together.
 
+The parts of the kernel are forced into it: called, the process that compiles them would call copies that were made by themselves, and one
+that loads the kernel from Numba's cache those that were made with it, which add up in other lanes.
+
 Axes: N new tokens, S slots, T positions, H heads, K key-value heads, D head size.
 """
 
@@ -79,7 +82,7 @@ def _attend(
             _mean(scores, values[slots[n], shared], F(1) / total, out[n, h], seen)
 
 
-@njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy", inline="never")
+@njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy", forceinline=True)
 def _score(q: Floats, keys: Floats, scores: Floats, seen: int) -> None:
     """The product of a query with each key: `[D], [T / TILE, D, TILE] -> [T]`, four dimensions at a time."""
     size = len(q)
@@ -97,7 +100,7 @@ def _score(q: Floats, keys: Floats, scores: Floats, seen: int) -> None:
                 row[t] += q[d] * block[d, t]
 
 
-@njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy", inline="never")
+@njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy", forceinline=True)
 def _exponentials(scores: Floats, powers: npt.NDArray[np.int32], scale: Floats, seen: int) -> np.float32:
     """exp(score - largest) in the place of each score, and their sum; `scale` is the memory of `powers`, read as floats.
 
@@ -123,7 +126,7 @@ def _exponentials(scores: Floats, powers: npt.NDArray[np.int32], scale: Floats, 
     return total
 
 
-@njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy", inline="never")
+@njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy", forceinline=True)
 def _mean(weights: Floats, values: Floats, share: np.float32, out: Floats, seen: int) -> None:
     """The values' mean under these weights: `[T], [T, D] -> [D]`, four positions at a time."""
     size = len(out)
