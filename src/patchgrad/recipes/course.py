@@ -35,7 +35,7 @@ from patchgrad.recipes.measuring import assess
 from patchgrad.recipes.phases import EvaluationChoice, Rft, Stage
 from patchgrad.recipes.probe import probe
 from patchgrad.recipes.recipe import Recipe
-from patchgrad.recipes.record import measured
+from patchgrad.recipes.record import errors, measured
 from patchgrad.recipes.world import an_agent, journalled, once, sentence
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
@@ -325,13 +325,15 @@ class Course:
         choice = self.recipe.evaluation.under(stage if stage is not self.recipe.stages[-1] else None)
         sample = fifty(self.held_out) or self.held_out[: choice.sample]
         self.progress.stage(f"{phase}, iteration {iteration + 1}: held-out tasks", len(sample) * choice.attempts)
-        _, report = await self._assessed(sample, f"{phase}/{iteration}", choice)
+        groups, report = await self._assessed(sample, f"{phase}/{iteration}", choice)
         return {
             "held_out_pass_at_1": report.pass_at_1.mean,
             "held_out_pass_at_1_se": report.pass_at_1.error,
             "held_out_pass_at_k": report.pass_at_k.mean,
+            "held_out_pass_at_k_se": report.pass_at_k.error,
             "held_out_submitted": report.submitted.mean,
             "held_out_turns": report.turns,
+            **{f"held_out_{name}": error for name, error in errors(groups).items()},
         }
 
     async def _assessed(self, tasks: Sequence[Task], name: str, choice: EvaluationChoice) -> tuple[list[Group], Report]:

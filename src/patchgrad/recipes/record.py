@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 from patchgrad.credit import LIMITS, failed, kinds
@@ -38,6 +39,7 @@ def measured(done: Iteration, k: int, compared: bool = True) -> dict[str, Any]:
         **_solved(outcomes, k),
         "submitted": fmean(r.trajectory.stop == "submitted" for r in rollouts),
         "turns": fmean(len(r.trajectory.turns) for r in rollouts),
+        **errors(groups),
         "contrast": fmean(0 < g.solve_rate < 1 for g in groups),
         "limited": fmean(r.trajectory.stop in LIMITS for r in rollouts),
         "looping": fmean("looping" in kinds(r.trajectory) for r in rollouts),
@@ -61,8 +63,16 @@ def _solved(outcomes: Sequence[Sequence[bool]], k: int) -> dict[str, Any]:
     if not outcomes:
         return {}
     first = over_tasks([fmean(solved) for solved in outcomes])
-    most = fmean(pass_at_k(len(solved), sum(solved), min(k, len(solved))) for solved in outcomes)
-    return {"pass_at_1": first.mean, "pass_at_1_se": first.error, "pass_at_k": most, "k": k}
+    most = over_tasks([pass_at_k(len(solved), sum(solved), min(k, len(solved))) for solved in outcomes])
+    return {"pass_at_1": first.mean, "pass_at_1_se": first.error, "pass_at_k": most.mean, "pass_at_k_se": most.error, "k": k}
+
+
+def errors(groups: Sequence[Group]) -> dict[str, float]:
+    """Standard errors over tasks of the share submitted and of the turns of an attempt; attempts at one task are not independent."""
+    submitted = [fmean(r.trajectory.stop == "submitted" for r in group.rollouts) for group in groups]
+    turns = [fmean(len(r.trajectory.turns) for r in group.rollouts) for group in groups]
+    told = {"submitted_se": submitted, "turns_se": turns}
+    return {name: stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan for name, values in told.items()}
 
 
 def _spent(rollouts: Sequence[Rollout]) -> dict[str, int]:

@@ -20,8 +20,8 @@ _TAIL = re.compile(r"\w[\w.-]*(/[\w.-]+)*")
 class View:
     """What tools show. `lines` is the window's height, `overlap` what two scrolls share, `limit` the longest observation.
 
-    `brief` leaves out everything that repeats what the policy knows: for models of a few million parameters. Defaults are
-    SWE-agent's; the paper (section 3.3) does not report its own.
+    `brief` leaves out everything that repeats what the policy knows: for models of a few million parameters. Window and overlap are
+    SWE-agent's by default, whose observations have up to 100,000 letters; the paper (section 3.3) does not report its own.
     """
 
     lines: int = 100

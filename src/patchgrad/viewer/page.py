@@ -31,10 +31,17 @@ CHARTS: tuple[tuple[str, bool, tuple[tuple[str, str, str], ...]], ...] = (
     (
         "Solved, held-out tasks",
         True,
-        (("Pass@1", "held_out_pass_at_1", "held_out_pass_at_1_se"), ("Pass@k", "held_out_pass_at_k", "")),
+        (("Pass@1", "held_out_pass_at_1", "held_out_pass_at_1_se"), ("Pass@k", "held_out_pass_at_k", "held_out_pass_at_k_se")),
     ),
-    ("Ended with a submission", True, (("training", "submitted", ""), ("held out", "held_out_submitted", ""))),
-    ("Turns a trajectory", False, (("training", "turns", ""), ("held out", "held_out_turns", ""))),
+    (
+        "Ended with a submission",
+        True,
+        (
+            ("training", "submitted", "submitted_se"),
+            ("held out", "held_out_submitted", "held_out_submitted_se"),
+        ),
+    ),
+    ("Turns a trajectory", False, (("training", "turns", "turns_se"), ("held out", "held_out_turns", "held_out_turns_se"))),
     ("Groups whose outcomes differ: only these teach", True, (("with contrast", "contrast", ""),)),
     ("Entropy, nats a token", False, (("entropy", "entropy", ""),)),
     ("Tokens outside the clip range", True, (("below", "clip_low", ""), ("above", "clip_high", ""))),
@@ -184,7 +191,7 @@ def _learning(metrics: Sequence[Record]) -> str:
         figures.append(f"<figure><div class='title'><h3>{title}</h3>{named}</div>{lines(series, phases(used), percent)}</figure>")
     if not figures:
         return ""
-    note = "One point an iteration, on the tasks that were trained on unless it says otherwise; bands are one standard error."
+    note = "One point an iteration, on the tasks that were trained on unless it says otherwise; bands are one standard error over tasks."
     return f'<p class="note">{note}</p><div class="grid2">{"".join(figures)}</div>'
 
 
