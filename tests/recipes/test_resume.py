@@ -174,7 +174,8 @@ def below(parent: int) -> list[int]:
         with contextlib.suppress(OSError):
             if Path(f"/proc/{number}/comm").read_text().strip() == "bash":
                 continue
-            found += [int(child) for child in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
+            threads = Path(f"/proc/{number}/task").glob("*/children")  # a nest is a child of the thread that started it
+            found += [int(child) for children in threads for child in children.read_text().split()]
     return found[1:]
 
 
