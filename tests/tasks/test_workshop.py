@@ -175,11 +175,31 @@ def plays(habits: Habits, observations: Sequence[str], folder: Path, practising:
     tokenizer = ChatTokenizer.train([], 300)
     task = workshop_tasks(1, 0, False, folder)[0]
     apprentice = Apprentice(task, habits, 0, tokenizer.encode, tokenizer.action, 4096, practising)
-    said = []
+    said = list[str]()
     for observation in observations:
         apprentice.encode([Message("user", observation)], None)
-        said.append(asyncio.run(apprentice.act("", ids([]), Sampling(256, 0))).text)
+        said.append(asyncio.run(apprentice.act("", ids([len(said)]), Sampling(256, 0))).text)
     return said
+
+
+def test_an_apprentice_whose_sandbox_broke_says_the_same_again_and_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
+    tokenizer = ChatTokenizer.train([], 300)
+    task, seen = workshop_tasks(1, 0, False, tmp_path)[0], ("", "[File]", "1 failed", "1 failed", "1 failed")
+
+    def played(broken: bool) -> list[str]:
+        apprentice, said = Apprentice(task, Habits(malformed=0.2), 3, tokenizer.encode, tokenizer.action, 4096), list[str]()
+        for number, observation in enumerate(seen):
+            for _ in range(1 + broken):
+                apprentice.encode([Message("user", observation)], None)
+                text = asyncio.run(apprentice.act("", ids([number]), Sampling(256, 0))).text
+                if broken:
+                    apprentice.release("")
+            apprentice.encode([Message("user", observation)], None)
+            said.append(asyncio.run(apprentice.act("", ids([number]), Sampling(256, 0))).text)
+            assert said[-1] == text
+        return said
+
+    assert played(broken=True) == played(broken=False)
 
 
 def ordinary(tokenizer: ChatTokenizer, text: str) -> list[int]:
