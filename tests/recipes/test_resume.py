@@ -168,15 +168,21 @@ with Run.resume(folder) if (folder / "run.json").exists() else Run.create(folder
 
 
 def below(parent: int) -> list[int]:
-    """The processes that this one started, and theirs: nests, cells, shells. Not what a shell runs: that it was killed is an answer."""
+    """The processes that this one started, and theirs: a nest, its templates, its cells. Not what runs in a cell: that it was killed is an
+    answer. A cell has process numbers of its own, below those of its template, and is the first there.
+    """
     found = [parent]
     for number in found:
         with contextlib.suppress(OSError):
-            if Path(f"/proc/{number}/comm").read_text().strip() == "bash":
-                continue
             threads = Path(f"/proc/{number}/task").glob("*/children")  # a nest is a child of the thread that started it
-            found += [int(child) for children in threads for child in children.read_text().split()]
+            found += [int(child) for children in threads for child in children.read_text().split() if not _in_a_cell(int(child))]
     return found[1:]
+
+
+def _in_a_cell(number: int) -> bool:
+    status = Path(f"/proc/{number}/status").read_text()
+    names = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[1:]
+    return len(names) > 2 and names[-1] != "1"
 
 
 @pytest.mark.slow
