@@ -99,7 +99,10 @@ class LengthWeighted:
     lowered: float = 0.0
 
     def __call__(self, group: Group) -> list[Floats]:
-        rewards, lengths = _rewards(group), np.array([_own(rollout) for rollout in group.rollouts], np.float64)
+        rewards, lengths = (
+            _rewards(group),
+            np.array([_actions(rollout, rollout.trajectory.replayed) for rollout in group.rollouts], np.float64),
+        )
         if not (rewards != rewards[0]).any():
             return _broadcast(group, np.zeros(len(rewards)))
         centred: Rewards = rewards - (np.average(rewards, weights=lengths) - self.lowered)
@@ -144,10 +147,6 @@ def _broadcast(group: Group, values: Rewards) -> list[Floats]:
     return [floats(np.full(_actions(rollout), value)) for rollout, value in zip(group.rollouts, values, strict=True)]
 
 
-def _actions(rollout: Rollout) -> int:
-    return sum(len(turn.action.token_ids) for turn in rollout.trajectory.turns)
-
-
-def _own(rollout: Rollout) -> int:
-    """Tokens of the turns that it took itself."""
-    return sum(len(turn.action.token_ids) for turn in rollout.trajectory.turns[rollout.trajectory.replayed :])
+def _actions(rollout: Rollout, first: int = 0) -> int:
+    """Action tokens from a turn on."""
+    return sum(len(turn.action.token_ids) for turn in rollout.trajectory.turns[first:])
