@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from studies import Study, both, main
 
-REWARDED = {f"failures.{kind}": "keep" for kind in ("no_command", "several_commands", "unknown_tool", "bad_arguments", "looping")}
+REWARDED = {f"failures.{kind}": "keep" for kind in ("no_command", "truncated", "several_commands", "bad_arguments", "looping")}
 ABLATIONS = Study(
     name="ablations",
     shared={"tasks.held_out": "100", "evaluation.attempts": "4"},

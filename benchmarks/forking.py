@@ -25,7 +25,7 @@ FORKING = Study(
         "stages.0.lowered": "0",
         "stages.0.step_weight": "0",
         "stages.0.certain": "1",
-        **{f"stages.0.failures.{kind}": "keep" for kind in ("no_command", "several_commands", "unknown_tool", "bad_arguments", "looping")},
+        **{f"stages.0.failures.{kind}": "keep" for kind in ("no_command", "truncated", "several_commands", "bad_arguments", "looping")},
     },
     arms={
         "dapo": {},

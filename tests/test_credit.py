@@ -51,7 +51,7 @@ from patchgrad.values import (
     ids,
 )
 
-WITHHOLD: FailurePolicy = dict.fromkeys(("no command", "several commands", "unknown tool", "bad arguments", "looping"), "withhold")
+WITHHOLD: FailurePolicy = dict.fromkeys(("no command", "truncated", "several commands", "bad arguments", "looping"), "withhold")
 
 
 def task(name: str = "t") -> Task:
@@ -169,6 +169,17 @@ def test_a_turn_that_did_nothing_is_never_rewarded_and_blamed_as_its_attempt_is(
     (lost,) = assign([group(rollout(False, -2.0, turns=turns))], by_reward, WITHHOLD)
     assert lost.advantages[::2].tolist() == [-2.0] * 5
     assert won.keep.all()
+
+
+def test_each_way_to_fail_has_a_name() -> None:
+    cut, missing, again = (chain(one)[0] for one in (NO, OK, OK))
+    cut = replace(cut, action=replace(cut.action, finish="length"))
+    whole = replace(missing, action=cut.action)
+    missing, again = (replace(one, observation=replace(one.observation, failure="unknown tool")) for one in (missing, again))
+    several = chain(Malformed("several commands", "?"))[0]
+    told = kinds(rollout(True, turns=(cut, chain(NO)[0], several, missing, again, *chain("out of memory"))).trajectory)
+    assert told == ["truncated", "no command", "several commands", "unknown tool", "looping", "out of memory"]
+    assert kinds(rollout(True, turns=(whole,)).trajectory) == [None], "a command that ended before its tokens did is whole"
 
 
 def test_a_turn_that_is_penalised_is_blamed_whatever_became_of_its_attempt() -> None:

@@ -36,12 +36,12 @@ PENALTY = 0.5
 
 KINDS = frozenset(
     {
-        *("no command", "several commands", "unknown tool", "bad arguments", "looping"),
+        *("no command", "truncated", "several commands", "unknown tool", "bad arguments", "looping"),
         *("timeout", "died", "out of memory", "infrastructure"),
         "overlong",
     }
 )
-"""How a turn can have failed; `overlong` are all turns of an attempt that ran into a limit. Turns that a fork replays are always masked."""
+"""How a turn can have failed; `truncated` is one that ran out of tokens before its command ended, and `overlong` are all turns of an attempt that ran into a limit. Turns that a fork replays are always masked."""
 
 LIMITS = ("turn limit", "context limit", "time limit")
 
@@ -49,7 +49,7 @@ KEEP_ALL: FailurePolicy = MappingProxyType({})
 """RL: a turn that failed stays an example of what not to do, as does an attempt that ran into a limit (sections 6.4, 6.5)."""
 
 MASK_FORMAT_ERRORS: FailurePolicy = MappingProxyType(
-    {"no command": "mask", "several commands": "mask", "unknown tool": "mask", "bad arguments": "mask"}
+    {"no command": "mask", "truncated": "mask", "several commands": "mask", "unknown tool": "mask", "bad arguments": "mask"}
 )
 """Imitation: a turn that the environment could not read is context, never imitated (section 5)."""
 
@@ -245,8 +245,11 @@ def kinds(trajectory: Trajectory) -> list[str | None]:
     before: object = None
     for turn in trajectory.turns:
         failure = turn.call.kind if isinstance(turn.call, Malformed) else turn.observation.failure
+        if failure == "no command" and turn.action.finish == "length":
+            failure = "truncated"
         step = (before, turn.call)
-        found.append(failure or ("looping" if step in done else None))
+        again = step in done and failure in (None, "unknown tool")  # the shell has answered those, and would answer the same
+        found.append("looping" if again else failure)
         done.add(step)
         before = (turn.state, turn.observation.place)
     return [*("replayed" for _ in range(trajectory.replayed)), *found[trajectory.replayed :]]

@@ -268,7 +268,7 @@ class _Episode:
             return Observation(call.message, place, failure="malformed")
         tool = self.agent.tools.get(call.tool)
         if tool is None:
-            return Observation(f"There is no tool {call.tool}.", place, failure="bad arguments")
+            return Observation(f"There is no tool {call.tool}.", place, failure="unknown tool")
         started = time.monotonic()
         question = ("call", self.named, self.state, place, call)
         self.alone |= not self._by_files(call)

@@ -234,7 +234,7 @@ class Malformed:
     message: str
 
 
-Failure = Literal["malformed", "bad arguments", "timeout", "died", "out of memory", "infrastructure"]
+Failure = Literal["malformed", "unknown tool", "bad arguments", "timeout", "died", "out of memory", "infrastructure"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,10 +270,16 @@ def test_the_shell_carries_directory_exit_code_and_deadline() -> None:
     assert call(box, "shell sleep 99").failure == "timeout"
     box.result = Result("", None, "died")
     assert call(box, "shell exit").failure == "died"
+    box.result = Result("Killed: out of memory\n", None, "out of memory")
+    assert call(box, "shell hog").failure == "out of memory"
     box.result = Result("x", 0, "ok", truncated=True)
     assert call(box, "shell yes").clipped
     box.result = Result("bash: line 1: open: command not found\n", 127, "ok")
     assert "special tool" in call(box, "shell cd a && open b").content
+    box.result = Result("bash: line 1: opena.py: command not found\n", 127, "ok")
+    assert call(box, "shell opena.py").failure == "unknown tool"
+    box.result = Result("bash: line 1: x: command not found\n", 0, "ok")
+    assert call(box, "shell x; true").failure is None, "it is the last command that an answer is of"
     box.result = Result("", 0, "ok")
     assert "did not produce any output" in call(box, "shell true", brief=False).content
     assert call(box, "shell true").content == ""

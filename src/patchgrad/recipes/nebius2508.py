@@ -21,7 +21,7 @@ from patchgrad.recipes.recipe import AgentChoice, Machine, PolicyChoice, Recipe,
 
 Scale = Literal["laptop", "gpu", "cluster"]
 
-UNREAD = ("no_command", "several_commands", "unknown_tool", "bad_arguments")
+UNREAD = ("no_command", "truncated", "several_commands", "bad_arguments")
 
 _STAGE = Stage(
     iterations=80,
@@ -72,7 +72,7 @@ PAPER = Recipe(
         turns=40,
         context=65_536,
         seconds=7200.0,
-        failures=Failures(no_command="mask", several_commands="mask"),
+        failures=Failures(no_command="mask", truncated="mask", several_commands="mask"),
     ),
     stages=(_STAGE, _SECOND),
     evaluation=EvaluationChoice(
@@ -101,7 +101,7 @@ REPORTED = frozenset(
         ),
         *(f"stages.*.{name}" for name in ("length_threshold", "length_weight", "refresh_before", "top_p")),
         *(f"stages.*.{name}" for name in ("starts", "forks", "baseline", "lowered", "step_weight", "certain")),
-        *(f"{phase}.failures.{name}" for phase in ("rft", "stages.*") for name in (*UNREAD, "looping", "overlong")),
+        *(f"{phase}.failures.{name}" for phase in ("rft", "stages.*") for name in (*UNREAD, "unknown_tool", "looping", "overlong")),
         *("evaluation.attempts", "evaluation.every", "evaluation.sample", "evaluation.limits", "evaluation.context"),
     }
 )
@@ -208,7 +208,7 @@ LAPTOP = (
     Change("the warm-up taught the protocol", {"rft.demonstration": "false"}),
     Change(
         "an edit that did not apply is the commonest failure of so small a network, and is not to be imitated; not compared",
-        {"rft.failures.unknown_tool": "mask", "rft.failures.bad_arguments": "mask"},
+        {"rft.failures.bad_arguments": "mask"},
     ),
     Change("easy tasks would fill so small a set, often with the same few tokens", {"rft.cap": "4", "rft.dedupe": "true"}),
     Change("a small network takes larger steps, and a round has few", {"rft.lr": "1e-3", "rft.schedule": "constant", "rft.warmup": "0"}),

@@ -79,11 +79,13 @@ class Optimiser:
 class Failures:
     """What becomes of turns that failed, by how; in fine-tuning and RL alike (`credit.FailurePolicy`).
 
-    `looping` is a call that was made before in the same state, `overlong` are all turns of an attempt that ran into a limit. What
+    `truncated` is a turn that ran out of tokens before its command ended, `unknown_tool` a command that the shell does not find or a tool
+    that the agent does not have. `looping` is a call that was made before in the same state, `overlong` are all turns of an attempt that ran into a limit. What
     infrastructure broke is no field: it is dropped before anything is averaged.
     """
 
     no_command: Treatment = "keep"
+    truncated: Treatment = "keep"
     several_commands: Treatment = "keep"
     unknown_tool: Treatment = "keep"
     bad_arguments: Treatment = "keep"
@@ -101,8 +103,8 @@ class Failures:
 
 
 def unread(treatment: Treatment) -> Failures:
-    """The same for all turns that the environment could not read."""
-    return Failures(no_command=treatment, several_commands=treatment, unknown_tool=treatment, bad_arguments=treatment)
+    """The same for all turns that the environment could not read; a command that the shell does not find it has read."""
+    return Failures(no_command=treatment, truncated=treatment, several_commands=treatment, bad_arguments=treatment)
 
 
 @dataclass(frozen=True, slots=True)

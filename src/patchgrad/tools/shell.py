@@ -48,13 +48,16 @@ class Shell:
         failures: dict[str, tuple[Failure, str]] = {
             "timeout": ("timeout", "The command ran out of time and was stopped."),
             "died": ("died", "The shell died; a new one was started."),
+            "out of memory": ("out of memory", "The shell was ended with all it ran; a new one was started."),
         }
         if result.state in failures:
             failure, note = failures[result.state]
             notes.append(note)
-        lost = re.search(r"(?:^|: )(\w+): command not found", content)
-        if result.exit_code == 127 and lost and lost[1] in SPECIAL:
-            notes.append(f"{lost[1]} is a special tool: it must be the first and only command of its block.")
+        lost = re.search(r"(?:^|: )([^\s:]+): command not found", content)
+        if result.exit_code == 127 and lost:
+            failure = "unknown tool"
+            if lost[1] in SPECIAL:
+                notes.append(f"{lost[1]} is a special tool: it must be the first and only command of its block.")
         if not content and not notes and not self.view.brief:
             notes.append("Your command ran successfully and did not produce any output." if result.exit_code == 0 else "")
         seen = answer("\n".join(part for part in (content, *notes) if part), place, self.view, failure)

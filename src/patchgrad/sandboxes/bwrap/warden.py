@@ -96,7 +96,7 @@ class Warden:
             self._end("timeout")
         elif seen.hold(self._limits["memory"]):
             operation.child.say(b"\nKilled: out of memory, the processes of this sandbox together held more than its limit.\n")
-            self._end("died")
+            self._end("out of memory")
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):

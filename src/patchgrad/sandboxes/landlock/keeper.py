@@ -182,7 +182,7 @@ class Keeper:
             os._exit(code)
 
     def _wait(self, operation: Operation, finished: Callable[[], bool]) -> str:
-        """`ok` once it is finished, `died` when its process has ended before, `timeout` when its time has."""
+        """`ok` once it is finished, `died` when its process has ended before, `timeout` when its time has, `out of memory` when it hoards."""
         child, control = operation.child, self._control.fileno()
         with selectors.DefaultSelector() as ready:
             for descriptor in (child.handle, control, *child.pipes):
@@ -210,8 +210,11 @@ class Keeper:
         seen = look(found)
         if operation.clock.tick(seen) > operation.seconds or time.monotonic() > operation.deadline:
             return "timeout"
-        if seen.hold(self._limits["memory"]) or len(found) > self._limits["processes"] + 8:
-            operation.child.say(b"\nKilled: the processes of this sandbox together held more than its limit.\n")
+        if seen.hold(self._limits["memory"]):
+            operation.child.say(b"\nKilled: out of memory, the processes of this sandbox together held more than its limit.\n")
+            return "out of memory"
+        if len(found) > self._limits["processes"] + 8:
+            operation.child.say(b"\nKilled: this sandbox had more processes than its limit.\n")
             self._end_all()
         return ""
 

@@ -10,7 +10,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import Literal
 
-State = Literal["ok", "timeout", "died"]
+State = Literal["ok", "timeout", "died", "out of memory"]
 
 
 @dataclass(frozen=True, slots=True)

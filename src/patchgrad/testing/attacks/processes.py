@@ -11,7 +11,7 @@ PROCESSES = (
             "n=0; f() { [ $((n++)) -lt 400 ] && { sleep 20 & f; }; }; f 2>/dev/null; true",
             "[ $(ps -e | wc -l) -gt 200 ] && echo BREACH; echo HELD",
         ),
-        ends=("ok", "timeout", "died"),
+        ends=("ok", "timeout", "died", "out of memory"),
     ),
     Attack(
         "fork bomb in Python",
@@ -144,7 +144,7 @@ PROCESSES = (
                 print("BREACH lock" if libc.mlockall(3) == 0 and libc.mmap(None, ctypes.c_size_t(size), 3, 34, -1, 0) != ctypes.c_void_p(-1).value else "HELD")
             """),
         ),
-        ends=("ok", "died"),
+        ends=("ok", "died", "out of memory"),
     ),
 )
 
@@ -157,7 +157,7 @@ HOARDING = (
         except MemoryError: print("HELD")
     """),
         ),
-        ends=("ok", "died"),
+        ends=("ok", "died", "out of memory"),
     ),
     Attack(
         "many processes hoard memory",
@@ -171,7 +171,7 @@ HOARDING = (
             time.sleep(4); print("BREACH")
         """),
         ),
-        ends=("died",),
+        ends=("died", "out of memory"),
     ),
     Attack(
         "many processes hoard shared memory",
@@ -188,7 +188,7 @@ HOARDING = (
             time.sleep(4); print("BREACH")
         """),
         ),
-        ends=("died",),
+        ends=("died", "out of memory"),
     ),
     Attack(
         "memory in files without a name",
@@ -204,7 +204,7 @@ HOARDING = (
             print("BREACH" if held > 1 << 30 else "HELD", held >> 20)
         """),
         ),
-        ends=("ok", "died"),
+        ends=("ok", "died", "out of memory"),
     ),
     Attack(
         "fill the disk",
@@ -267,6 +267,6 @@ HOARDING = (
         print("BREACH" if held > 1 << 30 else "HELD", held >> 20)
     """),
         ),
-        ends=("ok", "died"),
+        ends=("ok", "died", "out of memory"),
     ),
 )
