@@ -56,8 +56,9 @@ def patience(seconds: float) -> float:
 class Result:
     """How a command ended. `report` is what the process wrote to file descriptor 3, which no path leads to.
 
-    `out of memory` is a backend's word for it: the processes of the sandbox held more than its limit together, and were ended. A kernel or
-    an engine that ends one of them says nothing, and its command ends with exit code 137. `seconds` is wall time; `cpu` are the CPU seconds of the process and of those it waited for.
+    `out of memory`: the processes of the sandbox together held more than its limit, and its backend ended them. A kernel or an engine
+    that ends one of them says nothing of it, and the command has exit code 137. `seconds` is wall time; `cpu` are the CPU seconds of the
+    process and of those it waited for.
     """
 
     output: str

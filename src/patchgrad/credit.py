@@ -41,7 +41,9 @@ KINDS = frozenset(
         "overlong",
     }
 )
-"""How a turn can have failed; `truncated` is one that ran out of tokens before its command ended, and `overlong` are all turns of an attempt that ran into a limit. Turns that a fork replays are always masked."""
+"""How a turn can have failed; `truncated` is one that ran out of tokens before its command ended, and `overlong` are all turns of an
+attempt that ran into a limit. Turns that a fork replays are always masked.
+"""
 
 LIMITS = ("turn limit", "context limit", "time limit")
 
@@ -244,7 +246,7 @@ def kinds(trajectory: Trajectory) -> list[str | None]:
     found: list[str | None] = []
     before: object = None
     for turn in trajectory.turns:
-        failure = turn.call.kind if isinstance(turn.call, Malformed) else turn.observation.failure
+        failure: str | None = turn.call.kind if isinstance(turn.call, Malformed) else turn.observation.failure
         if failure == "no command" and turn.action.finish == "length":
             failure = "truncated"
         step = (before, turn.call)

@@ -80,8 +80,8 @@ class Failures:
     """What becomes of turns that failed, by how; in fine-tuning and RL alike (`credit.FailurePolicy`).
 
     `truncated` is a turn that ran out of tokens before its command ended, `unknown_tool` a command that the shell does not find or a tool
-    that the agent does not have. `looping` is a call that was made before in the same state, `overlong` are all turns of an attempt that ran into a limit. What
-    infrastructure broke is no field: it is dropped before anything is averaged.
+    that the agent does not have. `looping` is a call that was made before in the same state, `overlong` are all turns of an attempt that
+    ran into a limit. What infrastructure broke is no field: it is dropped before anything is averaged.
     """
 
     no_command: Treatment = "keep"

@@ -182,7 +182,7 @@ class Keeper:
             os._exit(code)
 
     def _wait(self, operation: Operation, finished: Callable[[], bool]) -> str:
-        """`ok` once it is finished, `died` when its process has ended before, `timeout` when its time has, `out of memory` when it hoards."""
+        """`ok` once it is finished, `died` when its process has ended before; why it has to be ended where it does not."""
         child, control = operation.child, self._control.fileno()
         with selectors.DefaultSelector() as ready:
             for descriptor in (child.handle, control, *child.pipes):
