@@ -176,7 +176,7 @@ def test_an_existing_run_is_neither_overwritten_nor_lost(refused: Refused, run: 
 @pytest.mark.parametrize(
     ("about", "says"),
     [
-        ({"program": "patchgrad", "format": 99, "version": "9.9"}, "has format 99, written by patchgrad 9.9, and this one reads format 1"),
+        ({"program": "patchgrad", "format": 99, "version": "9.9"}, "has format 99, written by patchgrad 9.9, and this one reads format 2"),
         ({"program": "another"}, "was written by another program"),
     ],
 )

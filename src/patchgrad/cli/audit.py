@@ -1,7 +1,7 @@
 """what was a run trained on, and does its folder prove it?
 
-Computes every chain of turns anew, from the run's folder alone, and counts every token: which were trained, sampled by which version, and
-why the others were not. Exits with 1 where anything does not verify:
+Computes every chain of turns anew, from the run's folder alone, and counts every token: which were trained, sampled by which version, how
+many updates before, and why the others were not. Exits with 1 where anything does not verify:
 
   patchgrad audit runs/laptop
   patchgrad audit runs/laptop --json
@@ -45,6 +45,7 @@ def page(found: Sequence[Audited]) -> list[str]:
     lines = [f"{'phase':<10}{'iteration':>10}{'attempts':>10}{'turns':>9}{'sampled':>11}{'trained':>11}  by version"]
     for one in found:
         versions = ", ".join(f"{version}: {tokens:,}" for version, tokens in sorted(one.versions.items())) or "-"
+        versions += "".join(f" ({tokens:,} are {updates} updates behind)" for updates, tokens in sorted(one.behind.items()))
         lines.append(
             f"{one.phase:<10}{one.iteration + 1:>10}{one.attempts:>10,}{one.turns:>9,}{one.sampled:>11,}{one.trained:>11,}  {versions}"
         )
@@ -57,8 +58,8 @@ def page(found: Sequence[Audited]) -> list[str]:
     for one in wrong:
         where = f"{one.phase}, iteration {one.iteration + 1}"
         lines += [f"{where}: {flaw}" for flaw in one.flaws]
-        if len(one.versions) > 1:
-            lines.append(f"{where}: its tokens were sampled by several versions of the policy.")
+        if one.behind:
+            lines.append(f"{where}: tokens were sampled by another version of the policy than {one.current}, which was trained on them.")
         if one.recorded not in (None, one.trained):
             lines.append(f"{where}: {one.recorded:,.0f} tokens were trained by the record, {one.trained:,} by the attempts.")
     chains = sum(one.attempts for one in found)

@@ -6,9 +6,10 @@ recipe, tables, journal -> the attempts of each iteration -> their samples -> to
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
@@ -30,8 +31,9 @@ BROKEN = "broken by infrastructure"
 class Audited:
     """One iteration. Tokens are action tokens; `left_out` says why others of those that were sampled were not trained.
 
-    `versions` are those of the policy that sampled what was trained, with their tokens; `recorded` is how many were counted when it
-    was trained, where that can be told from the attempts alone; `flaws` are chains that do not verify.
+    `versions` are those of the policy that sampled what was trained, with their tokens; `current` is the one that the run's own updates
+    had led to when it was trained. `recorded` is how many tokens were counted then, where that can be told from the attempts alone.
+    `flaws` are attempts that do not verify.
     """
 
     phase: str
@@ -40,6 +42,7 @@ class Audited:
     turns: int
     sampled: int
     trained: int
+    current: int
     recorded: int | None
     versions: Mapping[int, int]
     left_out: Mapping[str, int]
@@ -47,21 +50,29 @@ class Audited:
 
     @property
     def sound(self) -> bool:
-        """Is every chain whole, was all sampled by one version, and were as many tokens trained as the record says?"""
-        return not self.flaws and len(self.versions) <= 1 and self.recorded in (None, self.trained)
+        """Is every chain whole, was all sampled by the version that was trained, and were as many tokens trained as the record says?"""
+        return not self.flaws and not self.behind and self.recorded in (None, self.trained)
+
+    @property
+    def behind(self) -> Mapping[int, int]:
+        """How many updates behind the policy that was trained -> how many of its tokens were sampled there: `{}` where none was."""
+        return {self.current - version: tokens for version, tokens in self.versions.items() if version != self.current}
 
 
 def audit(run: Run) -> list[Audited]:
     """Every iteration of learning that the folder holds, in order. `StoreError` where a part of the folder is damaged."""
     recipe = loads(Recipe, run.recipe)
     recorded = {(row["phase"], row["iteration"]): row for row in run.metrics()}
-    names = [(row["phase"], row["iteration"]) for row in run.rows(columns=["phase", "iteration"])]
+    rows = run.rows(columns=["phase", "iteration", "policy_version", "attempt"])
+    rows = [row for row in rows if _algorithm(recipe, row["phase"]) is not None]
+    count = Counter(row["attempt"] for row in rows)
+    twice = {attempt for attempt, times in count.items() if times > 1}
+    current = next((row["policy_version"] for row in rows if row["policy_version"] is not None), 0)
     found = []
-    for phase, iteration in dict.fromkeys(names):
-        if (row := _algorithm(recipe, phase)) is not None:
-            told = recorded.get((phase, iteration), {})
-            counted = None if row.correction else told.get("trained")  # a correction masks by what the trainer said
-            found.append(_audited(run, phase, iteration, row, counted, recipe.rft.epochs if phase == "rft" else 1))
+    for phase, iteration in dict.fromkeys((row["phase"], row["iteration"]) for row in rows):
+        told = recorded.get((phase, iteration), {})
+        found.append(_audited(run, phase, iteration, recipe, told, current, twice))
+        current += told.get("updates", 0)
     return found
 
 
@@ -73,10 +84,15 @@ def _algorithm(recipe: Recipe, phase: str) -> Algorithm | None:
     return None
 
 
-def _audited(run: Run, phase: str, iteration: int, row: Algorithm, recorded: int | None, epochs: int) -> Audited:
+def _audited(
+    run: Run, phase: str, iteration: int, recipe: Recipe, told: Mapping[str, Any], current: int, twice: Collection[str]
+) -> Audited:
+    row = _algorithm(recipe, phase)
+    assert row is not None, "only iterations of learning are audited"
     rollouts = run.rollouts(phase, iteration)
     terms = Terms(run.journal.__contains__)
-    flaws = [f"{one.trajectory.id}: {MEANINGS[fault]}" for one in rollouts if (fault := flaw(one, terms)) is not None]
+    faults = [(one.trajectory.id, "duplicate" if one.trajectory.id in twice else flaw(one, terms)) for one in rollouts]
+    flaws = [f"{attempt}: {MEANINGS[fault]}" for attempt, fault in faults if fault is not None]
     groups = [Group(tuple(found)) for _, found in groupby(rollouts, lambda one: one.trajectory.id.rpartition("/")[0])]
     chosen = [] if flaws else list(row.select(groups))
     samples = [sample for unit in by_group(chosen, row.estimator, row.failures, row.rescale, row.certain) for sample in unit]
@@ -91,8 +107,9 @@ def _audited(run: Run, phase: str, iteration: int, row: Algorithm, recorded: int
         len(rollouts),
         sum(len(one.trajectory.turns) for one in rollouts),
         sum(_actions(one.trajectory) for one in rollouts),
-        epochs * versions.total(),
-        recorded,
+        (recipe.rft.epochs if phase == "rft" else 1) * versions.total(),
+        current,
+        None if row.correction else told.get("trained"),  # a correction masks by what the trainer said
         dict(versions),
         dict(_left_out(rollouts, chosen, {sample.attempt for sample in samples}, row)),
         tuple(flaws),

@@ -21,7 +21,7 @@ from patchgrad.store.journal import Ended, Entry, Journal
 from patchgrad.store.states import States
 from patchgrad.values import Ending, Report, Rollout, Task, Turn
 
-FORMAT = 1
+FORMAT = 2
 WINDOW = 5.0  # seconds: turns wait so long for one another on their way to the disk
 _LOGS = {"journal": ".jsonl", "states": ".pack"}
 _LISTS = ("tasks.jsonl", "metrics.jsonl")
