@@ -144,18 +144,29 @@ async def ours(count: int, task: Task, found: Samples) -> None:
         held.append(sandbox)
     for sandbox in held:
         found["close"].append((await timed(sandbox.close))[0])
-    for _ in range(count):
-        milliseconds, sandbox = await timed(lambda: first_answer(boxes, task))
-        found["from_the_pool"].append(milliseconds)
-        await sandbox.close()
+    with tempfile.TemporaryDirectory() as folder:
+        states, state = States(Path(folder)), await a_state(boxes, task)
+        states.put(state)
+        for _ in range(count):
+            for figure, at in (("from_the_pool", lambda: None), ("fork_of_a_stored_turn", lambda: states.get(state.address, "/testbed"))):
+                milliseconds, sandbox = await timed(lambda at=at: first_answer(boxes, task, at()))  # type: ignore[misc]
+                found[figure].append(milliseconds)
+                await sandbox.close()
     async with await boxes.open(task) as sandbox:
         await commands(count, sandbox, found)
     await boxes.close()
 
 
-async def first_answer(boxes: BwrapSandboxes, task: Task) -> Sandbox:
-    """A sandbox that has answered once."""
-    sandbox = await boxes.open(task)
+async def a_state(boxes: BwrapSandboxes, task: Task) -> Snapshot:
+    """What a few turns leave: 31 new files, and one that was changed."""
+    async with await boxes.open(task) as sandbox:
+        await sandbox.run("for i in $(seq 31); do echo $i > file$i; done; echo >> calc.py")
+        return await sandbox.snapshot()
+
+
+async def first_answer(boxes: BwrapSandboxes, task: Task, state: Snapshot | None = None) -> Sandbox:
+    """A sandbox that has answered once, fresh or as a turn left it."""
+    sandbox = await boxes.open(task, state)
     await sandbox.run("true")
     return sandbox
 
