@@ -75,6 +75,25 @@ def test_gradients_agree_with_finite_differences(name: str) -> None:
     assert torch.autograd.gradcheck(lambda x: OBJECTIVES[name](replace(given_, logprobs=x))[0].sum(), (logprobs,))
 
 
+@pytest.mark.parametrize(("objective", "bounds"), [(cispo(1.2), (0.0, 2.2)), (cispo_two_sided(0.2, 0.28), (0.8, 1.28))])
+@pytest.mark.parametrize("advantages", [[1.0, -1.0, -0.5], [-1.0, 1.0, 2.0]])
+def test_cispo_has_the_finite_differences_of_its_formula_with_the_weight_held(
+    objective: Objective, bounds: tuple[float, float], advantages: list[float]
+) -> None:
+    given_ = tokens([-0.1, -2.5, -0.4], [-1.0, -2.0, -0.5], advantages)
+    held = [
+        min(max(math.exp(now - old), bounds[0]), bounds[1]) for now, old in zip(given_.logprobs.tolist(), given_.old.tolist(), strict=True)
+    ]
+
+    def cost(at: list[float]) -> float:
+        return -sum(weight * advantage * logprob for weight, advantage, logprob in zip(held, advantages, at, strict=True))
+
+    now, step = given_.logprobs.tolist(), 1e-6
+    moved = [[[value + way * step * (n == place) for n, value in enumerate(now)] for way in (1, -1)] for place in range(3)]
+    numeric = [(cost(up) - cost(down)) / (2 * step) for up, down in moved]
+    assert gradient(objective, given_).tolist() == pytest.approx(numeric, rel=1e-6)
+
+
 def of_sequences(logprobs: torch.Tensor, given_: Trained, bound: float) -> torch.Tensor:
     """Eq. 5 of GSPO as it is written: for each sequence -min(s A, clip(s) A), A being that of its first token, and s with its gradient."""
     total = logprobs.new_zeros(())

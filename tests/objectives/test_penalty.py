@@ -65,6 +65,12 @@ def test_values_of_a_log_ratio_of_a_half() -> None:
     assert [float(estimate(half)) for estimate in (k1, k2, k3)] == pytest.approx([0.5, 0.125, 0.106531], abs=1e-6)
 
 
+@pytest.mark.parametrize("estimate", [k1, k2, k3])
+def test_gradients_agree_with_finite_differences(estimate: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    difference = torch.tensor([-1.5, -0.1, 0.0, 0.3, 2.0], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(estimate, (difference,))
+
+
 @given(arrays(), st.sampled_from(["k1", "k2", "k3"]), st.sampled_from(["old", "reference"]))
 def test_a_penalty_is_added_and_without_weight_it_is_none(given_: Trained, name: str, to: str) -> None:
     plain = clipped()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 from tests.curricula.test_pool import a_task
-from tests.recipes.forged import Inheriting
+from tests.recipes.forged import Inheriting, inherited
 
 from patchgrad.config import dumps, loads
 from patchgrad.contracts import Capabilities
@@ -105,7 +105,9 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
         name.partition("-")[0]: n for name, n in steps.items() if name != "base"
     } == made  # every phase begins with an optimiser that has seen nothing
 
-    model = replace(TINY, policy=replace(TINY.policy, model=str(folder / "checkpoints" / "rft-0")), stages=TINY.stages[:1])
+    cut = shutil.copytree(folder / "checkpoints" / "rft-0", tmp_path / "model") / "generation_config.json"
+    cut.write_text(json.dumps(json.loads(cut.read_text()) | {"top_k": 5}))
+    model = replace(TINY, policy=replace(TINY.policy, model=str(cut.parent)), stages=TINY.stages[:1])
     last = replace(model, evaluation=replace(model.evaluation, after="last"), optimiser=replace(model.optimiser, rank=4))
     third = Interrupting("stage 1")
     with pytest.raises(KeyboardInterrupt), Run.create(tmp_path / "from-model", dumps(last)) as run:
@@ -117,8 +119,10 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     assert all(tensor.shape[0 if "lora_A" in name else 1] == 4 for kept in adapters for name, tensor in kept.items())
     assert [report.name for report in Run.open(tmp_path / "from-model").reports()] == ["+ stage 1 RL"]
     assert {path.name for path in Run.open(tmp_path / "from-model").checkpoints()} == {"base", "rft-0", "stage1-0"}
+    assert all(row["surprise"] > -4 for row in Run.open(tmp_path / "from-model").metrics()), "the policy takes nothing from that file"
 
     monkeypatch.setattr(apprenticeship, "EmbeddedPolicy", Inheriting)
+    monkeypatch.setattr(Inheriting, "forged", inherited(cut))
     reason = "surprise is -.*not drawn from the policy's own softmax; a generation_config that cuts it may have been inherited"
     with pytest.raises(TrainingStopped, match=reason), Run.create(tmp_path / "forged", dumps(model)) as run:
         train(model, run, Silent())
