@@ -52,6 +52,20 @@ def test_iterations_are_compared_by_phase_and_number_whatever_came_before(tmp_pa
     assert re.findall(r"<title>a: ([\d.]+)</title>", page) == ["0.1"] * 4 + ["0.9"] * 2
 
 
+def test_what_attempts_were_given_stands_beside_what_they_reached(tmp_path: Path) -> None:
+    def told(name: str, *turns: int) -> str:
+        reports = [replace(policy(f"p{n}", 0.5, 0.7, 0.9, 6.0, 2.0), budget={"turns": float(n), "context": 2048.0}) for n in turns]
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps({"arm": name, "seed": 1, "reports": [plain(one) for one in reports], "metrics": []}))
+        return str(path)
+
+    alike = comparison([told("a", 12), told("b", 12)], tmp_path / "page.html").read_text()
+    assert "Limits of an attempt: 12 turns, 2,048 tokens of context." in alike
+    other = comparison([told("a", 12, 20), told("b", 12)], tmp_path / "page.html").read_text()
+    assert "Limits of an attempt (a, p12; b, p12): 12 turns, 2,048 tokens of context." in other
+    assert "Limits of an attempt (a, p20): 20 turns, 2,048 tokens of context." in other
+
+
 def test_models_that_differ_are_arms_of_their_own(tmp_path: Path) -> None:
     text = RECIPE.replace('model = ""', 'model = "other"')
     assert len(gather([seeded(tmp_path / "a", 1), str(make(tmp_path / "b", recipe=text).folder)])) == 2

@@ -24,7 +24,7 @@ from patchgrad.evaluation.planning import Plan, plan
 from patchgrad.evaluation.protocols import PROTOCOLS, Protocol
 from patchgrad.evaluation.seeds import over_seeds, pooled
 from patchgrad.evaluation.summary import from_outcomes, shares, summarise
-from patchgrad.evaluation.table import HEADINGS, details, markdown, row
+from patchgrad.evaluation.table import HEADINGS, details, limits, markdown, row
 
 __all__ = [
     "HEADINGS",
@@ -39,6 +39,7 @@ __all__ = [
     "compare",
     "details",
     "from_outcomes",
+    "limits",
     "markdown",
     "over_runs",
     "over_seeds",

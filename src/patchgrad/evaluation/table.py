@@ -33,6 +33,11 @@ def row(report: Report) -> tuple[str, ...]:
     )
 
 
+def limits(report: Report) -> str:
+    """What an attempt may have used, `"20 turns, 2,048 tokens of context"`; empty where it was not told."""
+    return ", ".join(f"{report.budget[key]:,.0f} {words}" for key, words in _LIMITS if key in report.budget)
+
+
 def details(report: Report) -> list[str]:
     """Sentences: the errors both ways, the best of n, the limits and what was used of them, the sampling, and what broke."""
     size = f"{report.tasks} tasks x {report.attempts} run{'s' if report.attempts != 1 else ''}"
@@ -45,11 +50,12 @@ def details(report: Report) -> list[str]:
     if math.isfinite(report.best_at_n.mean):
         n, how = int(report.budget.get("k", report.attempts)), report.about.get("best_of", "its scorer")
         told.append(f"Best@{n} by {how}: {_with_error(report.best_at_n)} %, 95 % interval {_interval(report.best_at_n)}.")
-    limits = ", ".join(f"{report.budget[key]:,.0f} {words}" for key, words in _LIMITS if key in report.budget)
     used = [(report.turns, "turns", 1), (report.context_tokens, "tokens of context", 0), (report.action_tokens, "tokens sampled", 0)]
     means = ", ".join(f"{value:,.{digits}f} {words}" for value, words, digits in used if math.isfinite(value))
-    if limits or means:
-        told.append(f"Limits: {limits or 'not told'}. Used on average: {means or 'not told'}; {report.seconds / 60:.1f} minutes in all.")
+    if limits(report) or means:
+        told.append(
+            f"Limits: {limits(report) or 'not told'}. Used on average: {means or 'not told'}; {report.seconds / 60:.1f} minutes in all."
+        )
     if report.sampling:
         told.append("Sampling: " + ", ".join(f"{name} {value:g}" for name, value in report.sampling.items()) + ".")
     if report.failures:

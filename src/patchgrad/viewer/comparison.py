@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any
 
 from patchgrad.errors import ConfigError
-from patchgrad.evaluation import Comparison, over_seeds, pooled
+from patchgrad.evaluation import Comparison, limits, over_seeds, pooled
 from patchgrad.store import Run, read_reports
 from patchgrad.store.files import put
 from patchgrad.values import Estimate, Report
@@ -126,6 +126,17 @@ def page(arms: Sequence[Arm]) -> str:
     return whole(f"{head} · patchgrad", sections)
 
 
+def _limits(arms: Sequence[Arm]) -> list[str]:
+    """What attempts had, a sentence for each kind of limits; where there are several, with the policies that had them."""
+    found: dict[str, list[str]] = {}
+    for arm in arms:
+        for policy in arm.policies:
+            for report in arm.reports(policy).values():
+                found.setdefault(limits(report), []).append(policy if len(arms) == 1 else f"{arm.name}, {policy}")
+    who = {told: "" if len(found) == 1 else f" ({escape('; '.join(dict.fromkeys(names)))})" for told, names in found.items()}
+    return [f"Limits of an attempt{who[told]}: {told or 'not told'}." for told in found]
+
+
 def _table(arms: Sequence[Arm]) -> str:
     rows = [_row(arm, policy, *_against(arms, arm, policy)) for arm in arms for policy in arm.policies]
     if not rows:
@@ -135,8 +146,9 @@ def _table(arms: Sequence[Arm]) -> str:
     note = (
         "Below Pass@1 is each seed's; the thin line is Student's 95 % interval over seeds. A difference is in points, of the seeds that "
         "both have, paired by task and seed: its 95 % interval and p (a sign-flip test) say whether these runs differ, and not what "
-        "another seed would do."
+        "another seed would do. "
     )
+    note += " ".join(_limits(arms))
     return f'<p class="note">{note}</p>{_arms_table(head, "".join(rows))}'
 
 
