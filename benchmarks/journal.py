@@ -1,6 +1,6 @@
-"""What it costs to keep every turn: beside TRL's asynchronous bookkeeping, mini-swe-agent's saving, and a whole run of `smoke`.
+"""What it costs to keep every turn: beside TRL's asynchronous bookkeeping, mini-swe-agent's saving, and a whole run.
 
-    python benchmarks/journal.py [--rounds 5] [--turns 8,32,128] [--no-peers]
+    python benchmarks/journal.py [--rounds 5] [--turns 8,32,128] [--no-peers] [--recipe laptop]
 
 Three questions, a table, and JSON last. Rounds of all sides alternate, so that whatever else the machine does hits each of them; CPU
 seconds throughout.
@@ -9,7 +9,7 @@ tokens    the ids of one attempt, from its messages to a training row, journalle
           a `Sample`. Beside it TRL's asynchronous worker: the template over the whole conversation each turn, then
           `_chain_to_sequences`; what parses its answers is left out, to its favour. The same tokenizer, template and texts.
 saving    250 turns: what is written and how long it takes, beside mini-swe-agent's `DefaultAgent` with its own `DeterministicModel`.
-share     of a run of `smoke`: CPU seconds of the thread while turns, states and endings are written, over all that the run takes.
+share     of a run of `smoke`, or of the recipe that is named: CPU seconds of the thread while turns, states and endings are written, over all that the run takes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from peers import TRL, interpreter
 
 from patchgrad.config import dumps
 from patchgrad.policies.embedded import ChatTokenizer
-from patchgrad.recipes import smoke, train
+from patchgrad.recipes import RECIPES, train
 from patchgrad.store import Run
 from patchgrad.store.states import States
 from patchgrad.values import (
@@ -112,7 +112,7 @@ def of_saving(tokenizer: ChatTokenizer) -> tuple[float, int]:
     return sum(spent), size
 
 
-def of_a_run() -> dict[str, float]:
+def of_a_run(name: str) -> dict[str, float]:
     """Seconds of the thread that writes, and of everything that the run has started."""
     spent: dict[str, float] = defaultdict(float)
 
@@ -131,8 +131,8 @@ def of_a_run() -> dict[str, float]:
 
     undo = [counted(Run, "write_turn"), counted(Run, "write_ending"), counted(States, "put")]
     before = _cpu()
-    with tempfile.TemporaryDirectory() as folder, Run.create(Path(folder) / "run", dumps(smoke())) as run:
-        train(smoke(), run, Silent())
+    with tempfile.TemporaryDirectory() as folder, Run.create(Path(folder) / "run", dumps(RECIPES[name]())) as run:
+        train(RECIPES[name](), run, Silent())
     for back in undo:
         back()
     return {**spent, "all": _cpu() - before}
@@ -200,6 +200,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--turns", default="8,32,128")
     parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--recipe", default="smoke", choices=RECIPES)
     wanted = parser.parse_args()
     lengths = [int(turns) for turns in wanted.turns.split(",")]
     found, facts = measured(wanted.rounds, lengths, not wanted.no_peers)
@@ -218,9 +219,9 @@ def main() -> None:
         told["mini-swe-agent over patchgrad"] = ratio(theirs, found["saving patchgrad"])
         size = facts["bytes mini-swe-agent"] / facts["bytes patchgrad"]
         print(f"{SAVED} turns saved: mini-swe-agent {shown(told['mini-swe-agent over patchgrad'])} the time and {size:.0f} x the bytes")
-    told["run"] = share = of_a_run()
+    told["run"] = share = of_a_run(wanted.recipe)
     told["share"] = (share["write_turn"] + share["write_ending"] + share["put"]) / share["all"]
-    print(f"of a run of smoke {100 * told['share']:.2f} % of {share['all']:.0f} CPU seconds")
+    print(f"of a run of {wanted.recipe} {100 * told['share']:.2f} % of {share['all']:.0f} CPU seconds")
     print(json.dumps(told))
 
 
