@@ -9,7 +9,8 @@ tokens    the ids of one attempt, from its messages to a training row, journalle
           a `Sample`. Beside it TRL's asynchronous worker: the template over the whole conversation each turn, then
           `_chain_to_sequences`; what parses its answers is left out, to its favour. The same tokenizer, template and texts.
 saving    250 turns: what is written and how long it takes, beside mini-swe-agent's `DefaultAgent` with its own `DeterministicModel`.
-share     of a run of `smoke`, or of the recipe that is named: CPU seconds of the thread while turns, states and endings are written, over all that the run takes.
+share     of a run of `smoke`, or of the recipe that is named: CPU seconds of the thread while turns, states and endings are written,
+          over all that the run takes.
 """
 
 from __future__ import annotations
