@@ -278,6 +278,8 @@ def test_the_shell_carries_directory_exit_code_and_deadline() -> None:
     assert "special tool" in call(box, "shell cd a && open b").content
     box.result = Result("bash: line 1: opena.py: command not found\n", 127, "ok")
     assert call(box, "shell opena.py").failure == "unknown tool"
+    box.result = Result("bash: line 1: x: command not found\n", 127, "died")
+    assert call(box, "shell x; exit").failure == "died"
     box.result = Result("bash: line 1: x: command not found\n", 0, "ok")
     assert call(box, "shell x; true").failure is None, "it is the last command that an answer is of"
     box.result = Result("", 0, "ok")

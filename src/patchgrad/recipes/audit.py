@@ -64,14 +64,16 @@ def audit(run: Run) -> list[Audited]:
     recipe = loads(Recipe, run.recipe)
     recorded = {(row["phase"], row["iteration"]): row for row in run.metrics()}
     rows = run.rows(columns=["phase", "iteration", "policy_version", "attempt"])
-    rows = [row for row in rows if _algorithm(recipe, row["phase"]) is not None]
+    learned = {phase: kind for phase in {row["phase"] for row in rows} if (kind := _algorithm(recipe, phase)) is not None}
+    rows = [row for row in rows if row["phase"] in learned]
     count = Counter(row["attempt"] for row in rows)
     twice = {attempt for attempt, times in count.items() if times > 1}
     current = next((row["policy_version"] for row in rows if row["policy_version"] is not None), 0)
     found = []
     for phase, iteration in dict.fromkeys((row["phase"], row["iteration"]) for row in rows):
         told = recorded.get((phase, iteration), {})
-        found.append(_audited(run, phase, iteration, recipe, told, current, twice))
+        epochs = recipe.rft.epochs if phase == "rft" else 1
+        found.append(_audited(run, phase, iteration, learned[phase], epochs, told, current, twice))
         current += told.get("updates", 0)
     return found
 
@@ -85,10 +87,8 @@ def _algorithm(recipe: Recipe, phase: str) -> Algorithm | None:
 
 
 def _audited(
-    run: Run, phase: str, iteration: int, recipe: Recipe, told: Mapping[str, Any], current: int, twice: Collection[str]
+    run: Run, phase: str, iteration: int, row: Algorithm, epochs: int, told: Mapping[str, Any], current: int, twice: Collection[str]
 ) -> Audited:
-    row = _algorithm(recipe, phase)
-    assert row is not None, "only iterations of learning are audited"
     rollouts = run.rollouts(phase, iteration)
     terms = Terms(run.journal.__contains__)
     faults = [(one.trajectory.id, "duplicate" if one.trajectory.id in twice else flaw(one, terms)) for one in rollouts]
@@ -107,7 +107,7 @@ def _audited(
         len(rollouts),
         sum(len(one.trajectory.turns) for one in rollouts),
         sum(_actions(one.trajectory) for one in rollouts),
-        (recipe.rft.epochs if phase == "rft" else 1) * versions.total(),
+        epochs * versions.total(),
         current,
         None if row.correction else told.get("trained"),  # a correction masks by what the trainer said
         dict(versions),

@@ -54,7 +54,7 @@ class Shell:
             failure, note = failures[result.state]
             notes.append(note)
         lost = re.search(r"(?:^|: )([^\s:]+): command not found", content)
-        if result.exit_code == 127 and lost:
+        if failure is None and result.exit_code == 127 and lost:
             failure = "unknown tool"
             if lost[1] in SPECIAL:
                 notes.append(f"{lost[1]} is a special tool: it must be the first and only command of its block.")
