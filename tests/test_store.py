@@ -182,6 +182,11 @@ def test_a_row_can_be_read_without_patchgrad(run: Run) -> None:
     }
 
 
+def test_some_columns_are_read_whatever_kind_of_sequence_names_them(run: Run) -> None:
+    run.write_rollouts("rft", 0, [attempt("t1/0")])
+    assert run.rows("rft", 0, ("task", "solved")) == run.rows("rft", 0, ["task", "solved"]) == [{"task": "t1", "solved": True}]
+
+
 def test_bytes_that_are_no_text_stay_exact_though_a_table_cannot_hold_them(run: Run) -> None:
     odd = replace(turn(0), observation=Observation("\udcff", Place("/\udcfe"), failure="died"))
     rollout = attempt("t1/0")

@@ -84,7 +84,7 @@ def read(paths: Iterable[Path], columns: Sequence[str] | None) -> list[dict[str,
     rows: list[dict[str, Any]] = []
     for path in paths:
         try:
-            rows += arrow.parquet.read_table(path, columns=columns).to_pylist()
+            rows += arrow.parquet.read_table(path, columns=columns and [*columns]).to_pylist()
         except (OSError, arrow.ArrowException) as error:
             raise StoreError(f"{path} is not a table that patchgrad wrote: {str(error).splitlines()[0]}.") from error
     return rows
