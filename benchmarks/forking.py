@@ -2,8 +2,8 @@
 
     python benchmarks/forking.py [--seeds 31,32] [--arms prefixes] [--work runs/forking] [--out DIR]
 
-A hundred tasks are tried twenty times each in two rounds of fine-tuning; those that the base solved in none of its ten attempts are what
-every arm draws from, so that each is hard and has a history. One stage of RL at a constant rate. Arms differ in how attempts begin and what
+Of the tasks that the base was warmed up on, a hundred are tried twenty times each in two rounds of fine-tuning; those that the base solved in
+none of its ten attempts are what every arm draws from, so that each is hard and has a history. One stage of RL at a constant rate. Arms differ in how attempts begin and what
 they are compared with. Each makes about as many attempts; the table says how many tokens were sampled and read for it, and how long tools
 and tests took, which compares arms only where nothing else ran.
 """
@@ -15,7 +15,6 @@ from studies import Study, main
 FORKING = Study(
     name="forking",
     shared={
-        "tasks.train": "100",
         "tasks.held_out": "100",
         "evaluation.attempts": "4",
         "stages.0.decay": "0",
@@ -41,7 +40,7 @@ FORKING = Study(
         "turns-by-state": {"stages.0.step_weight": "3"},
     },
     stages=dict.fromkeys(("dapo", "prefixes", "turn-values", "groups-of-four", "turns-by-state"), 1),
-    hard=True,
+    hard=100,
     seeds=(31, 32, 33, 34, 35),
 )
 """The control is plain DAPO, without what the laptop's recipe adds to its credit.

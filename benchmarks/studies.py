@@ -34,8 +34,8 @@ PATIENT = {"guards.patience": "1000"}
 class Study:
     """What all arms have, and what each of them has beside that; the first is the control, with which others are compared unless said.
 
-    In a `hard` one RL draws from tasks alone that the base solved in none of its attempts, those of the first round of fine-tuning, and its
-    table has another line an arm, of the held-out tasks that the base never solved.
+    In a `hard` one each round of fine-tuning tries the same so many tasks, and RL draws from those alone that the base solved in none of its
+    attempts, which are the first round; its table has another line an arm, of the held-out tasks that the base never solved.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Study:
     arms: Mapping[str, Changes]
     against: Mapping[str, str] = field(default_factory=dict)
     stages: Mapping[str, int] = field(default_factory=dict)
-    hard: bool = False
+    hard: int = 0
     seeds: tuple[int, ...] = (31, 32, 33)
 
     @property
@@ -67,7 +67,9 @@ def begun(study: Study, seed: int, rounds: int, work: Path) -> Path:
     changes = {"name": "begun", "seed": str(seed), "rft.rounds": str(rounds)}
     recipe = override(laptop(), PATIENT | dict(study.shared) | changes)
     folder = work / f"{seed}-rounds-{rounds}"
-    return finished(folder, replace(recipe, stages=()), begun(study, seed, 0, work) if rounds else None)
+    before = begun(study, seed, 0, work) if rounds else None
+    few = json.loads((before / "state.json").read_bytes())["pool"]["tasks"][: study.hard] if before and study.hard else None
+    return finished(folder, replace(recipe, stages=()), before, only=few)
 
 
 def kept(study: Study, name: str, seed: int, work: Path, out: Path) -> Path:
