@@ -2,10 +2,10 @@
 
     python benchmarks/forking.py [--seeds 31,32] [--arms prefixes] [--work runs/forking] [--out DIR]
 
-Of the tasks that the base was warmed up on, a hundred are tried twenty times each in two rounds of fine-tuning; those that the base solved in
-none of its ten attempts are what every arm draws from, so that each is hard and has a history. One stage of RL at a constant rate. Arms differ in how attempts begin and what
-they are compared with. Each makes about as many attempts; the table says how many tokens were sampled and read for it, and how long tools
-and tests took, which compares arms only where nothing else ran.
+Of the tasks that the base was warmed up on, a hundred are tried twenty times each in two rounds of fine-tuning; those that the base solved
+in none of its ten attempts are what every arm draws from, so that each is hard and has a history. One stage of RL at a constant rate. Arms
+differ in how attempts begin and what they are compared with. Each makes about as many attempts; the table says how many tokens were sampled
+and read for it, and how long tools and tests took, which compares arms only where nothing else ran.
 """
 
 from __future__ import annotations

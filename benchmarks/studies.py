@@ -34,8 +34,8 @@ PATIENT = {"guards.patience": "1000"}
 class Study:
     """What all arms have, and what each of them has beside that; the first is the control, with which others are compared unless said.
 
-    In a `hard` one each round of fine-tuning tries the same so many tasks, and RL draws from those alone that the base solved in none of its
-    attempts, which are the first round; its table has another line an arm, of the held-out tasks that the base never solved.
+    In a `hard` one each round of fine-tuning tries the same so many tasks, and RL draws from those alone that the base solved in none of
+    its attempts, which are the first round; its table has another line an arm, of the held-out tasks that the base never solved.
     """
 
     name: str

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgrad.networks import packed
+from patchgrad.networks import blocks
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.prefixes import Layout, Node, apart, cost, paying, together
 from patchgrad.values import Ids, ids
@@ -63,12 +63,12 @@ def test_a_tree_as_it_is_told() -> None:
     assert layout.place.tolist() == [0, 1, 2, 3, 0, 1, 4]
 
 
-@pytest.mark.parametrize("queries", [3, 1024])
+@pytest.mark.parametrize("least", [3, 1024])
 @pytest.mark.parametrize("heads", [(4, 4), (4, 2)], ids=str)
 def test_hidden_states_and_gradients_are_those_of_separate_sequences(
-    heads: tuple[int, int], queries: int, monkeypatch: pytest.MonkeyPatch
+    heads: tuple[int, int], least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packed, "QUERIES", queries)
+    monkeypatch.setattr(blocks, "LEAST", least)
     network = Decoder(DecoderConfig(20, 32, 2, *heads, 8, intermediate=48), 0).double()
     random = np.random.default_rng(0)
     stem, branch = random.integers(0, 20, 13).tolist(), random.integers(0, 20, 6).tolist()

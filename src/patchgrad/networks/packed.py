@@ -5,57 +5,62 @@ Axes: P tokens of a pack, N new tokens, T tokens that they see, H heads, K key-v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from patchgrad.networks.blocks import Block, seen, triangle
 from patchgrad.networks.prefixes import Node
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """What a layer's new queries see: its number, `q [N, H, D]`, `k [N, K, D]`, `v [N, K, D]` -> `[N, H, D]`."""
 
-QUERIES = 1024  # tokens behind others that attend at once on a CPU
-
 
 def within(nodes: Sequence[Node]) -> Attend:
     """Each token of a pack sees those before it in its own sequence, that is in its node and in the nodes above.
 
-    A loop over nodes: on a CPU it is faster than padding and than any dense mask, and `split` has a linear backward.
+    On a CPU a node is seen by all that stand below it at once. A GPU's kernels want each node with all that it sees.
     """
-    lengths = [node.length for node in nodes]
+    lengths, blocks = [node.length for node in nodes], tuple(_blocks(nodes))
 
     def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if not q.is_cuda:
+            return seen(q, k, v, blocks)
         queries, keys, values = (torch.split(part, lengths) for part in (q, k, v))
         parts = []
         for number, node in enumerate(nodes):
             way = (*node.path, number)
-            seen, said = (torch.cat([part[i] for i in way]) if node.path else part[number] for part in (keys, values))
-            parts.append(behind(queries[number], seen, said))
+            told = (torch.cat([part[i] for i in way]) if node.path else part[number] for part in (keys, values))
+            parts.append(behind(queries[number], *told))
         return torch.cat(parts)
 
     return attend
 
 
 def behind(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Attention of the last N of T tokens, each to those up to it: `[N, H, D], [T, K, D], [T, K, D] -> [N, H, D]`.
+    """Attention of the last N of T tokens, each to those up to it: `[N, H, D], [T, K, D], [T, K, D] -> [N, H, D]`."""
+    count, ahead = len(q), len(k) - len(q)
+    if not q.is_cuda:
+        before = [Block(slice(0, count), slice(0, ahead))] if ahead else []
+        return seen(q, k, v, (*triangle(0, ahead, count), *before))
+    from torch.nn.attention.bias import causal_lower_right  # takes 70 MB, which only a GPU needs
 
-    A GPU's kernels know how such a triangle lies; for a CPU's its mask is written out, in blocks of `QUERIES` tokens.
-    """
-    ahead, grouped = len(k) - len(q), q.shape[1] != k.shape[1]
+    grouped = q.shape[1] != k.shape[1]
     q, k, v = (part.transpose(0, 1).unsqueeze(0) for part in (q, k, v))
-    if not ahead:
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)[0].transpose(0, 1)
-    if q.is_cuda:
-        from torch.nn.attention.bias import causal_lower_right  # takes 70 MB, which only a GPU needs
+    mask = causal_lower_right(count, len(k)) if ahead else None
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=not ahead, enable_gqa=grouped)[0].transpose(0, 1)
 
-        triangle = causal_lower_right(q.shape[2], k.shape[2])
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=triangle, enable_gqa=grouped)[0].transpose(0, 1)
-    found = []
-    for first in range(0, q.shape[2], QUERIES):
-        block = q[:, :, first : first + QUERIES]
-        seen = ahead + first + block.shape[2]
-        visible = torch.ones(block.shape[2], seen, dtype=torch.bool).tril(ahead + first)
-        found.append(F.scaled_dot_product_attention(block, k[:, :, :seen], v[:, :, :seen], attn_mask=visible, enable_gqa=grouped))
-    return torch.cat(found, 2)[0].transpose(0, 1)
+
+def _blocks(nodes: Sequence[Node]) -> Iterator[Block]:
+    """What the tokens of these nodes see, laid end to end: a triangle a node, and a rectangle for each run of nodes below one."""
+    places = [slice(end - node.length, end) for node, end in zip(nodes, accumulate(node.length for node in nodes), strict=True)]
+    for place in places:
+        yield from triangle(place.start, place.start, place.stop - place.start)
+    for number, keys in enumerate(places):
+        below = [number in node.path for node in nodes]
+        for first in (i for i in range(len(nodes)) if below[i] and not below[i - 1]):
+            last = next((i for i in range(first, len(nodes)) if not below[i]), len(nodes))
+            yield Block(slice(places[first].start, places[last - 1].stop), keys)

@@ -103,12 +103,9 @@ def paying(tokens: Ids, starts: Sequence[int], dense: float, attention: float) -
 def cost(layout: Layout, dense: float, attention: float) -> float:
     """Multiplications of one layer, what a call costs besides among them.
 
-    A root of n tokens sees n^2 / 2 pairs of its own. A node of n tokens after p others computes a rectangle of n (p + n) and masks the
-    half square of it that lies ahead.
+    A node of n tokens after p others sees n^2 / 2 pairs of its own and n p of theirs.
     """
-    roots = [node.length for node in layout.nodes if not node.path]
-    rest = [(node.length, layout.reach(node)) for node in layout.nodes if node.path]
-    pairs = sum(n * n / 2 for n in roots) + sum(n * (p + n) for n, p in rest)
+    pairs = sum(node.length * (node.length / 2 + layout.reach(node)) for node in layout.nodes)
     return len(layout.first) * dense + pairs * attention + len(layout.nodes) * CALL
 
 
