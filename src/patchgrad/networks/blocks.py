@@ -3,7 +3,7 @@
 A kernel that masks what lies ahead computes it first: PyTorch's on a CPU takes keys by 512, so that in a sequence of 640 tokens it makes
 1.7 times the products that count. Cut in blocks, next to nothing is masked, and where many sequences stand behind one beginning all of them
 read it in one block (as in Hydragen, arXiv 2402.05099). Parts are put together by the sum of exponentials that each of them tells; the
-kernel of the backward pass, given the sum over all parts, finds in each the gradients of the whole (as in Ring Attention, arXiv 2310.01889).
+kernel of the backward pass, given the sum over all parts, finds in each the whole's gradients (as in Ring Attention, arXiv 2310.01889).
 
 Axes: N queries, T keys, H heads, K key-value heads, D head size.
 """
