@@ -30,7 +30,7 @@ FORKING = Study(
         "dapo": {},
         "prefixes": {"stages.0.starts": "prefixes"},
         "turn-values": {
-            "stages.0.tasks": "18",
+            "stages.0.tasks": "26",
             "stages.0.attempts": "4",
             "stages.0.forks": "2",
             "stages.0.continuations": "3",
@@ -46,8 +46,8 @@ FORKING = Study(
 """The control is plain DAPO, without what the laptop's recipe adds to its credit.
 
 Groups of four are what turn values have beside their forks, as many attempts without any. `turns-by-state` is the recipe's own credit to
-turns (`step_weight`), from states that repeat by themselves, which costs nothing. Groups without contrast are not forked, so turn values
-draw from two tasks more.
+turns (`step_weight`), from states that repeat by themselves, which costs nothing. Groups without contrast are not forked: of groups of four
+37 % have some on these tasks, so that 26 of them make 162 attempts, forks included.
 """
 
 if __name__ == "__main__":

@@ -17,9 +17,12 @@ studies = importlib.import_module("studies")
 STUDIES: list[Any] = [importlib.import_module("ablations").ABLATIONS, importlib.import_module("forking").FORKING]
 
 
-def attempts(recipe: Recipe) -> int:
+CONTRAST = 0.37  # of groups of four on hard tasks, which alone are forked: seen in the study
+
+
+def attempts(recipe: Recipe) -> float:
     """Of fine-tuning and RL, forks included."""
-    tried = sum(stage.iterations * stage.tasks * (stage.attempts + stage.forks * stage.continuations) for stage in recipe.stages)
+    tried = sum(stage.iterations * stage.tasks * (stage.attempts + CONTRAST * stage.forks * stage.continuations) for stage in recipe.stages)
     return recipe.rft.rounds * recipe.rft.tasks * recipe.rft.attempts + tried
 
 
