@@ -10,7 +10,7 @@ tokens    the ids of one attempt, from its messages to a training row, journalle
           `_chain_to_sequences`; what parses its answers is left out, to its favour. The same tokenizer, template and texts.
 saving    250 turns: what is written and how long it takes, beside mini-swe-agent's `DefaultAgent` with its own `DeterministicModel`.
 share     of a run of `smoke`, or of the recipe that is named: CPU seconds of the thread while turns, states and endings are written,
-          over all that the run takes.
+          over all that the run takes; and its table, whose minutes are those of the clock.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ import numpy as np
 from peers import TRL, interpreter
 
 from patchgrad.config import dumps
+from patchgrad.evaluation.table import row
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes import RECIPES, train
 from patchgrad.store import Run
@@ -45,6 +46,7 @@ from patchgrad.values import (
     Observation,
     Origin,
     Place,
+    Report,
     Sample,
     Segment,
     Turn,
@@ -113,8 +115,8 @@ def of_saving(tokenizer: ChatTokenizer) -> tuple[float, int]:
     return sum(spent), size
 
 
-def of_a_run(name: str) -> dict[str, float]:
-    """Seconds of the thread that writes, and of everything that the run has started."""
+def of_a_run(name: str) -> tuple[dict[str, float], list[Report]]:
+    """Seconds of the thread that writes, and of everything that the run has started; and what the run says of its policies."""
     spent: dict[str, float] = defaultdict(float)
 
     def counted(owner: type, name: str) -> Callable[[], None]:
@@ -134,9 +136,10 @@ def of_a_run(name: str) -> dict[str, float]:
     before = _cpu()
     with tempfile.TemporaryDirectory() as folder, Run.create(Path(folder) / "run", dumps(RECIPES[name]())) as run:
         train(RECIPES[name](), run, Silent())
+        reports = run.reports()
     for back in undo:
         back()
-    return {**spent, "all": _cpu() - before}
+    return {**spent, "all": _cpu() - before}, reports
 
 
 def _cpu() -> float:
@@ -220,7 +223,9 @@ def main() -> None:
         told["mini-swe-agent over patchgrad"] = ratio(theirs, found["saving patchgrad"])
         size = facts["bytes mini-swe-agent"] / facts["bytes patchgrad"]
         print(f"{SAVED} turns saved: mini-swe-agent {shown(told['mini-swe-agent over patchgrad'])} the time and {size:.0f} x the bytes")
-    told["run"] = share = of_a_run(wanted.recipe)
+    share, reports = of_a_run(wanted.recipe)
+    told["run"], told["minutes"] = share, {report.name: report.seconds / 60 for report in reports}
+    print(*("  ".join(row(report)) for report in reports), sep="\n")
     told["share"] = (share["write_turn"] + share["write_ending"] + share["put"]) / share["all"]
     print(f"of a run of {wanted.recipe} {100 * told['share']:.2f} % of {share['all']:.0f} CPU seconds")
     print(json.dumps(told))
