@@ -70,6 +70,11 @@ def _step(kind: str, least: float) -> Callable[[Any], tuple[str, bool | None]]:
     return seen
 
 
+def _shared(result: Any) -> tuple[str, bool | None]:
+    told, reached = times(result["ratio"], 2.5)
+    return f"{told}, multiplications alone {result['arithmetic']:.2f}", reached
+
+
 def _gap(result: Any) -> tuple[str, bool | None]:
     found = result["parts"]["gap"]
     if "65536" not in found:
@@ -111,12 +116,12 @@ FIGURES = (
         lambda result: times(result["rows"]["32"]["generate"]["ratio"], 3),
     ),
     Figure("the same", "vLLM on a CPU", "1 x", "policy_vllm", lambda result: times(result["ratio"], 1)),
-    Figure("RL step, 151,936 tokens of vocabulary, CPU", "TRL 1.16 GRPOTrainer", "3 x, less memory", "steps", _step("rl", 3)),
+    Figure("RL step, 151,936 tokens of vocabulary, CPU", "TRL 1.16 GRPOTrainer", "3 x, less memory", "steps-rl", _step("rl", 3)),
     Figure("the same, 1,024 tokens of vocabulary", "TRL 1.16 GRPOTrainer", "3 x", "steps-1024", _step("rl", 3)),
-    Figure("RFT step on multi-turn rows, 151,936 tokens of vocabulary", "TRL 1.16 SFTTrainer", "1.5 x", "steps", _step("rft", 1.5)),
+    Figure("RFT step on multi-turn rows, 151,936 tokens of vocabulary", "TRL 1.16 SFTTrainer", "1.5 x", "steps-rft", _step("rft", 1.5)),
     Figure("the same, 1,024 tokens of vocabulary", "TRL 1.16 SFTTrainer", "1.5 x", "steps-1024", _step("rft", 1.5)),
-    Figure("a group of 8 that shares 75 %, laptop", "separate rows", "2.5 x", "trainer-75", lambda result: times(result["ratio"], 2.5)),
-    Figure("the same, layers of Qwen3-0.6B", "separate rows", "2.5 x", "trainer-qwen-75", lambda result: times(result["ratio"], 2.5)),
+    Figure("a group of 8 that shares 75 %, laptop", "separate rows", "2.5 x", "trainer-75", _shared),
+    Figure("the same, layers of Qwen3-0.6B", "separate rows", "2.5 x", "trainer-qwen-75", _shared),
     Figure("minutes until 39 % on held-out laptop tasks", "TRL's GRPO with tools", "5 x", "until", _sooner(5)),
     Figure(
         "a turn at turn 128 over one at turn 8",
@@ -215,6 +220,9 @@ def _vllm(result: Any) -> list[str]:
     return [about, table(("", "tokens drawn a CPU second", "a second"), rows)]
 
 
+GAP = "gradients apart, of the largest, float64"
+
+
 def _trainer(result: Any) -> list[str]:
     seconds = result["seconds"]
     rows = [
@@ -223,12 +231,15 @@ def _trainer(result: Any) -> list[str]:
             f"{seconds['separate']:.2f}",
             f"{seconds['shared']:.2f}",
             times(result["ratio"], 0)[0],
+            f"{result['arithmetic']:.2f}",
+            f"{result['step']:.2f}",
             f"{result['gradient_gap']:.0e}",
         )
     ]
     layers = " of a layer of Qwen3-0.6B" if result.get("shape") == "qwen3-0.6b" else ""
     about = f"{result['attempts']} attempts of {result['tokens']:,} tokens, {result['parameters'] / 1e6:.1f} million parameters{layers}.\n"
-    return [about, table(("shared", "separate rows, s", "shared once, s", "ratio", "gradients apart, of the largest, float64"), rows)]
+    head = ("shared", "separate rows, s", "shared once, s", "ratio", "multiplications alone", "optimiser's step, s", GAP)
+    return [about + "Forward and backward pass; the optimiser's step is the same for both.\n", table(head, rows)]
 
 
 def _plan(result: Any) -> list[str]:
@@ -264,7 +275,8 @@ def _steps(result: Any) -> list[str]:
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     parts = [f"{size}; {versions}. What is lent to TRL, which `benchmarks/steps_trl.py` names, it does not do of itself.\n"]
     for kind in ("rl", "rft"):
-        told = result[kind]
+        if not (told := result.get(kind)):
+            continue
         rows = []
         for name, row in told["rounds"].items():
             lent = told["settings"].get(name, {}).get("lent")
