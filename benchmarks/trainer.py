@@ -20,7 +20,7 @@ import torch
 
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
-from patchgrad.networks.prefixes import apart, together
+from patchgrad.networks.prefixes import apart, multiplications, together
 from patchgrad.objectives.clipped import clipped
 from patchgrad.packing import pack
 from patchgrad.trainers.local import LocalTrainer
@@ -64,17 +64,6 @@ def gap(batch: Batch) -> float:
     return max(float((told[0][name] - told[1][name]).abs().max()) for name in told[0]) / largest
 
 
-def multiplications(batch: Batch, shape: DecoderConfig) -> float:
-    """Those of a layer for separate rows, over those for what is shared."""
-    (whole,) = batch.packs
-    layouts = apart(whole.starts), together(whole.tokens, whole.starts)
-    separate, shared = (
-        len(one.first) * shape.dense + sum(node.length * (node.length / 2 + one.reach(node)) for node in one.nodes) * shape.paired
-        for one in layouts
-    )
-    return float(separate / shared)
-
-
 def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -100,6 +89,9 @@ def main() -> None:
                 spent[share].append(passed - began)
                 steps.append(time.process_time() - passed)
         print(number, {("shared" if share else "separate"): round(times[-1], 2) for share, times in spent.items() if times}, flush=True)
+    (whole,) = batch.packs
+    layouts = apart(whole.starts.tolist()), together(whole.tokens, whole.starts.tolist())
+    separately, once = (multiplications(layout, shape.dense, shape.paired) for layout in layouts)
     ratios = [separate / shared for separate, shared in zip(spent[False], spent[True], strict=True)]
     told = {
         "shape": options.shape,
@@ -110,7 +102,7 @@ def main() -> None:
         "seconds": {"separate": median(spent[False]), "shared": median(spent[True])},
         "ratio": {"median": median(ratios), "least": min(ratios), "most": max(ratios)},
         "step": median(steps),
-        "arithmetic": multiplications(batch, shape),
+        "arithmetic": separately / once,
         "gradient_gap": gap(batch),
     }
     print(json.dumps(told))

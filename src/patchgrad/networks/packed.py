@@ -6,7 +6,7 @@ Axes: P tokens of a pack, N new tokens, T tokens that they see, H heads, K key-v
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, groupby
 
 import torch
 import torch.nn.functional as F
@@ -61,6 +61,7 @@ def _blocks(nodes: Sequence[Node]) -> Iterator[Block]:
         yield from triangle(place.start, place.start, place.stop - place.start)
     for number, keys in enumerate(places):
         below = [number in node.path for node in nodes]
-        for first in (i for i in range(len(nodes)) if below[i] and not below[i - 1]):
-            last = next((i for i in range(first, len(nodes)) if not below[i]), len(nodes))
-            yield Block(slice(places[first].start, places[last - 1].stop), keys)
+        for under, run in groupby(range(len(nodes)), below.__getitem__):
+            if under:
+                them = [places[i] for i in run]
+                yield Block(slice(them[0].start, them[-1].stop), keys)

@@ -101,12 +101,14 @@ def paying(tokens: Ids, starts: Sequence[int], dense: float, attention: float) -
 
 
 def cost(layout: Layout, dense: float, attention: float) -> float:
-    """Multiplications of one layer, what a call costs besides among them.
+    """Multiplications of one layer, what a call costs besides among them."""
+    return multiplications(layout, dense, attention) + len(layout.nodes) * CALL
 
-    A node of n tokens after p others sees n^2 / 2 pairs of its own and n p of theirs.
-    """
+
+def multiplications(layout: Layout, dense: float, attention: float) -> float:
+    """Those of one layer: a node of n tokens after p others sees n^2 / 2 pairs of its own and n p of theirs."""
     pairs = sum(node.length * (node.length / 2 + layout.reach(node)) for node in layout.nodes)
-    return len(layout.first) * dense + pairs * attention + len(layout.nodes) * CALL
+    return len(layout.first) * dense + pairs * attention
 
 
 def common(left: Ids, right: Ids) -> int:
