@@ -19,6 +19,7 @@ class Roots:
         self._folder = folder
         self._total = total
         self._sizes: OrderedDict[str, int] = OrderedDict()
+        self._held = 0  # their sum
         self._users: dict[str, int] = {}
 
     def take(self, key: str) -> str | None:
@@ -56,6 +57,7 @@ class Roots:
         """The root is whole: count it."""
         about = os.statvfs(self.path(key))
         self._sizes[key] = (about.f_blocks - about.f_bfree) * about.f_frsize
+        self._held += self._sizes[key]
         self._trim()
 
     def drop(self, key: str) -> None:
@@ -64,9 +66,11 @@ class Roots:
         os.rmdir(path)
 
     def _trim(self) -> None:
+        if self._held <= self._total:
+            return
         for key in list(self._sizes):
-            if sum(self._sizes.values()) <= self._total or len(self._sizes) == 1:
+            if self._held <= self._total or len(self._sizes) == 1:
                 return
             if not self._users.get(key):
-                del self._sizes[key]
+                self._held -= self._sizes.pop(key)
                 self.drop(key)
