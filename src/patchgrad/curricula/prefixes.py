@@ -38,10 +38,11 @@ class Prefixes:
     A hard task that was never solved goes on after turns of an attempt that ran into a limit, if there is one: others may finish what it
     had found by then (hindsight).
 
-    The share is a half at first. After a group that began so and solved more than half, it moves to where attempts succeed less: halfway
+    The share is a half at first, and again after a group that began at the beginning, but along a limit. After a group that began so and solved more than half, it moves to where attempts succeed less: halfway
     to the beginning along a success, halfway to the end along a failure; after one that solved less, the other way, and along a limit back
     to the beginning in any case. The last turn, which submits, is never replayed; a share of less than half a turn is the task's own
-    beginning, where it is counted again. `recall(attempt, beginning)` reads turns from the journal.
+    beginning, where it is counted again. So is every start along an attempt that is longer than the limits let the next ones be.
+    `recall(attempt, beginning)` reads turns from the journal.
 
     Of a task solved in 1 of 20 attempts, that one in eight turns, the next attempts begin after four of them. If seven of ten solve it
     from there, those after begin after two.
@@ -51,15 +52,18 @@ class Prefixes:
         self._recall = recall
         self._tasks: dict[str, _Known] = {}
 
-    def start(self, task: Task) -> Start:
+    def start(self, task: Task, turns: int, context: int) -> Start:
+        """Where the next attempts at a task begin, which may have so many turns and tokens, those that they replay included."""
         known = self._tasks.get(task.id, _Known())
         along = _along(known)
         if along is None:
             return Start()
         origin = str(getattr(known, along))
-        turns, _ = self._recall(origin, genesis(task, origin))
-        count = min(round(known.share * len(turns)), len(turns) - 1)
-        return Start(turns[:count], origin) if count > 0 else Start()
+        taken, _ = self._recall(origin, genesis(task, origin))
+        if len(taken) > turns or sum(len(turn.context) + len(turn.action.token_ids) for turn in taken) > context:
+            return Start()
+        count = min(round(known.share * len(taken)), len(taken) - 1)
+        return Start(taken[:count], origin) if count > 0 else Start()
 
     def observe(self, group: Group) -> None:
         """What a group says of its task, or, if it began after a prefix, of that."""
@@ -71,7 +75,8 @@ class Prefixes:
             onward = along != "limited" and more == (along == "failure")
             known = replace(known, share=(known.share + 1) / 2 if onward else known.share / 2)
         if group.whole:
-            known = replace(known, solved=known.solved / 2, attempts=known.attempts / 2)
+            share = known.share if _along(known) == "limited" else 0.5
+            known = replace(known, solved=known.solved / 2, attempts=known.attempts / 2, share=share)
         for rollout in group.whole:
             known = replace(known, solved=known.solved + rollout.solved, attempts=known.attempts + 1)
             name = rollout.trajectory.id

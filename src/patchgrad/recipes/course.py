@@ -273,7 +273,7 @@ class Course:
             self.progress.say(f"stage {number} ends: Pass@1 has not risen over the last {stage.plateau} iterations")
 
     def _planned(self, stage: Stage) -> Plan:
-        optimiser, agent = self.recipe.optimiser, self.recipe.agent
+        optimiser, agent, prefixed = self.recipe.optimiser, self.recipe.agent, stage.starts == "prefixes"
         return Plan(
             stage.tasks,
             stage.attempts,
@@ -282,7 +282,7 @@ class Course:
             stage.minibatch,
             optimiser.pack,
             self.recipe.workers,
-            start=self.prefixes.start if stage.starts == "prefixes" else from_the_beginning,
+            start=partial(self.prefixes.start, turns=stage.turns, context=stage.context) if prefixed else from_the_beginning,
             forking=Forking(stage.forks, stage.continuations, stage.filter_on) if stage.forks else None,
         )
 
