@@ -118,7 +118,8 @@ def finished(folder: Path, recipe: Recipe, before: Path | None = None, back: int
         (partial / "recipe.toml").write_text(dumps(recipe))
         state = json.loads((partial / "state.json").read_bytes())
         state = narrowed(state, only) if only is not None else state
-        (partial / "state.json").write_text(json.dumps(state | {"position": state["position"] - back}))
+        committed = {name: sum_ for name, sum_ in state["committed"].items() if not name.startswith("rollouts/")}  # some are made anew
+        (partial / "state.json").write_text(json.dumps(state | {"position": state["position"] - back, "committed": committed}))
         partial.rename(folder)
     made = Run.resume(folder) if folder.exists() else Run.create(folder, dumps(recipe))
     with made as run, choose(quiet=False) as progress:

@@ -67,7 +67,7 @@ def step(run: Run, number: int) -> None:
     run.write_rollouts("rl", number, rollouts)
     run.write_metrics({"phase": "rl", "iteration": number, "pass_at_1": 0.5})
     run.checkpoint(f"rl-{number}", lambda folder: put(folder / "model", f"weights {number}".encode()))
-    run.save_state({"position": number + 1, "checkpoint": f"rl-{number}"})
+    run.save_state({"position": number + 1, "checkpoint": f"rl-{number}", "kept": [f"rl-{n}" for n in range(number)]})
 
 
 def go_on(folder: Path) -> None:
@@ -85,7 +85,7 @@ def told(folder: Path) -> Any:
         run.metrics(),
         {path.name: (path / "model").read_text() for path in run.checkpoints()},
         run.state(),
-        sorted(path.name for path in folder.iterdir() if path.name != "lock"),
+        sorted(path.name for path in folder.iterdir()),
     )
 
 

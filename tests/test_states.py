@@ -64,7 +64,7 @@ def test_a_torn_tail_was_never_written_and_the_next_writer_cuts_it(tmp_path: Pat
         torn = States(tmp_path)
         assert torn.get(one.address) == one
         assert two.address not in torn
-        ((pack, last),) = torn.whole().items()
+        ((pack, last),) = torn.whole({}).items()
         files.cut(pack, last)
         again = States(tmp_path)
         again.put(two)

@@ -7,6 +7,8 @@ import json
 import math
 import multiprocessing
 import os
+import re
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -223,6 +225,7 @@ def test_a_torn_tail_is_cut_on_resume(run: Run, tail: bytes) -> None:
     first = turn(0)
     run.write_turn("a", first)
     run.write_metrics({"phase": "rft", "iteration": 0})
+    run.save_state({"position": 1})
     run.close()
     journal, metrics = run.folder / "journal" / "00000.jsonl", run.folder / "metrics.jsonl"
     before = journal.read_bytes(), metrics.read_bytes()
@@ -281,15 +284,144 @@ def test_a_checkpoint_is_whole_or_absent(run: Run) -> None:
     assert [path.name for path in run.checkpoints()] == ["final"]
 
 
-def test_a_checkpoint_that_a_kill_left_aside_comes_back(run: Run) -> None:
-    run.checkpoint(1, saving("one"))
+def test_a_folder_that_a_kill_left_aside_comes_back(tmp_path: Path) -> None:
+    files.put_folder(tmp_path / "one", saving("one"))
+    (tmp_path / "one").rename(tmp_path / ".one.old")
+    (tmp_path / ".one.partial").mkdir()
+    files.recover(tmp_path)
+    assert [(path.name, (path / "weights").read_text()) for path in tmp_path.iterdir()] == [("one", "one")]
+
+
+def test_what_was_not_committed_is_not_there_after_a_resume_but_for_turns(run: Run) -> None:
+    run.checkpoint("one", saving("one"))
+    run.checkpoint("kept", saving("kept"))
+    run.write_metrics({"phase": "rft", "iteration": 0})
+    run.save_state({"checkpoint": "one", "kept": ["kept"]})
+    run.checkpoint("two", saving("two"))
+    run.write_metrics({"phase": "rft", "iteration": 1})
+    run.write_turn("a", turn(0))
     run.close()
-    place = run.folder / "checkpoints"
-    (place / "000001").rename(place / ".000001.old")
-    (place / ".000001.partial").mkdir()
+    (run.folder / "checkpoints" / "one").rename(run.folder / "checkpoints" / ".one.partial")  # a kill in the middle of `discard`
+    (run.folder / "checkpoints" / ".one.partial").rename(run.folder / "checkpoints" / "one")
     with Run.resume(run.folder) as again:
-        assert [path.name for path in again.checkpoints()] == ["000001"]
-        assert sorted(path.name for path in place.iterdir()) == ["000001"]
+        assert {path.name for path in again.checkpoints()} == {"one", "kept"}
+        assert [row["iteration"] for row in again.metrics()] == [0]
+        assert turn(0).address in again.journal
+        again.discard("one")
+        again.save_state({"checkpoint": "kept"})
+    with Run.resume(run.folder) as again:
+        assert [path.name for path in again.checkpoints()] == ["kept"]
+
+
+def committed(folder: Path) -> list[str]:
+    """A run with something of every kind, and the names of what counts as done in it."""
+    with Run.create(folder, "seed = 1\n") as run:
+        rollout = attempt("t1/0")
+        for one in rollout.trajectory.turns:
+            run.states.put(Snapshot(one.state, {"a.py": (0o644, b"x = 1")}))
+            run.write_turn("t1/0", one)
+        run.write_rollouts("rft", 0, [rollout])
+        run.write_metrics({"phase": "rft", "iteration": 0})
+        run.checkpoint("rft-0", saving("weights"))
+        run.save_state({"checkpoint": "rft-0"})
+    return list(json.loads((folder / "state.json").read_text())["committed"])
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("how", ["gone", "shorter", "a bit"])
+def test_a_folder_that_has_lost_or_damaged_what_was_committed_is_refused_and_left_as_it_is(tmp_path: Path, how: str) -> None:
+    names = committed(tmp_path / "whole")
+    assert {name.split("/")[0] for name in names} == {"journal", "states", "tasks.jsonl", "metrics.jsonl", "rollouts", "checkpoints"}
+    for number, name in enumerate(names):
+        folder = tmp_path / str(number)
+        shutil.copytree(tmp_path / "whole", folder)
+        path = folder / name
+        content = bytearray(path.read_bytes())
+        path.unlink()
+        if how == "shorter":
+            path.write_bytes(content[:-1])
+        elif how == "a bit":
+            content[len(content) // 2] ^= 1
+            path.write_bytes(content)
+        before = everything(folder)
+        with pytest.raises(StoreError, match=re.escape(str(path))):
+            Run.resume(folder)
+        assert everything(folder) == before
+    Run.resume(tmp_path / "whole").close()
+
+
+@given(st.data())
+@settings(max_examples=30, deadline=None)
+def test_what_a_machine_without_power_kept_is_whole_or_cut(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    folder = tmp_path_factory.mktemp("power") / "run"
+    committed(folder)
+    with Run.resume(folder) as run:
+        for number in range(4):
+            run.states.put(Snapshot.of({"b.py": (0o644, bytes([number]) * 50)}, "/testbed"))
+            run.write_turn("t1/1", turn(number))
+    for path in (folder / "journal" / "00000.jsonl", folder / "states" / "00000.pack"):
+        (least, _), size = json.loads((folder / "state.json").read_text())["committed"][str(path.relative_to(folder))], path.stat().st_size
+        start = data.draw(st.integers(least, size - 1))
+        end = data.draw(st.integers(start, size))
+        content = bytearray(path.read_bytes())
+        content[start:end] = bytes(end - start)  # a page that never reached the disk reads as zeros
+        path.write_bytes(content)
+    with Run.resume(folder) as run:
+        list(run.journal.records())
+        for number in range(4):
+            snapshot = Snapshot.of({"b.py": (0o644, bytes([number]) * 50)}, "/testbed")
+            run.states.put(snapshot)
+            assert run.states.get(snapshot.address) == snapshot
+            run.write_turn("t1/1", turn(number))
+            assert run.journal.turn(turn(number).address).address == turn(number).address
+        run.save_state({"checkpoint": "rft-0"})
+    Run.resume(folder).close()
+
+
+def test_attempts_whose_tasks_are_gone_are_named(run: Run) -> None:
+    run.write_rollouts("rft", 0, [attempt("t1/0")])
+    (run.folder / "tasks.jsonl").unlink()
+    with pytest.raises(StoreError, match="has no task t1"):
+        Run.open(run.folder).rollouts("rft")
+
+
+@pytest.mark.parametrize("flipped", range(8))
+def test_any_bit_that_flips_in_a_line_is_damage(run: Run, flipped: int) -> None:
+    run.write_turn("a", turn(0))
+    path = run.folder / "journal" / "00000.jsonl"
+    line = path.read_bytes()
+    for at in range(flipped, len(line) - 1, 8):
+        path.write_bytes(line[:at] + bytes([line[at] ^ 1 << flipped]) + line[at + 1 :])
+        try:
+            found = [entry.turn.address for entry in Run.open(run.folder).journal.entries()]
+        except StoreError:
+            continue
+        assert found in ([], [turn(0).address]), "the bit of a name, or the line has become two"
+
+
+def test_of_two_that_create_one_run_the_second_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = files.new_folder
+
+    def overtaken(path: Path, save: Callable[[Path], None]) -> bool:
+        monkeypatch.setattr(files, "new_folder", real)
+        Run.create(path, "first = 1\n").close()
+        return real(path, save)
+
+    monkeypatch.setattr(files, "new_folder", overtaken)
+    with pytest.raises(StoreError, match="holds a run already"):
+        Run.create(tmp_path / "run", "second = 1\n")
+    assert Run.open(tmp_path / "run").recipe == "first = 1\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_run_is_not_made_where_the_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in (".", str(tmp_path)):
+        with pytest.raises(StoreError, match="where this program runs"):
+            Run.create(name, "")
 
 
 def test_state_metrics_and_reports(run: Run) -> None:
@@ -461,24 +593,6 @@ def test_a_log_that_lost_what_was_committed_is_refused_and_left_as_it_is(run: Ru
         with pytest.raises(StoreError, match="shorter than when the run last said what is done; restore it from a copy"):
             Run.resume(run.folder)
     assert journal.read_bytes() == left
-
-
-def test_a_log_that_is_damaged_before_what_was_committed_is_refused_and_left_as_it_is(run: Run) -> None:
-    for number in (1, 2, 3):
-        run.states.put(Snapshot.of({"a.py": (0o644, b"x" * number)}))
-        run.write_turn("t/0", turn(number))
-    run.save_state({"position": 1})
-    run.close()
-    (journal,), (pack,) = run.journal.files(), run.states.packs()
-    for path, at in ((journal, journal.stat().st_size - 9), (pack, 2)):
-        whole = path.read_bytes()
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        left = {one: one.read_bytes() for one in (journal, pack)}
-        with pytest.raises(StoreError, match=f"{path.name} is damaged before byte .* restore it from a copy"):
-            Run.resume(run.folder)
-        assert {one: one.read_bytes() for one in left} == left
-        path.write_bytes(whole)
-    Run.resume(run.folder).close()
 
 
 def test_a_run_without_its_state_is_refused_and_not_begun_again(run: Run) -> None:

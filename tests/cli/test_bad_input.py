@@ -164,7 +164,7 @@ def test_a_set_that_is_not_there_or_broken(refused: Refused, tmp_path: Path) -> 
 
 
 def everything(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "lock"}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_an_existing_run_is_neither_overwritten_nor_lost(refused: Refused, run: Path) -> None:
@@ -176,7 +176,7 @@ def test_an_existing_run_is_neither_overwritten_nor_lost(refused: Refused, run: 
 @pytest.mark.parametrize(
     ("about", "says"),
     [
-        ({"program": "patchgrad", "format": 99, "version": "9.9"}, "has format 99, written by patchgrad 9.9, and this one reads format 2"),
+        ({"program": "patchgrad", "format": 99, "version": "9.9"}, "has format 99, written by patchgrad 9.9, and this one reads format 3"),
         ({"program": "another"}, "was written by another program"),
     ],
 )

@@ -63,12 +63,13 @@ def weights(folder: Path) -> dict[str, bytes]:
 
 def lose(folder: Path, chance: random.Random) -> None:
     """A machine that lost its power: of what was written since the last commit, any part may be gone, to the byte."""
-    reached = json.loads((folder / "state.json").read_text())["reached"] if (folder / "state.json").exists() else {}
-    for name, pattern in (("journal", "*.jsonl"), ("states", "*.pack")):
-        for path in (folder / name).glob(pattern):
-            file, kept = reached.get(name, ["", 0])
-            least = kept if path.name == file else 0
-            os.truncate(path, chance.randint(least, path.stat().st_size))
+    committed = json.loads((folder / "state.json").read_text())["committed"]
+    for path in (*(folder / "journal").glob("*.jsonl"), *(folder / "states").glob("*.pack")):
+        least, _ = committed.get(str(path.relative_to(folder)), [0, ""])
+        size = path.stat().st_size
+        os.truncate(path, chance.randint(least, size))
+        if chance.random() < 0.5:  # what was lost may be a hole in the middle, too
+            os.truncate(path, size)
 
 
 @needs_bubblewrap

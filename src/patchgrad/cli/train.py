@@ -85,15 +85,12 @@ def _created(folder: Path, arguments: argparse.Namespace) -> Run:
 
 def _resumed(folder: Path, arguments: argparse.Namespace) -> Run:
     """A run keeps its recipe: half of one and half of another could be compared with nothing."""
-    store = Run.resume(folder)
-    recipe = _recipe(store)
-    asked = override(recipe, arguments.changes)
-    if asked != recipe:
-        store.close()
+    recipe = _recipe(Run.open(folder))
+    if override(recipe, arguments.changes) != recipe:
         raise ConfigError(
             f"{', '.join(arguments.changes)} cannot change in a run that has begun; leave it out, or start another with --run."
         )
-    return store
+    return Run.resume(folder)
 
 
 def _recipe(store: Run) -> Recipe:

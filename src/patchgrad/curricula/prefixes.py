@@ -38,11 +38,11 @@ class Prefixes:
     A hard task that was never solved goes on after turns of an attempt that ran into a limit, if there is one: others may finish what it
     had found by then (hindsight).
 
-    The share is a half at first, and again after a group that began at the beginning, but along a limit. After a group that began so and solved more than half, it moves to where attempts succeed less: halfway
-    to the beginning along a success, halfway to the end along a failure; after one that solved less, the other way, and along a limit back
-    to the beginning in any case. The last turn, which submits, is never replayed; a share of less than half a turn is the task's own
-    beginning, where it is counted again. So is every start along an attempt that is longer than the limits let the next ones be.
-    `recall(attempt, beginning)` reads turns from the journal.
+    The share is a half at first, and again after a group that began at the beginning, but along a limit. After a group that began so and
+    solved more than half, it moves to where attempts succeed less: halfway to the beginning along a success, halfway to the end along a
+    failure; after one that solved less, the other way, and along a limit back to the beginning in any case. The last turn, which submits,
+    is never replayed; a share of less than half a turn is the task's own beginning, where it is counted again. So is every start along an
+    attempt that is longer than the limits let the next ones be. `recall(attempt, beginning)` reads turns from the journal.
 
     Of a task solved in 1 of 20 attempts, that one in eight turns, the next attempts begin after four of them. If seven of ten solve it
     from there, those after begin after two.

@@ -101,4 +101,7 @@ def _member(kinds: tuple[Any, ...], data: Any) -> Any:
     rest = [kind for kind in kinds if kind is not type(None)]
     if len(rest) == 1:
         return rest[0]
-    return next(kind for kind in rest if {field.name for field in fields(kind)} == set(data))
+    fitting = [kind for kind in rest if {field.name for field in fields(kind)} == set(data)]
+    if len(fitting) != 1:
+        raise ValueError(f"none of {', '.join(kind.__name__ for kind in rest)} has the fields {', '.join(map(str, data))}")
+    return fitting[0]

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -80,10 +80,7 @@ def put_folder(path: Path, save: Callable[[Path], None]) -> None:
             shutil.rmtree(left, ignore_errors=True)
         partial.mkdir(parents=True)
         try:
-            with foreign(path.parent):
-                save(partial)
-            for file in [partial, *partial.rglob("*")]:
-                sync(file)
+            _fill(partial, save)
             if path.exists():
                 path.rename(old)
             partial.rename(path)
@@ -93,6 +90,46 @@ def put_folder(path: Path, save: Callable[[Path], None]) -> None:
                 old.rename(path)
             shutil.rmtree(partial, ignore_errors=True)
             shutil.rmtree(old, ignore_errors=True)
+
+
+def new_folder(path: Path, save: Callable[[Path], None]) -> bool:
+    """A folder where there is none, or an empty one; false where another process was faster, whose folder stays."""
+    above = next(parent for parent in path.absolute().parents if parent.exists())
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with writing(path.parent):
+        partial.mkdir(parents=True)
+        try:
+            _fill(partial, save)
+            try:
+                partial.rename(path)
+            except OSError as error:
+                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                    raise
+                return False
+            for parent in path.absolute().parents:
+                sync(parent)
+                if parent == above:
+                    break
+            return True
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def _fill(partial: Path, save: Callable[[Path], None]) -> None:
+    """All that `save` makes is on the disk when this returns."""
+    with foreign(partial.parent):
+        save(partial)
+    for file in [partial, *partial.rglob("*")]:
+        sync(file)
+
+
+def remove_folder(path: Path) -> None:
+    """Delete one folder as a whole: what a kill leaves of it has a name that `recover` deletes."""
+    if path.exists():
+        partial = path.with_name(f".{path.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        path.rename(partial)
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def recover(folder: Path) -> None:
@@ -154,18 +191,23 @@ def records(path: Path) -> Iterator[Any]:
             raise StoreError(f"{path} is damaged at line {number}; restore it from a copy or start another run.") from error
 
 
-def whole(path: Path, good: Callable[[bytes], bool]) -> int:
-    """The bytes before a torn tail, which is what follows the last newline, and last lines that are not `good`."""
-    ends = [0, *(offset + len(line) for offset, line in lines(path))]
-    if not path.exists():
-        return 0
-    with path.open("rb") as file:
-        while len(ends) > 1:
-            file.seek(ends[-2])
-            if good(file.read(ends[-1] - ends[-2])):
-                break
-            ends.pop()
-    return ends[-1]
+def whole(path: Path, start: int, good: Callable[[bytes], bool]) -> int:
+    """The bytes before the first line from `start` on that is torn or not `good`."""
+    end = start
+    for offset, line in lines(path, start):
+        if not good(line):
+            break
+        end = offset + len(line)
+    return end
+
+
+def up_to(ends: Iterable[tuple[Path, int]]) -> dict[Path, int]:
+    """Of files that follow each other: what comes after one that has more bytes than are whole is not whole either."""
+    told, torn = dict[Path, int](), False
+    for path, end in ends:
+        told[path] = 0 if torn else end
+        torn = torn or end < path.stat().st_size
+    return told
 
 
 def cut(path: Path, end: int) -> None:
@@ -173,12 +215,3 @@ def cut(path: Path, end: int) -> None:
     if path.exists() and path.stat().st_size > end:
         with writing(path.parent):
             os.truncate(path, end)
-
-
-def is_json(line: bytes) -> bool:
-    """Can this line be read at all?"""
-    try:
-        json.loads(line)
-    except ValueError:
-        return False
-    return True

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,9 +106,12 @@ class Journal:
         for path in self.files()[-1:]:
             files.sync(path)
 
-    def whole(self) -> dict[Path, int]:
-        """The last file, and its bytes without the torn line that a killed writer may have left."""
-        return {path: files.whole(path, lambda line: _entry(line) is not None) for path in self.files()[-1:]}
+    def whole(self, done: Mapping[Path, int]) -> dict[Path, int]:
+        """Of each file the bytes before the first line that is torn or damaged, where so many are known to be whole already.
+
+        A machine that lost its power may have kept a line and not the one before it.
+        """
+        return files.up_to((path, files.whole(path, done.get(path, 0), lambda line: _entry(line) is not None)) for path in self.files())
 
     def __contains__(self, address: str) -> bool:
         if address not in self._places:
@@ -183,6 +186,6 @@ def _entry(line: bytes) -> Entry | Ended | None:
         record = json.loads(line)
         of = record["trajectory"]
         entry = Entry(of, value(Turn, record["turn"])) if "turn" in record else Ended(of, value(Ending, record["ending"]))
+        return entry if entry.address == record["address"] else None
     except (ValueError, KeyError, TypeError, StoreError):
         return None
-    return entry if entry.address == record["address"] else None

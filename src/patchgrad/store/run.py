@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,11 +20,11 @@ from patchgrad.store import files, table
 from patchgrad.store.codec import finite, plain, value
 from patchgrad.store.journal import Ended, Entry, Journal
 from patchgrad.store.states import States
+from patchgrad.store.sums import Sum, Sums
 from patchgrad.values import Ending, Report, Rollout, Task, Turn
 
-FORMAT = 2
+FORMAT = 3
 WINDOW = 5.0  # seconds: turns wait so long for one another on their way to the disk
-_LOGS = {"journal": ".jsonl", "states": ".pack"}
 _LISTS = ("tasks.jsonl", "metrics.jsonl")
 
 
@@ -37,8 +38,8 @@ class Run:
     What is written survives the death of the process. A machine that loses its power loses at most the turns of the last `WINDOW` seconds
     before the last one was written: they reach the disk together.
 
-    What counts as done is what `save_state` said last: `write_rollouts`, `write_metrics` and `checkpoint` of the same phase and
-    iteration may be called again after a resume and replace what a killed process left.
+    What counts as done is what `save_state` said last. `resume` goes back to that, but for turns, endings and states, which are never
+    done twice: figures and checkpoints that came after it are dropped, and tables of the same phase and iteration are replaced.
     """
 
     def __init__(self, folder: Path, lock: int | None) -> None:
@@ -46,6 +47,7 @@ class Run:
         self.journal, self.states = Journal(folder / "journal"), States(folder / "states")
         self._lock = lock
         self._tasks: dict[str, Task] = {}
+        self._sums = Sums(folder)
         self._synced = time.monotonic()
 
     @classmethod
@@ -53,26 +55,25 @@ class Run:
         """A new run with this recipe text; a folder that holds anything already is refused and left as it is."""
         path = Path(folder)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            if (path / "run.json").is_file():
-                raise StoreError(f"{path} holds a run already; add --resume to go on with it, or name another folder with --run.")
-            raise StoreError(f"{path} holds something that is no run of patchgrad's; name another folder with --run.")
+            raise _occupied(path)
+        if path.absolute() == Path.cwd():
+            raise StoreError(f"{path} is where this program runs, and cannot be replaced; name a folder inside of it with --run.")
         about = {"program": "patchgrad", "format": FORMAT, "version": __version__, "created": datetime.now(UTC).isoformat()}
 
         def fill(partial: Path) -> None:
             for name in ("journal", "rollouts", "checkpoints"):
                 (partial / name).mkdir()
             (partial / "recipe.toml").write_text(recipe)
-            (partial / "state.json").write_text(json.dumps({"reached": {}}) + "\n")
+            (partial / "state.json").write_text(json.dumps({"committed": {}}) + "\n")
             (partial / "run.json").write_text(json.dumps(about, indent=2) + "\n")
 
-        with files.writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        files.put_folder(path, fill)
+        if not files.new_folder(path, fill):
+            raise _occupied(path)
         return cls(path, _acquire(path))
 
     @classmethod
     def resume(cls, folder: str | Path) -> Run:
-        """Go on with a run: takes the lock, then cuts what a killed writer left half done.
+        """Go on with a run: takes the lock, then cuts what a killed writer left half done, and what it had not said to be done.
 
         A folder that lacks, or has damaged, what was committed is refused and left as it is.
         """
@@ -88,6 +89,9 @@ class Run:
                 files.recover(place)
         for file, end in ends.items():
             files.cut(file, end)
+        for checkpoint in run.checkpoints():
+            if checkpoint.name not in _kept(run.state()):
+                run.discard(checkpoint.name)
         return run
 
     @classmethod
@@ -137,7 +141,7 @@ class Run:
 
     def state(self) -> dict[str, Any]:
         """What `save_state` said last; empty before the first time."""
-        return {name: value for name, value in self._committed().items() if name != "reached"}
+        return {name: value for name, value in self._committed().items() if name != "committed"}
 
     def _committed(self) -> dict[str, Any]:
         path = self.folder / "state.json"
@@ -148,33 +152,38 @@ class Run:
     def save_state(self, state: Mapping[str, Any]) -> None:
         """The commit point: everything written so far reaches the disk, then the state is replaced as a whole.
 
-        With it is kept how far journal and states went; a folder that has less of them is damaged.
+        With it is kept what all of it is, which `resume` asks for. Of checkpoints that is the one that the state names, and those `kept`.
         """
         self._writable()
         self._sync()
-        lists = [self.folder / name for name in _LISTS if (self.folder / name).exists()]
         with files.writing(self.folder):
-            for path in lists:
+            for path in self._lists():
                 files.sync(path)
-        reached = {name: self._reached(name) for name in _LOGS} | {path.name: ["", path.stat().st_size] for path in lists}
-        files.put(self.folder / "state.json", (json.dumps({**state, "reached": reached}, indent=2) + "\n").encode())
+        committed = self._sums.of(self._logs(), [*self._tables(), *self._files_of(_kept(state))])
+        files.put(self.folder / "state.json", (json.dumps({**state, "committed": committed}, indent=2) + "\n").encode())
 
-    def _reached(self, name: str) -> list[Any]:
-        """The last file of a log, and its size."""
-        last = max((path for path in (self.folder / name).glob("*") if path.suffix in _LOGS.values()), default=None)
-        return [last.name, last.stat().st_size] if last else ["", 0]
+    def _lists(self) -> list[Path]:
+        return [path for name in _LISTS if (path := self.folder / name).exists()]
+
+    def _logs(self) -> list[Path]:
+        """All that only grows."""
+        return [*self.journal.files(), *self.states.packs(), *self._lists()]
+
+    def _tables(self, names: str = "*") -> list[Path]:
+        return sorted((self.folder / "rollouts").glob(f"{names}.parquet"), key=_natural)
+
+    def _files_of(self, checkpoints: Iterable[str]) -> list[Path]:
+        found = (path for name in sorted(checkpoints) for path in (self.folder / "checkpoints" / name).rglob("*"))
+        return sorted(path for path in found if path.is_file())
 
     def _whole(self) -> dict[Path, int]:
-        """How many bytes of each file that is written to are whole; `StoreError` where that is less than was committed."""
-        ends = {**self.journal.whole(), **self.states.whole()}
-        ends |= {self.folder / name: files.whole(self.folder / name, files.is_json) for name in _LISTS}
-        for name, (file, size) in self._committed().get("reached", {}).items():
-            path = self.folder / name / file
-            if size and (not path.exists() or path.stat().st_size < size):
-                raise StoreError(f"{path} is shorter than when the run last said what is done; restore it from a copy.")
-            if ends.get(path, size) < size:
-                raise StoreError(f"{path} is damaged before byte {size}, where what was done ends; restore it from a copy.")
-        return ends
+        """How many bytes of each log are whole; `StoreError` where what was committed is not."""
+        committed: dict[str, Sum] | None = self._committed().get("committed")
+        if committed is None:
+            raise StoreError(f"{self.folder / 'state.json'} does not say what is done, so this run is damaged; restore it from a copy.")
+        self._sums.check(committed, self._logs())
+        done = {path: int(committed.get(str(path.relative_to(self.folder)), [0])[0]) for path in self._logs()}
+        return {**done, **self.journal.whole(done), **self.states.whole(done)}
 
     # --- tasks, turns, rollouts ----------------------------------------------------------------
 
@@ -238,14 +247,15 @@ class Run:
 
     def rollouts(self, phase: str, iteration: int | None = None) -> list[Rollout]:
         """The rollouts of a phase exactly as they were, every turn verified; tasks as they were stored first."""
-        tasks = self.tasks()
-        return [table.rollout(row, tasks[row["task"]], self.journal.turn) for row in self.rows(phase, iteration)]
+        tasks, rows = self.tasks(), self.rows(phase, iteration)
+        if lost := next((row["task"] for row in rows if row["task"] not in tasks), None):
+            raise StoreError(f"{self.folder / 'tasks.jsonl'} has no task {lost}, of which there are attempts; restore it from a copy.")
+        return [table.rollout(row, tasks[row["task"]], self.journal.turn) for row in rows]
 
     def rows(self, phase: str = "*", iteration: int | None = None, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        """The tables' rows as dicts in the order of writing, for pages and figures; `rows()` gives all of them."""
+        """The tables' rows as dicts, by phase and iteration, for pages and figures; `rows()` gives all of them."""
         number = "[0-9]" * 5 if iteration is None else f"{iteration:05d}"
-        paths = (self.folder / "rollouts").glob(f"{phase}-{number}.parquet")
-        return table.read(sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.name)), columns)
+        return table.read(self._tables(f"{phase}-{number}"), columns)
 
     # --- figures -------------------------------------------------------------------------------
 
@@ -309,11 +319,28 @@ class Run:
     def discard(self, step: int | str) -> None:
         """Delete a checkpoint that is no longer needed; one that is not there is no error."""
         self._writable()
-        shutil.rmtree(self.folder / "checkpoints" / _step(step), ignore_errors=True)
+        with files.writing(self.folder):
+            files.remove_folder(self.folder / "checkpoints" / _step(step))
 
 
 def _step(step: int | str) -> str:
     return f"{step:06d}" if isinstance(step, int) else step
+
+
+def _kept(state: Mapping[str, Any]) -> set[str]:
+    """The checkpoints that a state names."""
+    return {str(name) for name in (state.get("checkpoint"), *state.get("kept", ())) if name is not None}
+
+
+def _natural(path: Path) -> tuple[str | int, ...]:
+    """`stage10` after `stage2`."""
+    return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", path.name))
+
+
+def _occupied(path: Path) -> StoreError:
+    if (path / "run.json").is_file():
+        return StoreError(f"{path} holds a run already; add --resume to go on with it, or name another folder with --run.")
+    return StoreError(f"{path} holds something that is no run of patchgrad's; name another folder with --run.")
 
 
 def _loads(path: Path) -> Any:
@@ -341,9 +368,9 @@ def _recognised(path: Path) -> Path:
 
 
 def _acquire(path: Path) -> int:
-    """The writer's lock; the kernel gives it back even when the process is killed."""
+    """The writer's lock, on a file that is never replaced; the kernel gives it back even when the process is killed."""
     with files.writing(path):
-        descriptor = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(path / "recipe.toml", os.O_RDWR)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,7 +67,9 @@ class States:
 
     def _append(self, records: Iterable[tuple[str, str, bytes]]) -> None:
         with files.writing(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            if not self.folder.exists():
+                self.folder.mkdir(parents=True)
+                files.sync(self.folder.parent)
         pack = (self.packs() or [self.folder / "00000.pack"])[-1]
         if self._read.get(pack, 0) >= LIMIT:
             with files.writing(self.folder):
@@ -113,14 +115,36 @@ class States:
         """Bytes on the disk."""
         return sum(pack.stat().st_size for pack in self.packs())
 
-    def whole(self) -> dict[Path, int]:
-        """The last pack, and its bytes without the torn tail that a killed writer may have left."""
-        return {pack: max((record.offset + record.size for record in _records(pack, 0)), default=0) for pack in self.packs()[-1:]}
+    def whole(self, done: Mapping[Path, int]) -> dict[Path, int]:
+        """Of each pack the bytes before the first record that is torn or damaged, where so many are known to be whole already."""
+        blobs = set[str]()
+        return files.up_to((pack, self._sound(pack, done.get(pack, 0), blobs)) for pack in self.packs())
+
+    def _sound(self, pack: Path, done: int, blobs: set[str]) -> int:
+        end = 0
+        for record in _records(pack, 0):
+            if record.offset > done and not self._right(record, blobs):
+                break
+            if record.kind == "blob":
+                blobs.add(record.key)
+            end = record.offset + record.size
+        return end
+
+    def _right(self, record: Record, blobs: Collection[str]) -> bool:
+        """Is a blob what its name says, and a state a list of blobs that stand before it?"""
+        try:
+            content = self._content(record)
+            if record.kind == "blob":
+                return hashlib.sha256(content).hexdigest() == record.key
+            return all(key is None or key in blobs for _, _, key in json.loads(content))
+        except (StoreError, ValueError, TypeError):
+            return False
 
     def sweep(self, reachable: Iterable[str]) -> int:
         """Forget every state that is not named, and the contents that no other one has; gives the bytes that became free.
 
-        The new pack is whole before the old ones go, and only the one who writes may call it.
+        The new pack is whole before the old ones go, and only the one who writes may call it; a run commits next (`Run.save_state`), since
+        the packs that it last said to be done are no more.
         """
         self._index()
         kept = [address for address in dict.fromkeys(reachable) if address in self._states]

@@ -147,7 +147,7 @@ def _turn(turn: Turn) -> dict[str, Any]:
         "failure": turn.observation.failure,
         "directory": turn.observation.place.directory,
         "tokens": turn.action.tokens,
-        "logprob": float(turn.action.logprobs.mean()) if len(turn.action.logprobs) else None,
+        "logprob": float(turn.action.logprobs.mean(dtype="float64")) if len(turn.action.logprobs) else None,
         "version": turn.action.version,
         "seconds": turn.observation.seconds,
     }

@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -233,9 +234,10 @@ class LocalTrainer:
         """
         try:
             counters = json.loads((folder / "trainer.json").read_text())
+            version, steps = int(counters["version"]), int(counters["steps"])
             state = load_file(folder / "optimiser.safetensors")
-        except (OSError, ValueError) as error:
-            raise StoreError(f"{folder} is no checkpoint of a trainer: it lacks trainer.json or optimiser.safetensors") from error
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            raise StoreError(f"{folder} is no checkpoint of a trainer: it lacks a whole trainer.json or optimiser.safetensors") from error
         if folders.shape(folder) != self.network.config:
             raise StoreError(f"{folder} holds a network of another shape than this trainer's")
         if self._lora:
@@ -246,7 +248,7 @@ class LocalTrainer:
             self.optimiser.restore(state)
         except KeyError as error:
             raise StoreError(f"{folder} was saved with another optimiser: it has no {error}") from error
-        self._version, self._steps = int(counters["version"]), int(counters["steps"])
+        self._version, self._steps = version, steps
 
 
 def _add(gradients: Gradients, more: Gradients) -> None:
