@@ -63,7 +63,7 @@ def test_an_iteration_learns_from_its_forks_and_not_from_what_they_replay(tmp_pa
                 place = one.trajectory.replayed
                 assert one.trajectory.id.startswith(f"{source.trajectory.id}+{place}.")
                 assert [t.address for t in one.trajectory.turns[:place]] == [t.address for t in source.trajectory.turns[:place]]
-                assert flaw(one, Terms(run.journal.__contains__, frozenset({0}))) is None
+                assert flaw(one, Terms(run.journal.holds, frozenset({0}))) is None
             samples = [sample for unit in by_group([group], Branched()) for sample in unit if "+" in sample.attempt]
             for sample in samples:
                 replayed = next(one.trajectory.replayed for one in forks if one.trajectory.id == sample.attempt)

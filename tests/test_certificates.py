@@ -217,6 +217,10 @@ PLAYED: dict[str, tuple[str, Callable[[list[Group]], list[Group]]]] = {
         lambda groups: [rebuilt(group, lambda a: replace(a, logprobs=floats(a.logprobs - 0.5))) for group in groups],
     ),
     "a group that is there twice": ("duplicate", lambda groups: [*groups, groups[0]]),
+    "a verdict that nobody gave": (
+        "ending",
+        lambda groups: [Group(tuple(replace(one, verdict=replace(one.verdict, stages=())) for one in group.rollouts)) for group in groups],
+    ),
     "turns of two attempts that are mixed up": (
         "beginning",
         lambda groups: [_swapped(groups[0]), *groups[1:]],
@@ -255,6 +259,18 @@ def _rolled(samples: Sequence[Sample]) -> list[Sample]:
 def test_a_sample_that_keeps_other_tokens_than_its_attempt_says_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learning, "by_group", lambda *words: [_rolled(unit) for unit in by_group(*words)])
     refused("mask", tmp_path, Bent())
+
+
+def _patched(samples: Sequence[Sample]) -> list[Sample]:
+    """Each has another one's last turn."""
+    lasts = [sample.segment.turns[-1] for sample in samples]
+    segments = [Segment((*sample.segment.turns[:-1], last)) for sample, last in zip(samples, [*lasts[1:], lasts[0]], strict=True)]
+    return [replace(sample, segment=segment) for sample, segment in zip(samples, segments, strict=True)]
+
+
+def test_a_sample_with_a_turn_of_another_attempt_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learning, "by_group", lambda *words: [_patched(unit) for unit in by_group(*words)])
+    refused("segments", tmp_path, Bent())
 
 
 def bent_packs(change: Callable[..., dict[str, Any]]) -> Callable[..., Batch]:

@@ -19,6 +19,7 @@ from patchgrad.credit import (
     contrast,
     corrected,
     failed,
+    kept,
     kinds,
     solved_only,
     sound,
@@ -123,6 +124,14 @@ def test_attempts_at_a_limit_are_masked_where_asked_and_still_count_in_their_gro
     mixed = group(rollout(True), rollout(False, stop="turn limit"), rollout(False))
     kept, left = assign([mixed], MeanOnly()), assign([mixed], MeanOnly(), {"overlong": "mask"})
     assert [sample.advantages.tolist() for sample in left] == [kept[0].advantages.tolist(), kept[2].advantages.tolist()]
+
+
+def test_of_two_treatments_of_a_turn_the_stricter_one_counts() -> None:
+    late = rollout(True, stop="turn limit", turns=chain(OK, NO)).trajectory
+    of_ok, of_no = (len(turn.action.token_ids) for turn in late.turns)
+    assert kept(late, {"no command": "mask", "overlong": "withhold"}).tolist() == [True] * of_ok + [False] * of_no
+    assert not kept(late, {"no command": "withhold", "overlong": "mask"}).any()
+    assert not kept(late, {"no command": "drop", "overlong": "penalise"}).any()
 
 
 def test_what_is_told_again_after_another_prompt_has_the_same_actions_in_a_chain_of_its_own() -> None:

@@ -102,7 +102,7 @@ def test_where_a_sandbox_breaks_the_attempt_goes_on_in_another(tmp_path: Path, r
     if stop == "submitted":
         assert [turn.observation.failure for turn in done.trajectory.turns] == [None] * 3
         assert "+total += x" in done.trajectory.submission
-        assert flaw(done, Terms(run.journal.__contains__)) is None
+        assert flaw(done, Terms(run.journal.holds)) is None
 
 
 def test_a_judgement_that_a_sandbox_broke_is_asked_for_again(tmp_path: Path, run: Run) -> None:
@@ -125,7 +125,8 @@ def test_a_fork_goes_on_from_the_files_and_is_trained_on_its_own_turns_alone(tmp
         trajectory = done.trajectory
         assert (trajectory.origin, trajectory.replayed, len(trajectory.turns)) == ("a/0", 1, 3)
         assert "total += x" in trajectory.turns[1].observation.content, "it finds what the first turn left"
-        assert flaw(done, Terms(run.journal.__contains__, frozenset({0}))) is None
+        assert flaw(done, Terms(run.journal.holds, frozenset({0}))) is None
+        assert flaw(replace(done, trajectory=replace(trajectory, replayed=0)), Terms(run.journal.holds)) == "journal", "they are a/0's"
         assert kinds(trajectory)[0] == "replayed"
         assert kept(trajectory).tolist() == [False] * len(prefix[0].action.token_ids) + [True] * sum(
             len(turn.action.token_ids) for turn in trajectory.turns[1:]

@@ -3,10 +3,10 @@
     rollouts -> certify -> credit -> certify_samples -> packing -> certify_batch -> step
 
 A rollout is certified by its chain (`values.Turn`): every turn's address is computed anew and has to stand in the journal, which was
-written when the turn happened; the first one follows the beginning of this attempt at this task; every action says after which ids it was
-sampled, and these are the stream as it is now. Samples are certified against their attempts: what is trained are the actions, less the
-turns that a policy of failures leaves out. A batch is certified against its samples. What does not verify is refused under a name, before
-the step: a wrong gradient looks like any other.
+written when the turn happened, and so has its ending's; the first turn follows the beginning of this attempt at this task; every action
+says after which ids it was sampled, and these are the stream as it is now. Samples are certified against their attempts: what is
+trained are the actions, less the turns that a policy of failures leaves out. A batch is certified against its samples. What does not
+verify is refused under a name, before the step: a wrong gradient looks like any other.
 """
 
 from __future__ import annotations
@@ -19,13 +19,29 @@ from typing import Literal
 import numpy as np
 
 from patchgrad.errors import CertificateError
-from patchgrad.values import NO_IDS, Action, Batch, Bools, Group, Pack, Rollout, Sample, Trajectory, genesis, stream_digest
+from patchgrad.values import (
+    NO_IDS,
+    Action,
+    Batch,
+    Bools,
+    Ending,
+    Group,
+    Pack,
+    Rollout,
+    Sample,
+    Segment,
+    Trajectory,
+    Turn,
+    genesis,
+    stream_digest,
+)
 
 Fault = Literal[
     "endpoint",
     "beginning",
     "chain",
     "journal",
+    "ending",
     "version",
     "spelling",
     "prefix",
@@ -44,7 +60,8 @@ MEANINGS: dict[Fault, str] = {
     "is loaded from a folder or a hub id",
     "beginning": "its first turn does not follow the beginning of this attempt at this task",
     "chain": "a turn does not follow the one before it",
-    "journal": "a turn is not as it was when it was journalled",
+    "journal": "a turn is not as it was when it was journalled, or is another attempt's",
+    "ending": "how it ended, or its verdict, is not as it was when it was journalled",
     "version": "an action was sampled by another version of the policy",
     "spelling": "an action was sampled in another spelling, a tokenizer or a template that is not the policy's",
     "prefix": "an action was sampled after other ids than stand before it",
@@ -63,11 +80,11 @@ MEANINGS: dict[Fault, str] = {
 class Terms:
     """What a rollout has to be to be trained on; what is `None` or empty is not asked.
 
-    `journalled` says whether a turn of this address stands in the journal, `versions` are those of the policy that may have sampled,
-    `spelling` is the policy's and `stops` are its ids that end a turn.
+    `journalled` says whether a turn or an ending of this address stands in the journal, under the attempt where one is named; `versions`
+    are those of the policy that may have sampled, `spelling` is the policy's and `stops` are its ids that end a turn.
     """
 
-    journalled: Callable[[str], bool] | None = None
+    journalled: Callable[[str, str], bool] | None = None
     versions: frozenset[int] | None = None
     spelling: str = ""
     stops: frozenset[int] = frozenset()
@@ -106,9 +123,19 @@ def flaw(rollout: Rollout, terms: Terms = ANY) -> Fault | None:
                 return fault
             stream = np.concatenate([stream, turn.action.token_ids])
             number += 1
-    if terms.journalled and not all(terms.journalled(turn.address) for turn in turns):
+    return _unwritten(rollout, turns, terms.journalled) if terms.journalled else None
+
+
+def _unwritten(rollout: Rollout, turns: Sequence[Turn], journalled: Callable[[str, str], bool]) -> Fault | None:
+    """What of an attempt does not stand in the journal; only what it replays may stand there as another's."""
+    trajectory = rollout.trajectory
+    if not all(journalled(turn.address, trajectory.id if n >= trajectory.replayed else "") for n, turn in enumerate(turns)):
         return "journal"
-    return None
+    if rollout.broken:
+        return None  # nobody judged it
+    last = turns[-1].address if turns else genesis(rollout.task, trajectory.id)
+    ending = Ending(last, trajectory.stop, trajectory.submission, rollout.verdict)
+    return None if journalled(ending.address, trajectory.id) else "ending"
 
 
 def _action(action: Action, prefix: str, terms: Terms) -> Fault | None:
@@ -128,15 +155,15 @@ def _action(action: Action, prefix: str, terms: Terms) -> Fault | None:
 def certify_samples(samples: Sequence[Sample], groups: Sequence[Group], kept: Callable[[Trajectory], Bools]) -> None:
     """Raises `CertificateError` for a sample that is no segment of its attempt, or keeps other action tokens than `kept` says."""
     attempts = {rollout.trajectory.id: rollout.trajectory for group in groups for rollout in group.rollouts}
-    expected: dict[tuple[str, str], Bools] = {}
+    expected: dict[tuple[str, ...], Bools] = {}
     for trajectory in attempts.values():
         whole = kept(trajectory)
         sizes = [sum(len(turn.action.token_ids) for turn in segment.turns) for segment in trajectory.segments]
         for segment, part in zip(trajectory.segments, np.split(whole, np.cumsum(sizes)[:-1]), strict=True):
-            expected[(trajectory.id, segment.turns[0].address)] = part
-    seen: set[tuple[str, str]] = set()
+            expected[_chain(trajectory.id, segment)] = part
+    seen: set[tuple[str, ...]] = set()
     for sample in samples:
-        key = (sample.attempt, sample.segment.turns[0].address)
+        key = _chain(sample.attempt, sample.segment)
         if key in seen:
             raise _refused("duplicate", sample.attempt)
         seen.add(key)
@@ -144,6 +171,11 @@ def certify_samples(samples: Sequence[Sample], groups: Sequence[Group], kept: Ca
             raise _refused("segments", sample.attempt)
         if not np.array_equal(sample.keep, expected[key]):
             raise _refused("mask", sample.attempt)
+
+
+def _chain(attempt: str, segment: Segment) -> tuple[str, ...]:
+    """What names a segment: its attempt, and the addresses of all its turns, computed anew."""
+    return (attempt, *(replace(turn).address for turn in segment.turns))
 
 
 def certify_batch(batch: Batch, samples: Sequence[Sample]) -> None:

@@ -29,8 +29,11 @@ FailurePolicy = Mapping[str, Treatment]
 """What becomes of turns by how they failed, in fine-tuning and RL alike; a kind that is not named is kept.
 
 `mask`: the turn is context, and not trained. `withhold`: never rewarded, its advantage is at most 0. `penalise`: at most -`PENALTY`,
-whatever became of its attempt. `drop`: its attempt is not trained at all, and still counts in its group.
+whatever became of its attempt. `drop`: its attempt is not trained at all, and still counts in its group. Where two are said of a turn,
+as it failed in one way and its attempt in another, it is the one that leaves less of it (`STRICTER`).
 """
+
+STRICTER: tuple[Treatment, ...] = ("keep", "withhold", "penalise", "mask", "drop")
 
 PENALTY = 0.5
 
@@ -195,9 +198,8 @@ def kept(trajectory: Trajectory, failures: FailurePolicy = KEEP_ALL) -> Bools:
 
 
 def _treatments(trajectory: Trajectory, failures: FailurePolicy) -> npt.NDArray[np.str_]:
-    treatments: list[Treatment] = [failures.get(kind or "", "keep") for kind in kinds(trajectory)]
-    if trajectory.stop in LIMITS and failures.get("overlong", "keep") != "keep":
-        treatments = [failures["overlong"]] * len(treatments)
+    least = failures.get("overlong", "keep") if trajectory.stop in LIMITS else "keep"
+    treatments: list[Treatment] = [max(least, failures.get(kind or "", "keep"), key=STRICTER.index) for kind in kinds(trajectory)]
     if "drop" in treatments:
         treatments = ["mask"] * len(treatments)
     treatments[: trajectory.replayed] = ["mask"] * trajectory.replayed

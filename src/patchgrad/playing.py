@@ -43,7 +43,7 @@ class World:
     on_ending: Callable[[str, Ending], None] = lambda _, ending: None
     recall: Callable[[str, str], tuple[tuple[Turn, ...], Ending | None]] = lambda _, beginning: ((), None)
     state: Callable[[str, str], Snapshot] | None = None
-    journalled: Callable[[str], bool] | None = None
+    journalled: Callable[[str, str], bool] | None = None
     sampling: Sampling = NEUTRAL
     commits: dict[str, str] = field(default_factory=dict)
     answers: Answers | None = None

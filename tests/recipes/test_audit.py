@@ -18,6 +18,7 @@ from patchgrad.values import (
     Action,
     Call,
     Checks,
+    Ending,
     Observation,
     Origin,
     Place,
@@ -69,6 +70,8 @@ def folder(path: Path, iterations: Iterable[list[Rollout]], updates: int = 4, tr
             for rollout in rollouts:
                 for turn in rollout.trajectory.turns:
                     run.write_turn(rollout.trajectory.id, turn)
+                ending = Ending(turn.address, rollout.trajectory.stop, rollout.trajectory.submission, rollout.verdict)
+                run.write_ending(rollout.trajectory.id, ending)
             run.write_rollouts("stage1", iteration, rollouts)
             run.write_metrics({"phase": "stage1", "iteration": iteration, "updates": updates, "trained": float(trained)})
     return path

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -33,7 +33,8 @@ class Audited:
 
     `versions` are those of the policy that sampled what was trained, with their tokens; `current` is the one that the run's own updates
     had led to when it was trained. `recorded` is how many tokens were counted then, where that can be told from the attempts alone.
-    `flaws` are attempts that do not verify.
+    `retold` of the trained tokens were imitated after a prompt without the demonstration that they were collected with
+    (`algorithms.retold`): all others were sampled after exactly what they were trained after. `flaws` are attempts that do not verify.
     """
 
     phase: str
@@ -46,6 +47,7 @@ class Audited:
     recorded: int | None
     versions: Mapping[int, int]
     left_out: Mapping[str, int]
+    retold: int
     flaws: Sequence[str] = field(default=())
 
     @property
@@ -73,7 +75,9 @@ def audit(run: Run) -> list[Audited]:
     for phase, iteration in dict.fromkeys((row["phase"], row["iteration"]) for row in rows):
         told = recorded.get((phase, iteration), {})
         epochs = recipe.rft.epochs if phase == "rft" else 1
-        found.append(_audited(run, phase, iteration, learned[phase], epochs, told, current, twice))
+        one = _audited(run, phase, iteration, learned[phase], epochs, told, current, twice)
+        shown = phase == "rft" and recipe.rft.demonstration and not iteration
+        found.append(replace(one, retold=one.trained) if shown else one)
         current += told.get("updates", 0)
     return found
 
@@ -90,7 +94,7 @@ def _audited(
     run: Run, phase: str, iteration: int, row: Algorithm, epochs: int, told: Mapping[str, Any], current: int, twice: Collection[str]
 ) -> Audited:
     rollouts = run.rollouts(phase, iteration)
-    terms = Terms(run.journal.__contains__)
+    terms = Terms(run.journal.holds)
     faults = [(one.trajectory.id, "duplicate" if one.trajectory.id in twice else flaw(one, terms)) for one in rollouts]
     flaws = [f"{attempt}: {MEANINGS[fault]}" for attempt, fault in faults if fault is not None]
     groups = [Group(tuple(found)) for _, found in groupby(rollouts, lambda one: one.trajectory.id.rpartition("/")[0])]
@@ -112,6 +116,7 @@ def _audited(
         None if row.correction else told.get("trained"),  # a correction masks by what the trainer said
         dict(versions),
         dict(_left_out(rollouts, chosen, {sample.attempt for sample in samples}, row)),
+        0,
         tuple(flaws),
     )
 
@@ -132,9 +137,11 @@ def _left_out(rollouts: Sequence[Rollout], chosen: Sequence[Group], taught: set[
             trained = iter(kept(trajectory, row.failures))
             for turn, kind in zip(trajectory.turns, kinds(trajectory), strict=True):
                 masked = sum(not next(trained) for _ in turn.action.token_ids)
-                why[f"masked: {kind or 'overlong'}"] += masked
+                if kind != "replayed":
+                    why[f"masked: {kind or 'overlong'}"] += masked
     return +why
 
 
 def _actions(trajectory: Trajectory) -> int:
-    return sum(len(turn.action.token_ids) for turn in trajectory.turns)
+    """Tokens of its own actions: those that it replays were sampled elsewhere."""
+    return sum(len(turn.action.token_ids) for turn in trajectory.turns[trajectory.replayed :])

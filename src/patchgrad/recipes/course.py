@@ -308,7 +308,7 @@ class Course:
         probed = await self._probed(plan.budget, int(digest(str(seed), label)[:8], 16))
         _stop(self._alarmed(Watch(self.recipe.guards), probed))  # before an iteration is spent on it
         done = await iterate(world, self.policy, self.pool, self.trainer, row, plan, label, seed, self._seen)
-        for group in done.groups:
+        for group in done.groups if world.agent == self.agent else ():  # nobody goes on after another agent's prompt
             self.prefixes.observe(group)
         self.run.write_rollouts(phase, iteration, [r for group in done.groups for r in group.rollouts])
         told = measured(done, plan.attempts, compared=world.agent == self.agent)

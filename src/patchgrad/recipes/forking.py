@@ -19,6 +19,7 @@ from patchgrad.recipes.world import a_world, sandboxes
 from patchgrad.rewards import Resolved
 from patchgrad.rollout import Budget
 from patchgrad.store import Run
+from patchgrad.trainers.local import version_of
 from patchgrad.values import Rollout, Snapshot
 
 
@@ -44,7 +45,9 @@ async def fork(
     if attempts < 1:
         raise ConfigError(f"attempts is {attempts}; at least one has to be made.")
     here = replace(recipe, policy=replace(recipe.policy, vllm="", options=()))  # a few attempts are not worth a server
-    _, policy = open_model(checkpoint or run.find(), here)
+    folder = checkpoint or run.find()
+    trainer, policy = open_model(folder, here)
+    policy.load(trainer.weights(), version_of(folder))
     policy.training = False
     if taken[0].action.origin is not None and taken[0].action.origin.spelling != policy.spelling:
         raise ConfigError(f"{attempt} was said by a policy with another tokenizer or template: name a checkpoint of its run.")
@@ -65,7 +68,7 @@ async def fork(
     if out is not None:
         world = replace(world, on_turn=out.write_turn, on_ending=out.write_ending)
     label = f"fork/{attempt}/{turn}"
-    origin = source.trajectory.origin or attempt
+    origin = (source.trajectory.origin or attempt) if turn else ""
     items = [
         Attempt(source.task, f"{label}/{number}", drawn(recipe.seed, f"{label}/{number}"), taken[:turn], origin)
         for number in range(attempts)

@@ -68,7 +68,7 @@ def journalled(world: World, run: Run) -> World:
         on_ending=run.write_ending,
         recall=run.recall,
         state=run.states.get,
-        journalled=run.journal.__contains__,
+        journalled=run.journal.holds,
     )
 
 

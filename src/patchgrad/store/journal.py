@@ -118,6 +118,10 @@ class Journal:
             self._index()
         return address in self._places
 
+    def holds(self, address: str, attempt: str = "") -> bool:
+        """Does a record of this address stand here, as one of this attempt where one is named?"""
+        return address in self and (not attempt or address in self._attempts.get(attempt, {}))
+
     def _index(self) -> None:
         for path in self.files():
             if path.stat().st_size == self._read.get(path, 0):

@@ -240,9 +240,10 @@ class Run:
         """One table for this phase and iteration, with the tasks and turns that it names; a second call replaces the table."""
         self._writable()
         self.write_tasks(rollout.task for rollout in rollouts)
-        for rollout in rollouts:
-            for turn in rollout.trajectory.turns:
-                self.journal.append(Entry(rollout.trajectory.id, turn))
+        for trajectory in (rollout.trajectory for rollout in rollouts):
+            for number, turn in enumerate(trajectory.turns):
+                if number >= trajectory.replayed or turn.address not in self.journal:  # what it replays is of another run then
+                    self.journal.append(Entry(trajectory.id, turn))
         table.write(self.folder / "rollouts" / f"{phase}-{iteration:05d}.parquet", phase, iteration, rollouts)
 
     def rollouts(self, phase: str, iteration: int | None = None) -> list[Rollout]:

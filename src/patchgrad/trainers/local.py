@@ -251,6 +251,12 @@ class LocalTrainer:
         self._version, self._steps = version, steps
 
 
+def version_of(folder: Path) -> int:
+    """How many updates the weights in a checkpoint's folder have seen; 0 in one that no trainer wrote."""
+    path = folder / "trainer.json"
+    return int(json.loads(path.read_text())["version"]) if path.exists() else 0
+
+
 def _add(gradients: Gradients, more: Gradients) -> None:
     for name, gradient in more.items():
         if name in gradients:
