@@ -54,11 +54,11 @@ def _turn(stream: Ids) -> Turn:
     return Turn(context, Action(drawn, floats([-7.0] * DRAWN), 0, "", "stop"), Call("shell", ""), Observation("", Place()), "", "")
 
 
-def gap(batch: Batch) -> float:
+def gap(batch: Batch, shape: DecoderConfig) -> float:
     """The largest difference between gradients with and without sharing, over the largest gradient, in float64."""
     told = []
     for share in (False, True):
-        trainer = LocalTrainer(Decoder(SHAPE, 0).double(), share=share)
+        trainer = LocalTrainer(Decoder(shape, 0).double(), share=share)
         told.append(trainer.gradients(batch, clipped())[0])
     largest = max(float(one.abs().max()) for one in told[0].values())
     return max(float((told[0][name] - told[1][name]).abs().max()) for name in told[0]) / largest
@@ -103,7 +103,7 @@ def main() -> None:
         "ratio": {"median": median(ratios), "least": min(ratios), "most": max(ratios)},
         "step": median(steps),
         "arithmetic": separately / once,
-        "gradient_gap": gap(batch),
+        "gradient_gap": gap(batch, shape),
     }
     print(json.dumps(told))
 

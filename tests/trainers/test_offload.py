@@ -45,6 +45,31 @@ def test_in_bfloat16_steps_too_small_for_a_weight_add_up() -> None:
     assert moved[-1] > 3 * moved[0]
 
 
+def test_what_is_forgotten_is_momentum_and_no_bit_of_a_weight() -> None:
+    batch, _ = example_batches(CONFIG.vocabulary)
+    trainer = LocalTrainer(Decoder(CONFIG), optimiser="adamw", precision="bfloat16", offload=True, schedule=1e-6)
+    trainer.update(batch, cross_entropy)
+    before = {name: tensor.clone() for name, tensor in trainer.optimiser.state().items()}
+    trainer.forget()
+    after = trainer.optimiser.state()
+    assert all(torch.equal(after[name], tensor) for name, tensor in before.items() if name.startswith("copy."))
+    assert not any(after[name].any() for name in after if name.startswith("first."))
+    trainer.freeze(("model.embed_tokens.weight",))
+    left = trainer.optimiser.state()
+    assert {name for name in before if name not in left} == {f"{of}.model.embed_tokens.weight" for of in ("copy", "first", "second")}
+    assert all(torch.equal(tensor, before[name]) for name, tensor in left.items() if name.startswith("copy."))
+
+
+@pytest.mark.parametrize(("lora", "offload"), [(Lora(4), False), (None, True), (None, False)])
+def test_in_bfloat16_how_surprising_tokens_are_is_told_of_the_same_products(lora: Lora | None, offload: bool) -> None:
+    batch, _ = example_batches(CONFIG.vocabulary)
+    trainer = LocalTrainer(Decoder(CONFIG), precision="bfloat16", lora=lora, offload=offload)
+    excess, variance = trainer.surprise(batch)
+    exact, spread = LocalTrainer(Decoder(CONFIG)).surprise(batch)
+    assert excess == pytest.approx(exact, abs=0.02 * spread)
+    assert variance == pytest.approx(spread, rel=0.05)
+
+
 def test_a_resumed_step_is_the_same(tmp_path: Path) -> None:
     first, second = example_batches(CONFIG.vocabulary)
 

@@ -48,10 +48,12 @@ def behind(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return seen(q, k, v, (*triangle(0, ahead, count), *before))
     from torch.nn.attention.bias import causal_lower_right  # takes 70 MB, which only a GPU needs
 
-    grouped = q.shape[1] != k.shape[1]
+    shared = q.shape[1] // k.shape[1]
+    if shared > 1 and q.dtype == torch.float32:  # no kernel without the whole matrix of scores has fewer keys than queries then
+        k, v, shared = k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1), 1
     q, k, v = (part.transpose(0, 1).unsqueeze(0) for part in (q, k, v))
     mask = causal_lower_right(count, len(k)) if ahead else None
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=not ahead, enable_gqa=grouped)[0].transpose(0, 1)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=not ahead, enable_gqa=shared > 1)[0].transpose(0, 1)
 
 
 def _blocks(nodes: Sequence[Node]) -> Iterator[Block]:

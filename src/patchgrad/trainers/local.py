@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -24,6 +23,7 @@ from patchgrad.networks import lora as adapters
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.lora import Lora, adapt, merged, reduce
 from patchgrad.networks.prefixes import apart
+from patchgrad.networks.scoring import wide
 from patchgrad.trainers.measures import Tally, tally
 from patchgrad.trainers.muon import AdamW, Muon, Optimiser
 from patchgrad.trainers.offload import Offloaded
@@ -77,8 +77,8 @@ class LocalTrainer:
         self.network, self.device = adapt(network, lora, kept) if lora else network, network.head.device
         self.parameters = {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
         make: Make = {"muon": Muon, "adamw": AdamW}[optimiser] if isinstance(optimiser, str) else optimiser
-        self._make: Make = partial(Offloaded, make=make) if offload else make
-        self.optimiser: Optimiser = self._make(self.parameters)
+        self._make, self._trainable = make, dict(self.parameters)
+        self.optimiser: Optimiser = Offloaded(self.parameters, make) if offload else make(self.parameters)
         if offload and not lora:
             reduce(network, kept)
         self.clip, self.precision, self.threads, self._held, self._sharing = clip, precision, threads, held, share
@@ -102,7 +102,8 @@ class LocalTrainer:
 
     def forget(self) -> None:
         """Start over with an optimiser that has seen nothing: the momentum of one objective points away from the next one's."""
-        self.optimiser = self._make(self.parameters)
+        own = self.optimiser
+        self.optimiser = own.forgetting(self.parameters) if isinstance(own, Offloaded) else self._make(self.parameters)
 
     def freeze(self, patterns: Sequence[str]) -> None:
         """Parameters whose names match stay as they are from now on, and cost no gradient; the optimiser starts over.
@@ -115,7 +116,9 @@ class LocalTrainer:
         frozen = {name for pattern in patterns for name in fnmatch.filter(named, pattern)}
         if len(frozen) == len(named):
             raise ConfigError("optimiser.frozen names all parameters of the policy, and nothing is left to train")
-        self.parameters = {name: parameter for name, parameter in named.items() if parameter.requires_grad and name not in frozen}
+        for name, parameter in self._trainable.items():
+            parameter.requires_grad_(name not in frozen)
+        self.parameters = {name: parameter for name, parameter in self._trainable.items() if name not in frozen}
         self.forget()
 
     def update(self, batch: Batch, objective: Objective) -> Update:
@@ -169,7 +172,8 @@ class LocalTrainer:
     @torch.no_grad()
     def surprise(self, batch: Batch) -> tuple[float, float]:
         """How much less likely the mask tokens are than draws from the softmax, and the variance that draws have."""
-        told = [self.network.surprise(*self._hidden(pack)) for pack in batch.packs]
+        with self._computing():
+            told = [self.network.surprise(*self._hidden(pack)) for pack in batch.packs]
         return float(sum(excess.sum() for excess, _ in told)), float(sum(variance.sum() for _, variance in told))
 
     @torch.no_grad()
@@ -203,8 +207,12 @@ class LocalTrainer:
 
     def _forward(self, pack: Pack) -> tuple[Tensor, Tensor]:
         """Log-probability and entropy at each mask token, `[N]` both."""
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
+        with self._computing():
             return self.network.logprobs(*self._hidden(pack))
+
+    def _computing(self) -> torch.autocast:
+        """Products in the trainer's precision."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16")
 
     def _hidden(self, pack: Pack) -> tuple[Tensor, Tensor]:
         """The hidden states that predict the mask tokens `[N, d]`, and those tokens `[N]`; what sequences share is computed once."""
@@ -258,8 +266,9 @@ def version_of(folder: Path) -> int:
 
 
 def _add(gradients: Gradients, more: Gradients) -> None:
+    """Sums are `float32` at least: of 64 packs' gradients one in `bfloat16` would be a hundredth off."""
     for name, gradient in more.items():
         if name in gradients:
-            gradients[name].add_(gradient)
+            gradients[name] = wide(gradients[name]).add_(gradient)
         else:
             gradients[name] = gradient

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-Spread = Callable[[Callable[[Tensor], Tensor], list[Tensor]], Iterable[Tensor]]
+Spread = Callable[[Callable[[Tensor], Tensor], Iterable[Tensor]], Iterable[Tensor]]
 
 STEPS = 5
 TOGETHER = 4  # matrices of one shape that are orthogonalised in one piece of work
@@ -91,7 +91,7 @@ class Muon:
         for name, buffer in self.buffers.items():
             buffer.lerp_(gradients[name], 1 - self.momentum)
         pieces = [names[i : i + TOGETHER] for names in self.shapes.values() for i in range(0, len(names), TOGETHER)]
-        stacks = [torch.stack([gradients[name].lerp(self.buffers[name], self.momentum) for name in names]) for names in pieces]
+        stacks = (torch.stack([gradients[name].lerp(self.buffers[name], self.momentum) for name in names]) for names in pieces)
         for names, updates in zip(pieces, spread(orthogonal, stacks), strict=True):
             for name, update in zip(names, updates, strict=True):
                 self.matrices[name].add_(update, alpha=-rate * 0.2 * max(update.shape) ** 0.5)

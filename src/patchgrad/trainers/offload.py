@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -17,13 +18,28 @@ class Offloaded:
     has 16 GB and host memory 96, all of which the device would have otherwise.
     """
 
-    def __init__(self, parameters: Mapping[str, Tensor], make: Callable[[Mapping[str, Tensor]], Optimiser]) -> None:
-        self.parameters = dict(parameters)
-        self.copies = {name: p.detach().to("cpu", torch.float32, copy=True) for name, p in parameters.items()}
+    def __init__(
+        self,
+        parameters: Mapping[str, Tensor],
+        make: Callable[[Mapping[str, Tensor]], Optimiser],
+        copies: Mapping[str, Tensor] = MappingProxyType({}),
+    ) -> None:
+        self.parameters, self._make = dict(parameters), make
+        self.copies = {name: copies[name] if name in copies else _copied(p) for name, p in parameters.items()}
         self.optimiser = make(self.copies)
 
+    def forgetting(self, parameters: Mapping[str, Tensor]) -> Offloaded:
+        """An optimiser of these that has seen nothing; what is exact of them stays exact."""
+        return Offloaded(parameters, self._make, self.copies)
+
     def step(self, gradients: Mapping[str, Tensor], rate: float, spread: Spread = map) -> None:
-        self.optimiser.step({name: gradient.to("cpu", torch.float32) for name, gradient in gradients.items()}, rate, spread)
+        """The step; what it maps over pieces is computed where the parameters are, since hosts are slow at products."""
+        device = next(iter(self.parameters.values())).device
+
+        def there(work: Callable[[Tensor], Tensor], pieces: Iterable[Tensor]) -> Iterable[Tensor]:
+            return (work(piece.to(device)).to("cpu") for piece in pieces)
+
+        self.optimiser.step(_Moved(gradients), rate, spread if device.type == "cpu" else there)
         self._write_back()
 
     def state(self) -> dict[str, Tensor]:
@@ -40,3 +56,23 @@ class Offloaded:
     def _write_back(self) -> None:
         for name, parameter in self.parameters.items():
             parameter.copy_(self.copies[name])
+
+
+class _Moved(Mapping[str, Tensor]):
+    """Gradients as `float32` in host memory, each moved when it is asked for: all of them at once would take as much as the copies."""
+
+    def __init__(self, gradients: Mapping[str, Tensor]) -> None:
+        self._gradients = gradients
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._gradients[name].to("cpu", torch.float32)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._gradients)
+
+    def __len__(self) -> int:
+        return len(self._gradients)
+
+
+def _copied(parameter: Tensor) -> Tensor:
+    return parameter.detach().to("cpu", torch.float32, copy=True)

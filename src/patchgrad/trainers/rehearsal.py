@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_iter
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lora import Lora, adapt, reduce
 from patchgrad.networks.prefixes import Node
+from patchgrad.networks.scoring import wide
 from patchgrad.trainers.muon import Optimiser
 
 FEW, MORE = 3, 5  # layers of which a difference is taken
@@ -102,7 +103,9 @@ def _rehearsed(
             reduce(network, kept)
         weights = alive.bytes
         still = {name for pattern in frozen for name in fnmatch.filter(dict(network.named_parameters()), pattern)}
-        parameters = {name: p for name, p in network.named_parameters() if p.requires_grad and name not in still}
+        for name, parameter in network.named_parameters():
+            parameter.requires_grad_(parameter.requires_grad and name not in still)
+        parameters = {name: p for name, p in network.named_parameters() if p.requires_grad}
         steps = None if offload else optimiser(parameters)
         states = alive.bytes - weights
         alive.most = before = alive.bytes
@@ -111,7 +114,8 @@ def _rehearsed(
         alive.most = alive.bytes
         if steps:
             steps.step(gradients, 1e-3)
-        return Footprint(weights, states, held, passing, alive.most - before - held)
+        stepping = alive.most - before - held
+        return Footprint(weights, states, sum(wide(one).nbytes for one in gradients.values()), passing, stepping)
 
 
 def passed(

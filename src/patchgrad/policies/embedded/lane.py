@@ -110,7 +110,9 @@ class Lane:
             self._futures.pop(id(drawn.request)).set_result(action)
 
     def _fail(self, error: Exception) -> None:
+        """Memory that ran out stays what it is: another attempt would find as little."""
         self._sampler.reset()
+        memory = isinstance(error, MemoryError | torch.OutOfMemoryError)
         for future in self._futures.values():
-            future.set_exception(PolicyFault(f"the embedded policy broke: {type(error).__name__}: {error}"))
+            future.set_exception(error if memory else PolicyFault(f"the embedded policy broke: {type(error).__name__}: {error}"))
         self._futures.clear()

@@ -219,9 +219,10 @@ class Sampler:
 
 def shaped(logits: Tensor, sampling: Sampling, history: npt.NDArray[np.int32]) -> Tensor:
     """Probabilities `[V]` after repetition penalty, temperature (0: the best token), top-k, top-p and min-p, in that order."""
-    seen = torch.from_numpy(np.unique(history).astype(np.int64)).to(logits.device)
     values = logits.clone()
-    values[seen] = torch.where(values[seen] > 0, values[seen] / sampling.repetition_penalty, values[seen] * sampling.repetition_penalty)
+    if (penalty := sampling.repetition_penalty) != 1.0:
+        seen = torch.from_numpy(np.unique(history).astype(np.int64)).to(logits.device)
+        values[seen] = torch.where(values[seen] > 0, values[seen] / penalty, values[seen] * penalty)
     if sampling.temperature == 0.0:
         return torch.nn.functional.one_hot(values.argmax(), len(values)).float()
     values, order = torch.softmax(values / sampling.temperature, -1).sort(descending=True)
