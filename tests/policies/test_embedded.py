@@ -98,12 +98,12 @@ def test_in_pages_neighbours_eviction_and_postponing_change_nothing_but_rounding
             assert np.allclose(action.logprobs, expected(tokens, action, made), atol=1e-4)
 
 
-def test_a_stream_for_which_no_pages_are_left_is_a_fault_of_the_policy() -> None:
+def test_a_stream_for_which_no_pages_are_left_is_memory_that_ran_out() -> None:
     async def act() -> Action:
         play = EmbeddedPolicy(network(), TOKENIZER, sessions=2, context=900, room=PAGE_BYTES)
         return await play.act("one", ids([5] * (PAGE + 1)), Sampling(4, seed=0))
 
-    with pytest.raises(PolicyFault, match="no room for one stream"):
+    with pytest.raises(MemoryError, match="no room for one stream"):
         asyncio.run(act())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,18 @@ import torch
 from patchgrad.config import override
 from patchgrad.errors import ConfigError, OutOfMemory
 from patchgrad.networks.cached import CachedDecoder
-from patchgrad.networks.decoder import Decoder
+from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.lora import Lora
 from patchgrad.policies.embedded.sampler import Sampler
 from patchgrad.recipes import Recipe, laptop, plan, smoke
 from patchgrad.recipes.advice import advice, advised, settle
 from patchgrad.recipes.calibration import Speed, seconds, work
-from patchgrad.recipes.planning import cached, copied
+from patchgrad.recipes.planning import cached, copied, written
 from patchgrad.recipes.plans import size
 from patchgrad.recipes.room import free
-from patchgrad.recipes.shapes import shape_of
+from patchgrad.recipes.shapes import an_optimiser, shape_of
+from patchgrad.trainers.local import LocalTrainer
+from patchgrad.trainers.rehearsal import rehearse
 
 GB = 10**9
 MODEL = {
@@ -60,6 +64,28 @@ def test_what_does_not_fit_is_told_what_would() -> None:
     assert then.fits
     assert changes
     assert plan(override(large, changes), room=2 * GB).fits
+
+
+def test_a_reference_and_a_server_are_planned_with() -> None:
+    plain, pulled = plan(tiny(), room=8 * GB), plan(tiny(**{"stages.0.penalty.weight": "0.1"}), room=8 * GB)
+    weights = next(part.bytes for part in plain.parts if part.name == "weights")
+    assert pulled.peak - plain.peak == weights
+    served = plan(tiny(**{"policy.vllm": "python"}), room=8 * GB)
+    assert [part.name for part in served.parts][-1] == "vLLM's server"
+    assert not any("policy" in part.name for part in served.parts)
+
+
+@pytest.mark.parametrize("changes", [{}, {"optimiser.name": "adamw"}], ids=str)
+def test_a_checkpoint_takes_as_much_as_was_planned(tmp_path: Path, changes: dict[str, str]) -> None:
+    choice, shape = replace(tiny(**changes).optimiser, frozen=()), DecoderConfig(300, 64, 2, 2, 1, 32, intermediate=128)
+    for one, lora in ((choice, None), (replace(choice, offload=True, precision="bfloat16"), None), (replace(choice, rank=4), Lora(4))):
+        network = Decoder(shape)
+        trainer = LocalTrainer(network, optimiser=an_optimiser(one), precision=one.precision, offload=one.offload, lora=lora)
+        folder = tmp_path / f"{one.offload}-{one.rank}"
+        trainer.save(folder)
+        made = sum(path.stat().st_size for path in folder.rglob("*.safetensors"))
+        held = rehearse(shape, an_optimiser(one), tokens=64, trained=8, precision=one.precision, offload=one.offload, lora=lora)
+        assert written(shape, one, held) == pytest.approx(made, rel=0.15)
 
 
 def test_advice_says_so_where_nothing_is_enough() -> None:

@@ -390,6 +390,9 @@ def test_what_is_frozen_costs_no_gradient_and_never_moves() -> None:
     still = {name for name, weight in trainer.weights().items() if torch.equal(weight, before[name])}
     assert still == {name for name in before if name == "model.embed_tokens.weight" or name.startswith("model.layers.0.")}
     assert not any("layers.0." in name or "embed" in name for name in trainer.optimiser.state())
+    assert {name for name, p in trainer.network.named_parameters() if not p.requires_grad} == still, "nor is one computed"
+    trainer.freeze(("model.layers.1.*",))
+    assert all(p.requires_grad == ("layers.1." not in name) for name, p in trainer.network.named_parameters())
 
 
 @pytest.mark.parametrize(("patterns", "says"), [(("model.embed",), "no such parameter"), (("*",), "nothing is left to train")])

@@ -65,6 +65,8 @@ def _page(found: Plan) -> str:
     wide = max(len(part.name) for part in found.parts)
     lines = [f"Memory, the most of it in {found.phase}:", *(f"  {part.name:{wide}}  {size(part.bytes):>9}" for part in found.parts)]
     lines.append(f"  {'in all':{wide}}  {size(found.peak):>9} of {size(found.room)} free: {'it fits' if found.fits else 'it does not fit'}")
+    if found.host:
+        lines.append(f"Host memory: {size(found.host)} for the optimiser, of {size(found.beside)} free.")
     lines.append(f"Sandboxes: up to {found.sandboxes}, each limited to {size(found.sandbox)}; they are let in as memory is free.")
     lines.append(f"Disk: at most {size(found.disk)} in the run's folder.")
     return "\n".join(lines)

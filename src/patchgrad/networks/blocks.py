@@ -17,6 +17,9 @@ import torch
 from torch import Tensor
 
 LEAST = 128  # tokens of a triangle that is not cut: below that calls cost more than masked products
+MOST = (
+    32  # such triangles in a sequence: in a long one they are larger, and the masked half of all of them is a thirty-second of its products
+)
 
 _forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
@@ -31,16 +34,17 @@ class Block:
     causal: bool = False
 
 
-def triangle(query: int, key: int, length: int) -> list[Block]:
+def triangle(query: int, key: int, length: int, least: int = 0) -> list[Block]:
     """So many tokens from this query and this key on, each of which sees those up to it: two triangles of half the length, and a square.
 
     Of 200 tokens: two triangles of 100, and 100 queries that see all of the first 100 keys.
     """
-    if length <= LEAST:
+    least = least or max(LEAST, -(-length // MOST))
+    if length <= least:
         return [Block(slice(query, query + length), slice(key, key + length), causal=True)]
     half = (length + 1) // 2
     square = Block(slice(query + half, query + length), slice(key, key + half))
-    return [*triangle(query, key, half), *triangle(query + half, key + half, length - half), square]
+    return [*triangle(query, key, half, least), *triangle(query + half, key + half, length - half, least), square]
 
 
 def seen(q: Tensor, k: Tensor, v: Tensor, blocks: tuple[Block, ...]) -> Tensor:

@@ -106,6 +106,8 @@ def advised(recipe: Recipe) -> Iterator[None]:
 def _told(recipe: Recipe) -> str:
     needs, (changes, then) = plan(recipe), advice(recipe)
     told = f"{needs.phase} takes {size(needs.peak)} and {size(needs.room)} are free."
+    if needs.host > needs.beside:
+        told += f" Its optimiser takes {size(needs.host)} of host memory, of which {size(needs.beside)} are free."
     words = " ".join(f"--{name} {value}" for name, value in changes.items())
     if not changes:
         return f"{told} By the plan it fits, so something else has taken memory meanwhile."

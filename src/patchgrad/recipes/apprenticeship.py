@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import torch
+
 from patchgrad.advantages import Ones
 from patchgrad.contracts import Policy
 from patchgrad.credit import MASK_FORMAT_ERRORS, assign
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.induction import Pointing, plant, planted
-from patchgrad.networks.lora import Lora, merged
+from patchgrad.networks.lora import Lora, merged, reduce
 from patchgrad.objectives.cross_entropy import cross_entropy
 from patchgrad.packing import minibatches, pack
 from patchgrad.playing import Attempt, World, attempt
@@ -156,6 +158,15 @@ def a_trainer(network: Decoder, recipe: Recipe) -> LocalTrainer:
         held=planted(network),
         offload=choice.offload,
     )
+
+
+def a_reference(network: Decoder, recipe: Recipe) -> LocalTrainer:
+    """A network that scores and never learns, computed as the trainer's is: nothing of it wants a gradient, nor a place in an optimiser."""
+    choice = recipe.optimiser
+    network.requires_grad_(False).to(device(recipe.machine.gpus))
+    if choice.precision == "bfloat16" and (choice.rank or choice.offload):
+        reduce(network, torch.bfloat16)
+    return LocalTrainer(network, precision=choice.precision, threads=recipe.workers)
 
 
 def a_policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe) -> EmbeddedPolicy | VllmPolicy:

@@ -29,7 +29,17 @@ from patchgrad.playing import NEUTRAL, World, from_the_beginning
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.policies.vllm import VllmPolicy
 from patchgrad.recipes.algorithms import algorithm, imitation, shaped
-from patchgrad.recipes.apprenticeship import Lesson, a_policy, a_trainer, demonstrate, fresh_network, learn_tokenizer, open_model, warm_up
+from patchgrad.recipes.apprenticeship import (
+    Lesson,
+    a_policy,
+    a_reference,
+    a_trainer,
+    demonstrate,
+    fresh_network,
+    learn_tokenizer,
+    open_model,
+    warm_up,
+)
 from patchgrad.recipes.guards import Watch, figures
 from patchgrad.recipes.measuring import assess
 from patchgrad.recipes.phases import EvaluationChoice, Rft, Stage
@@ -301,7 +311,7 @@ class Course:
             return None
         names = [step.name for step in self.steps() if not step.name.startswith("evaluate")]
         began = next(before for before, name in pairwise(names) if name.startswith("stage"))
-        return a_trainer(folders.load(self.run.folder / "checkpoints" / began), self.recipe).logprobs
+        return a_reference(folders.load(self.run.folder / "checkpoints" / began), self.recipe).logprobs
 
     async def _iterate(self, phase: str, iteration: int, row: Algorithm, plan: Plan, world: World, stage: Stage | None = None) -> None:
         label, seed = f"{phase}/{iteration}", self.recipe.seed

@@ -7,7 +7,7 @@ follows from the shape. Beside it run the sandboxes, each with a limit of its ow
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from patchgrad.networks.attention import TILE
@@ -24,6 +24,7 @@ from patchgrad.trainers.rehearsal import Footprint, rehearse
 from patchgrad.values import Limits
 
 DRAWN = 0.25  # of the tokens of attempts, so many at most are taken to be the policy's own
+VLLM = 0.9  # of a GPU, so much does its server take unless it is told otherwise
 JOURNAL = 24  # bytes that a run keeps of each token of an attempt: about 20 in one of `laptop`
 
 
@@ -50,15 +51,45 @@ def plan(recipe: Recipe, room: int = 0) -> Plan:
         Part("weights", most.weights),
         Part(f"states of {choice.name}", most.states),
         Part(f"gradients and activations, {recipe.workers} x {phase.tokens:,} tokens", most.peak(recipe.workers) - lasting),
-        Part("the policy's weights, arranged for sampling", copied(shape, recipe)),
+        *([Part("the reference's weights", most.weights)] if referred(recipe) else []),
     ]
-    left = int(MARGIN * room) - sum(part.bytes for part in parts)
-    whole = cached(shape, recipe)
+    parts += _policy(shape, recipe, room, int(MARGIN * room) - sum(part.bytes for part in parts))
+    host = _beside(shape, choice) if recipe.machine.gpus else 0
+    folder = disk(recipe, written(shape, choice, most))
+    return Plan(phase.name, tuple(parts), room, 2 * recipe.sandbox.live, Limits().memory, folder, host, free() if host else 0)
+
+
+def _policy(shape: DecoderConfig, recipe: Recipe, room: int, left: int) -> list[Part]:
+    """What samples, its caches last, where so many bytes of the room are left."""
+    if recipe.policy.vllm:
+        named = dict(option.partition("=")[::2] for option in recipe.policy.options)
+        share = float(named.get("gpu-memory-utilization", VLLM)) if recipe.machine.gpus else 0.0
+        return [Part("vLLM's server", int(share * room) or copied(shape, recipe))]
+    weights, whole, sessions = copied(shape, recipe), cached(shape, recipe), 2 * recipe.sandbox.live
+    own = Part("the policy's weights, arranged for sampling", weights)
     if recipe.machine.gpus:
-        parts.append(Part("its caches, of what is left", min(whole, max(left, whole // (2 * recipe.sandbox.live)))))
-    else:
-        parts.append(Part(f"its caches, where {2 * recipe.sandbox.live} attempts fill their context", whole))
-    return Plan(phase.name, tuple(parts), room, 2 * recipe.sandbox.live, Limits().memory, disk(recipe, lasting))
+        return [own, Part("its caches, of what is left", min(whole, max(left - weights, whole // sessions)))]
+    return [own, Part(f"its caches, where {sessions} attempts fill their context", whole)]
+
+
+def referred(recipe: Recipe) -> bool:
+    """Is there a network beside the trained one, to which a stage's penalty pulls?"""
+    return any(stage.penalty.weight and stage.penalty.to == "reference" for stage in recipe.stages)
+
+
+def written(shape: DecoderConfig, choice: Optimiser, held: Footprint) -> int:
+    """Bytes of a checkpoint: weights, with adapters merged, and what the optimiser needs to go on, wherever it has it."""
+    if choice.rank:
+        return 4 * shape.parameters + held.gradients + held.states  # gradients are as large as the adapters, which lie there too
+    return held.weights + held.states + _beside(shape, choice)
+
+
+def _beside(shape: DecoderConfig, choice: Optimiser) -> int:
+    """Bytes of an offloaded optimiser in host memory: the exact weights, and its states of them."""
+    if not choice.offload or choice.rank:
+        return 0
+    there = _footprint(shape, replace(choice, offload=False, precision="float32"), 64, 8, choice.frozen)
+    return there.gradients + there.states  # copies are as large as gradients
 
 
 def free_for(recipe: Recipe) -> int:

@@ -19,7 +19,8 @@ class Part:
 class Plan:
     """What a run takes. The `parts` are those of the `phase` that takes the most memory; `room` are the bytes that are free.
 
-    So many `sandboxes` may take so many bytes each beside that, by their limit. The run's folder comes to at most `disk`.
+    So many `sandboxes` may take so many bytes each beside that, by their limit. The run's folder comes to at most `disk`. An optimiser that
+    is in host memory while a GPU computes takes `host` there, of which `beside` is free.
     """
 
     phase: str
@@ -28,6 +29,8 @@ class Plan:
     sandboxes: int
     sandbox: int
     disk: int
+    host: int = 0
+    beside: int = 0
 
     @property
     def peak(self) -> int:
@@ -35,7 +38,7 @@ class Plan:
 
     @property
     def fits(self) -> bool:
-        return self.peak <= MARGIN * self.room
+        return self.peak <= MARGIN * self.room and self.host <= MARGIN * self.beside
 
 
 def size(count: float) -> str:
