@@ -56,8 +56,7 @@ def blank(network: Decoder, precision: torch.dtype) -> Decoder:
         made = Decoder(network.config)
     dtypes = {name: parameter.dtype for name, parameter in network.named_parameters()}
     linear = {f"{name}.weight" for name, module in made.named_modules() if isinstance(module, nn.Linear) and name != "lm_head"}
-    made.to_empty(device=network.head.device)
-    for name, parameter in made.named_parameters():
+    for name, parameter in made.named_parameters():  # before they take memory
         parameter.requires_grad_(False)
         parameter.data = parameter.data.to(precision if name in linear else dtypes[name])
-    return made
+    return made.to_empty(device=network.head.device)

@@ -44,7 +44,7 @@ def load(source: str | Path, context: int = 0, yarn: float = 1.0) -> Decoder:
     """
     folder = locate(source)
     network = Decoder(shape(folder).reaching(context, yarn))
-    state = {name: tensor.float() for name, tensor in tensors(folder).items()}
+    state = tensors(folder)
     if network.config.tied:
         state.pop("lm_head.weight", None)
     expected = {name: parameter.shape for name, parameter in network.named_parameters()}

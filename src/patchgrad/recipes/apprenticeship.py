@@ -144,8 +144,7 @@ def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer, shown: Sequence[Roll
 
 def a_trainer(network: Decoder, recipe: Recipe) -> LocalTrainer:
     """The recipe's optimiser over a network, or over adapters of it, where the recipe computes; planted heads are held."""
-    choice = recipe.optimiser
-    network.to(device(recipe.machine.gpus))
+    choice, there = recipe.optimiser, device(recipe.machine.gpus)
     return LocalTrainer(
         network,
         optimiser=an_optimiser(choice),
@@ -155,8 +154,9 @@ def a_trainer(network: Decoder, recipe: Recipe) -> LocalTrainer:
         lora=Lora(choice.rank, choice.alpha) if choice.rank else None,
         base=recipe.policy.model,
         threads=recipe.workers,
-        held=planted(network),
+        held=planted(network.to(there)) if planted(network) else None,
         offload=choice.offload,
+        device=there,
     )
 
 

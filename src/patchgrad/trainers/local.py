@@ -53,8 +53,9 @@ class LocalTrainer:
     not move, and has no part in the norm that gradients are clipped to. What sequences of a pack have in common is computed once where
     that pays (`networks/prefixes.py`), unless told not to `share`. With `recompute` the backward pass computes what is inside a layer
     again, and only what is between layers is kept (1604.06174). With `lora` only adapters of the network are trained, which is the one that
-    `base` names; `weights` has them merged. With `offload` the optimiser is in host memory (`trainers/offload.py`). It computes where the
-    network is. Matrices that do not move, or that the offloaded optimiser has exactly, are kept in the `precision` of products.
+    `base` names; `weights` has them merged. With `offload` the optimiser is in host memory (`trainers/offload.py`). The network is moved to
+    `device`, where all is computed, once it is no larger than it has to be. Matrices that do not move, or that the offloaded optimiser has
+    exactly, are kept in the `precision` of products.
     """
 
     def __init__(
@@ -72,15 +73,20 @@ class LocalTrainer:
         lora: Lora | None = None,
         base: str = "",
         offload: bool = False,
+        device: torch.device | None = None,
     ) -> None:
         kept = torch.bfloat16 if precision == "bfloat16" else torch.float32
-        self.network, self.device = adapt(network, lora, kept) if lora else network, network.head.device
+        self.device = device or network.head.device
+        self.network = adapt(network, lora, kept) if lora else network
+        if not offload:
+            network.to(self.device)
         self.parameters = {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
         make: Make = {"muon": Muon, "adamw": AdamW}[optimiser] if isinstance(optimiser, str) else optimiser
         self._make, self._trainable = make, dict(self.parameters)
         self.optimiser: Optimiser = Offloaded(self.parameters, make) if offload else make(self.parameters)
-        if offload and not lora:
+        if offload and not lora:  # what the optimiser has copied is exact
             reduce(network, kept)
+        network.to(self.device)
         self.clip, self.precision, self.threads, self._held, self._sharing = clip, precision, threads, held, share
         self._recompute, self._lora, self._base = recompute, lora, base
         self._version = self._steps = 0
