@@ -166,8 +166,8 @@ class Course:
         if not state:
             return 0
         self.pool.restore(state["pool"])
-        self.prefixes.restore(state.get("prefixes", {}))  # which older runs do not have
-        self.minutes, self.kept = state["minutes"], list(state.get("kept", self._kept(state)))
+        self.prefixes.restore(state["prefixes"])
+        self.minutes, self.kept = state["minutes"], list(state["kept"])
         self.reports = self.run.reports()
         self.watch = Watch(self.recipe.guards, [figures(row) for row in self.run.metrics()])
         checkpoint = self.run.folder / "checkpoints" / state["checkpoint"]
@@ -176,11 +176,6 @@ class Course:
         self.trainer.load(checkpoint)
         self.policy.load(self.trainer.weights(), self.trainer.version)
         return int(state["position"])
-
-    def _kept(self, state: Mapping[str, Any]) -> list[str]:
-        """What a run has kept that began before states named it: all but the last, and that too once it was measured."""
-        last = "" if state["step"].startswith("evaluate") else state["checkpoint"]
-        return [path.name for path in self.run.checkpoints() if path.name != last]
 
     @property
     def policy(self) -> EmbeddedPolicy | VllmPolicy:
