@@ -37,17 +37,15 @@ FORKING = Study(
             "stages.0.baseline": "turns",
         },
         "groups-of-four": {"stages.0.tasks": "40", "stages.0.attempts": "4"},
-        "turns-by-state": {"stages.0.step_weight": "3"},
     },
-    stages=dict.fromkeys(("dapo", "prefixes", "turn-values", "groups-of-four", "turns-by-state"), 1),
+    stages=dict.fromkeys(("dapo", "prefixes", "turn-values", "groups-of-four"), 1),
     hard=100,
     seeds=(31, 32, 33, 34, 35),
 )
 """The control is plain DAPO, without what the laptop's recipe adds to its credit.
 
-Groups of four are what turn values have beside their forks, as many attempts without any. `turns-by-state` is the recipe's own credit to
-turns (`step_weight`), from states that repeat by themselves, which costs nothing. Groups without contrast are not forked: of groups of four
-37 % have some on these tasks, so that 26 of them make 162 attempts, forks included.
+Groups of four are what turn values have beside their forks, as many attempts without any. Groups without contrast are not
+forked: of groups of four 37 % have some on these tasks, so that 26 of them make 162 attempts, forks included.
 """
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.recipes.phases import Optimiser
 from patchgrad.recipes.shapes import an_optimiser
 from patchgrad.testing.trainer import example_batches
-from patchgrad.trainers.local import LocalTrainer
+from patchgrad.trainers.local import LocalTrainer, version_of
 from patchgrad.trainers.muon import AdamW, orthogonal
 from patchgrad.trainers.schedules import constant, cosine
 from patchgrad.values import Batch, Call, Message, Observation, Place, Sample, Sampling, Segment, Turn, floats, ids
@@ -261,6 +261,10 @@ def test_a_checkpoint_of_another_kind_is_refused(tmp_path: Path) -> None:
         LocalTrainer(Decoder(CONFIG), optimiser="muon").load(tmp_path)
     with pytest.raises(StoreError, match="another shape"):
         LocalTrainer(Decoder(DecoderConfig(30)), optimiser="adamw").load(tmp_path)
+    (tmp_path / "trainer.json").write_text('{"version": ')
+    for damaged in (trainer.load, version_of):
+        with pytest.raises(StoreError, match=r"lacks a whole trainer\.json"):
+            damaged(tmp_path)
 
 
 def test_schedules_are_their_formulas() -> None:

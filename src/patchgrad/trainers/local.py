@@ -246,12 +246,11 @@ class LocalTrainer:
 
         With adapters only those are taken: the network below them is that of the base, as it was.
         """
+        version, steps = _counters(folder)
         try:
-            counters = json.loads((folder / "trainer.json").read_text())
-            version, steps = int(counters["version"]), int(counters["steps"])
             state = load_file(folder / "optimiser.safetensors")
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            raise StoreError(f"{folder} is no checkpoint of a trainer: it lacks a whole trainer.json or optimiser.safetensors") from error
+        except (OSError, SafetensorError) as error:
+            raise StoreError(f"{folder} is no checkpoint of a trainer: it lacks a whole optimiser.safetensors") from error
         if folders.shape(folder) != self.network.config:
             raise StoreError(f"{folder} holds a network of another shape than this trainer's")
         if self._lora:
@@ -266,9 +265,17 @@ class LocalTrainer:
 
 
 def version_of(folder: Path) -> int:
-    """How many updates the weights in a checkpoint's folder have seen; 0 in one that no trainer wrote."""
-    path = folder / "trainer.json"
-    return int(json.loads(path.read_text())["version"]) if path.exists() else 0
+    """How many updates the weights in a checkpoint's folder have seen; 0 in one that no trainer wrote, `StoreError` for a damaged one."""
+    return _counters(folder)[0] if (folder / "trainer.json").exists() else 0
+
+
+def _counters(folder: Path) -> tuple[int, int]:
+    """The updates that a checkpoint's weights have seen, and the steps of its schedule."""
+    try:
+        counters = json.loads((folder / "trainer.json").read_text())
+        return int(counters["version"]), int(counters["steps"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{folder} is no checkpoint of a trainer: it lacks a whole trainer.json") from error
 
 
 def _add(gradients: Gradients, more: Gradients) -> None:
