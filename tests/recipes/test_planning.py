@@ -73,6 +73,8 @@ def test_a_reference_and_a_server_are_planned_with() -> None:
     served = plan(tiny(**{"policy.vllm": "python"}), room=8 * GB)
     assert [part.name for part in served.parts][-1] == "vLLM's server"
     assert not any("policy" in part.name for part in served.parts)
+    with pytest.raises(ConfigError, match="gpu-memory-utilization=most; it is a share"):
+        plan(tiny(**{"policy.vllm": "python", "policy.options": "gpu-memory-utilization=most", "machine.gpus": "1"}), room=8 * GB)
 
 
 @pytest.mark.parametrize("changes", [{}, {"optimiser.name": "adamw"}], ids=str)

@@ -17,9 +17,7 @@ import torch
 from torch import Tensor
 
 LEAST = 128  # tokens of a triangle that is not cut: below that calls cost more than masked products
-MOST = (
-    32  # such triangles in a sequence: in a long one they are larger, and the masked half of all of them is a thirty-second of its products
-)
+MOST = 32  # such triangles in a sequence: in a long one they are larger, and what they mask is a thirty-second of its products
 
 _forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward

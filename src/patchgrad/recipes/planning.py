@@ -7,9 +7,11 @@ follows from the shape. Beside it run the sandboxes, each with a limit of its ow
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
+from patchgrad.config import require
 from patchgrad.networks.attention import TILE
 from patchgrad.networks.decoder import DecoderConfig
 from patchgrad.networks.lora import Lora
@@ -63,13 +65,23 @@ def _policy(shape: DecoderConfig, recipe: Recipe, room: int, left: int) -> list[
     """What samples, its caches last, where so many bytes of the room are left."""
     if recipe.policy.vllm:
         named = dict(option.partition("=")[::2] for option in recipe.policy.options)
-        share = float(named.get("gpu-memory-utilization", VLLM)) if recipe.machine.gpus else 0.0
-        return [Part("vLLM's server", int(share * room) or copied(shape, recipe))]
+        return [Part("vLLM's server", int(_share(named) * room) if recipe.machine.gpus else copied(shape, recipe))]
     weights, whole, sessions = copied(shape, recipe), cached(shape, recipe), 2 * recipe.sandbox.live
     own = Part("the policy's weights, arranged for sampling", weights)
     if recipe.machine.gpus:
         return [own, Part("its caches, of what is left", min(whole, max(left - weights, whole // sessions)))]
     return [own, Part(f"its caches, where {sessions} attempts fill their context", whole)]
+
+
+def _share(options: Mapping[str, str]) -> float:
+    """How much of a GPU vLLM's server takes."""
+    told = options.get("gpu-memory-utilization", str(VLLM))
+    try:
+        share = float(told)
+    except ValueError:
+        share = math.nan
+    require(0 < share <= 1, f"policy.options has gpu-memory-utilization={told}; it is a share of a GPU's memory, above 0 and at most 1")
+    return share
 
 
 def referred(recipe: Recipe) -> bool:
