@@ -196,7 +196,7 @@ def about(one: Kept) -> str:
     place, versions = one["machine"], ", ".join(f"{name} {version}" for name, version in one["versions"].items())
     card = f", {place['gpu']}" if place["gpu"] else ""
     machine = f"{place['processor']}, {place['cores']} cores, {place['memory'] / 2**30:.0f} GiB{card}, Linux {place['linux']}"
-    note = f" {one['note'].capitalize()}." if one["note"] else ""
+    note = f" {one['note'].rstrip('.').capitalize()}." if one["note"] else ""
     return f"`{one['command']}`, {one['date']}. {machine}; {versions}.{note}\n"
 
 
