@@ -334,7 +334,8 @@ def everything(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("how", ["gone", "shorter", "a bit"])
 def test_a_folder_that_has_lost_or_damaged_what_was_committed_is_refused_and_left_as_it_is(tmp_path: Path, how: str) -> None:
     names = committed(tmp_path / "whole")
-    assert {name.split("/")[0] for name in names} == {"journal", "states", "tasks.jsonl", "metrics.jsonl", "rollouts", "checkpoints"}
+    kept = {"journal", "states", "tasks.jsonl", "metrics.jsonl", "rollouts", "checkpoints", "recipe.toml"}
+    assert {name.split("/")[0] for name in names} == kept
     for number, name in enumerate(names):
         folder = tmp_path / str(number)
         shutil.copytree(tmp_path / "whole", folder)
@@ -347,10 +348,23 @@ def test_a_folder_that_has_lost_or_damaged_what_was_committed_is_refused_and_lef
             content[len(content) // 2] ^= 1
             path.write_bytes(content)
         before = everything(folder)
-        with pytest.raises(StoreError, match=re.escape(str(path))):
+        with pytest.raises(StoreError, match=f"{re.escape(str(path))}|{re.escape(path.name)} is missing"):
             Run.resume(folder)
         assert everything(folder) == before
     Run.resume(tmp_path / "whole").close()
+
+
+def test_a_recipe_that_was_changed_is_refused_before_anything_was_done(tmp_path: Path) -> None:
+    Run.create(tmp_path / "run", "seed = 1\n").close()
+    (tmp_path / "run" / "recipe.toml").write_text("seed = 2\n")
+    with pytest.raises(StoreError, match=r"recipe\.toml is damaged"):
+        Run.resume(tmp_path / "run")
+
+
+def test_a_recipe_that_cannot_be_read_is_named(run: Run) -> None:
+    (run.folder / "recipe.toml").write_text("seed = ")
+    with pytest.raises(StoreError, match=r"recipe\.toml cannot be read"):
+        assert run.recipe
 
 
 @given(st.data())

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import time
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -64,7 +65,8 @@ class Run:
             for name in ("journal", "rollouts", "checkpoints"):
                 (partial / name).mkdir()
             (partial / "recipe.toml").write_text(recipe)
-            (partial / "state.json").write_text(json.dumps({"committed": {}}) + "\n")
+            given = Sums(partial).of([], [partial / "recipe.toml"])
+            (partial / "state.json").write_text(json.dumps({"committed": given}) + "\n")
             (partial / "run.json").write_text(json.dumps(about, indent=2) + "\n")
 
         if not files.new_folder(path, fill):
@@ -125,8 +127,13 @@ class Run:
 
     @property
     def recipe(self) -> str:
-        """The recipe's text, exactly as it was given."""
-        return (self.folder / "recipe.toml").read_text()
+        """The recipe's text, exactly as it was given; `StoreError` where that is no TOML any more."""
+        path = self.folder / "recipe.toml"
+        try:
+            tomllib.loads(text := path.read_text())
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{path} cannot be read, so this run is damaged: {error}; restore it from a copy.") from error
+        return text
 
     @property
     def about(self) -> dict[str, Any]:
@@ -159,7 +166,7 @@ class Run:
         with files.writing(self.folder):
             for path in self._lists():
                 files.sync(path)
-        committed = self._sums.of(self._logs(), [*self._tables(), *self._files_of(_kept(state))])
+        committed = self._sums.of(self._logs(), [self.folder / "recipe.toml", *self._tables(), *self._files_of(_kept(state))])
         files.put(self.folder / "state.json", (json.dumps({**state, "committed": committed}, indent=2) + "\n").encode())
 
     def _lists(self) -> list[Path]:
