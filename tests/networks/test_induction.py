@@ -53,6 +53,19 @@ def test_the_same_seed_plants_the_same_weights() -> None:
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
 
 
+def test_heads_are_the_same_to_the_bit_on_one_core_and_on_two() -> None:
+    """Sums of long tensors are split by the cores that torch sees, and a policy is another one after a hundred steps."""
+    one, other = (Decoder(DecoderConfig(4001, hidden=192, layers=3, heads=3, kv_heads=3, head_size=64)) for _ in range(2))
+    before = torch.get_num_threads()
+    try:
+        for network, count in ((one, 1), (other, 2)):
+            torch.set_num_threads(count)
+            plant(network, 3)
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(left, right) for left, right in zip(one.parameters(), other.parameters(), strict=True))
+
+
 @pytest.mark.parametrize("config", [DecoderConfig(512, family="llama"), DecoderConfig(512, layers=1), DecoderConfig(512, heads=1)])
 def test_a_network_without_room_for_the_heads_is_refused(config: DecoderConfig) -> None:
     with pytest.raises(ConfigError, match="induction"):

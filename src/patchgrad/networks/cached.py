@@ -26,6 +26,7 @@ from torch import Tensor
 
 from patchgrad.networks.attention import Cache, Places
 from patchgrad.networks.decoder import Decoder
+from patchgrad.networks.threads import one_thread
 from patchgrad.values import Ids
 
 LEAST = 4
@@ -33,14 +34,11 @@ LEAST = 4
 
 def exact() -> bool:
     """Do products on this machine, on one thread, add up a row's terms in one order, however many rows there are?"""
-    random, threads = torch.Generator().manual_seed(0), torch.get_num_threads()
+    random = torch.Generator().manual_seed(0)
     left, dense = (torch.randn(shape, generator=random) for shape in ((64, 64), (64, 512)))
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         whole = left @ dense
         return all(torch.equal(_product(left[:count], dense), whole[:count]) for count in (1, 2, 5, 16, 33))
-    finally:
-        torch.set_num_threads(threads)
 
 
 @dataclass(frozen=True, slots=True)

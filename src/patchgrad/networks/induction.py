@@ -24,6 +24,7 @@ from torch import Tensor
 
 from patchgrad.errors import ConfigError
 from patchgrad.networks.decoder import Decoder, Layer
+from patchgrad.networks.threads import one_thread
 
 FAST = (0.5, 0.25, 0.15, 0.1)  # energy of the heads that look back in the fastest rotary pairs: one peak, at their distance
 FARTHER = 0.7  # how much each token farther back counts beside the one after it: among places alike so far, it decides
@@ -96,6 +97,7 @@ def planted(network: Decoder) -> Planted | None:
     return None if empty.any() else Planted(network)
 
 
+@one_thread()
 @torch.no_grad()
 def plant(network: Decoder, seed: int = 0, pointing: Pointing | None = None) -> None:
     """Write the heads into a fresh network of the Qwen3 family with at least two layers.

@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 
 from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.threads import one_thread
 from patchgrad.recipes.planning import DRAWN
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.shapes import shape_of
@@ -55,15 +56,11 @@ def known() -> Speed | None:
 
 def calibrate() -> Speed:
     """Measures this machine and keeps what it found."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         network = Decoder(PROBE)
         both = {precision: _rates(network, precision) for precision in ("float32", "bfloat16")}
         dense, paired = ({name: one[kind] for name, one in both.items()} for kind in (0, 1))
         speed = Speed(dense, paired, _scored(dense["float32"]), _moved(network))
-    finally:
-        torch.set_num_threads(threads)
     place().parent.mkdir(parents=True, exist_ok=True)
     put(place(), json.dumps(asdict(speed)).encode() + b"\n")
     return speed
