@@ -59,11 +59,12 @@ HEAP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC
 @dataclass(frozen=True, slots=True)
 class Own:
     """What of our trainer is set: packs of so many tokens, whether what sequences share is computed once, and whether memory that is freed
-    stays in the `heap`; a run gives it back."""
+    stays in the `heap` or is given `back` at once, as a run asks for where memory is short; else glibc does as it likes."""
 
     budget: int = EVERYTHING
     share: bool = True
     heap: bool = False
+    back: bool = False
 
 
 OURS = {
@@ -71,6 +72,7 @@ OURS = {
     "separate": Own(share=False),
     "packs of 4096": Own(4096),
     "packs of 4096, heap kept": Own(4096, heap=True),
+    "packs of 4096, given back": Own(4096, back=True),
 }
 ROWS = {f"rows {rows}": Setting(rows) for rows in (1, 2, 4, 8)}
 ALIKE = {
@@ -167,7 +169,7 @@ def ours(folder: Path, name: str) -> None:
     """Our side, in a process of its own, until no step is asked for."""
     line, told = Line(), dict(np.load(folder / "batch.npz"))
     own = OURS[name]
-    if not own.heap:
+    if own.back:
         give_back()
     torch.set_num_threads(1)
     objective = clipped(LOW, HIGH) if "advantages" in told else cross_entropy
