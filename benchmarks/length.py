@@ -4,8 +4,8 @@
 
 The embedded policy draws 20 tokens a turn and reads 40, for so many episodes together, with caches kept; CPU-seconds of the turns around
 the eighth and the last, and of what in them is not attention, which reads all that was said. The trainer makes a step of 16,384 tokens in
-sequences of either length; `arithmetic` is what its multiplications alone would make of it, as attention has four times as many. Prints
-progress, and JSON last.
+sequences of either length. `arithmetic` and `turn_arithmetic` are what multiplications alone would make of either, since attention has more
+of them the more was said. Prints progress, and JSON last.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from patchgrad.recipes.calibration import work
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.values import Floats, Sampling, ids
 
-TURNS, NEW, ANSWER, AROUND = 128, 20, 40, 4
+TURNS, FIRST, NEW, ANSWER, AROUND = 128, 300, 20, 40, 4
 VOCABULARY = 2048
 
 
@@ -56,7 +56,7 @@ def turns(rows: int, seed: int) -> list[tuple[float, float]]:
     """CPU-seconds of each turn of these episodes together, and what of them is not attention."""
     random = np.random.default_rng(seed)
     sampler = Sampler(TimedDecoder(Decoder(DecoderConfig(VOCABULARY)), 8192), sessions=rows, rows=rows, eos=frozenset())
-    streams = [ids(random.integers(3, VOCABULARY, 300)) for _ in range(rows)]
+    streams = [ids(random.integers(3, VOCABULARY, FIRST)) for _ in range(rows)]
     spent = []
     for turn in range(TURNS):
         began, read = time.process_time(), sampler.cache.seconds
@@ -70,6 +70,12 @@ def turns(rows: int, seed: int) -> list[tuple[float, float]]:
             place = int(drawn.request.session)
             streams[place] = ids(np.concatenate([streams[place], drawn.tokens, random.integers(3, VOCABULARY, ANSWER)]))
     return spent
+
+
+def multiplied(turn: int) -> int:
+    """Multiplications of an episode's turn: those of its tokens with the matrices and with all keys and values before, and the logits."""
+    shape, before = DecoderConfig(VOCABULARY), FIRST + (NEW + ANSWER) * (turn - 1)
+    return (NEW + ANSWER) * shape.layers * (shape.dense + shape.paired * (before + (NEW + ANSWER) // 2)) + NEW * VOCABULARY * shape.hidden
 
 
 def training(length: int) -> float:
@@ -110,6 +116,7 @@ def main() -> None:
     told: dict[str, Any] = {
         "rows": options.rows,
         "arithmetic": short / longer,
+        "turn_arithmetic": multiplied(TURNS) / multiplied(8),
         "turn_seconds": [median(one) for one in zip(*seen, strict=True)],
     }
     for name, ratios in (("late_over_early", late), ("late_over_early_beside", beside), ("long_over_short", long)):

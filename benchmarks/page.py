@@ -128,7 +128,10 @@ FIGURES = (
         "flat",
         "at most 1.1",
         "length",
-        lambda result: (times(result["late_over_early"], 0)[0], result["late_over_early"]["median"] <= 1.1),
+        lambda result: (
+            f"{times(result['late_over_early'], 0)[0]}, multiplications alone {result['turn_arithmetic']:.2f}",
+            result["late_over_early"]["median"] <= 1.1,
+        ),
     ),
     Figure(
         "the same, without attention's reading of what was said",
@@ -274,7 +277,8 @@ def _length(result: Any) -> list[str]:
         ("training, tokens/s at 8,192 over 2,048", "", times(result["long_over_short"], 0)[0]),
     ]
     note = (
-        "Attention reads all that was said. In a network this small that outweighs the rest; in Qwen3-4B it is a quarter at 8,192. The\n"
+        "Attention reads all that was said. In a network this small that outweighs the rest; of Qwen3-4B multiplications alone make a\n"
+        "turn at turn 128 1.53 times one at turn 8, so that 1.1 is out of reach of attention that reads everything. The\n"
         "rest makes the same calls at both turns, and waits longer for weights where 16 MB of keys and values a layer were read before.\n"
     )
     return [note, table(("", "CPU seconds", "ratio"), rows)]

@@ -118,7 +118,8 @@ def finished(folder: Path, recipe: Recipe, before: Path | None = None, back: int
         (partial / "recipe.toml").write_text(dumps(recipe))
         state = json.loads((partial / "state.json").read_bytes())
         state = narrowed(state, only) if only is not None else state
-        committed = {name: sum_ for name, sum_ in state["committed"].items() if not name.startswith("rollouts/")}  # some are made anew
+        anew = ("rollouts/", "recipe.toml")  # some tables are made anew, and the recipe is another
+        committed = {name: sum_ for name, sum_ in state["committed"].items() if not name.startswith(anew)}
         (partial / "state.json").write_text(json.dumps(state | {"position": state["position"] - back, "committed": committed}))
         partial.rename(folder)
     made = Run.resume(folder) if folder.exists() else Run.create(folder, dumps(recipe))
