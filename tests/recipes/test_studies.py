@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from patchgrad.config import leaves
-from patchgrad.recipes import Recipe
+from patchgrad.config import dumps, leaves, override
+from patchgrad.recipes import Recipe, laptop
+from patchgrad.store import Run
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 studies = importlib.import_module("studies")
@@ -44,3 +45,14 @@ def test_a_hard_study_draws_only_what_the_base_never_solved() -> None:
     assert hard == {"a"}
     state = {"position": 5, "pool": {"tasks": ["a", "b"], "queue": ["b", "a"], "solved": {"b": 1}}}
     assert studies.narrowed(state, hard) == {"position": 5, "pool": {"tasks": ["a"], "queue": ["a"], "solved": {"b": 1}}}
+
+
+def test_a_study_goes_on_from_where_another_run_was_by_a_recipe_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arm = override(laptop(), {"name": "arm"})
+    with Run.create(tmp_path / "base", dumps(laptop())) as base:
+        base.save_state({"position": 3, "pool": {}})
+    monkeypatch.setattr(studies, "train", lambda recipe, run, progress: run.save_state({**run.state(), "seen": recipe.name}))
+    folder = studies.finished(tmp_path / "arm", arm, tmp_path / "base", back=1)
+    after = Run.open(folder)
+    assert (after.recipe, after.state()) == (dumps(arm), {"position": 2, "pool": {}, "seen": "arm"})
+    Run.resume(folder).close()
