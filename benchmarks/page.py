@@ -115,6 +115,13 @@ FIGURES = (
         "policy",
         lambda result: times(result["rows"]["32"]["generate"]["ratio"], 3),
     ),
+    Figure(
+        "the same",
+        "transformers, continuous batching",
+        "3 x",
+        "policy",
+        lambda result: times(result["rows"]["32"]["generate_batch"]["ratio"], 3),
+    ),
     Figure("the same", "vLLM on a CPU", "1 x", "policy_vllm", lambda result: times(result["ratio"], 1)),
     Figure("RL step, 151,936 tokens of vocabulary, CPU", "TRL 1.16 GRPOTrainer", "3 x, less memory", "steps-rl", _step("rl", 3)),
     Figure("the same, 1,024 tokens of vocabulary", "TRL 1.16 GRPOTrainer", "3 x", "steps-1024", _step("rl", 3)),
