@@ -3,14 +3,14 @@
 What makes it fast on one core, each measured (`benchmarks/policy.py`):
 
 * query, key and value projections are one matrix, gate and up another; the norms' weights are folded into the matrix that follows;
-* head dimensions are reordered so that a rotation's pair is adjacent, and a rotation is one complex product;
+* head dimensions are reordered so that a rotation's pair is adjacent;
 * tokens of all streams, one of each or many, run through the dense layers together, without padding;
-* attention is compiled (`networks/attention.py`).
+* attention is compiled (`networks/attention.py`), and so is what lies between two products (`networks/between.py`).
 
 What is computed for a token depends on the tokens before it and on nothing else, to the last bit: not on which rows run beside it, nor on
-whether it ran alone or with the tokens before it. Attention is so by its making; a matrix product adds up a row's terms in one order as
-long as it has `LEAST` rows. That is so of MKL on one thread; `exact` asks the library at hand. So a stream that is run again, by
-whatever route, gives the same log-probabilities.
+whether it ran alone or with the tokens before it. What is compiled is so by its making; a matrix product adds up a row's terms in one
+order as long as it has `LEAST` rows. That is so of MKL on one thread; `exact` asks the library at hand. So a stream that is run again,
+by whatever route, gives the same log-probabilities.
 
 Axes: N tokens, T positions, H heads, K key-value heads, D head size, d hidden size, V vocabulary, L layers.
 """
@@ -20,11 +20,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from patchgrad.networks.attention import Cache, Places
+from patchgrad.networks.attention import Cache, Floats, Places
+from patchgrad.networks.between import added, gated, normed, turned
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.threads import one_thread
 from patchgrad.values import Ids
@@ -38,16 +39,16 @@ def exact() -> bool:
     left, dense = (torch.randn(shape, generator=random) for shape in ((64, 64), (64, 512)))
     with one_thread():
         whole = left @ dense
-        return all(torch.equal(_product(left[:count], dense), whole[:count]) for count in (1, 2, 5, 16, 33))
+        return all(np.array_equal(_product(left[:count].numpy(), dense), whole[:count]) for count in (1, 2, 5, 16, 33))
 
 
 @dataclass(frozen=True, slots=True)
 class CachedLayer:
-    """One layer's matrices, transposed for `addmm`. `scale` holds query and key norm weights and 1/sqrt(D), `[H + K, D]`."""
+    """One layer's matrices, transposed for products. `scale` holds query and key norm weights and 1/sqrt(D), `[H + K, D]`."""
 
     qkv: Tensor
-    bias: Tensor | None
-    scale: Tensor
+    bias: Floats | None
+    scale: Floats
     out: Tensor
     gate_up: Tensor
     down: Tensor
@@ -61,7 +62,8 @@ class CachedDecoder:
         self.length = length
         angles = torch.arange(length)[:, None].float() * self.config.frequencies
         yarn = self.config.yarn
-        self.rotations = torch.polar(torch.full_like(angles, yarn.scale if yarn else 1.0), angles)
+        scale = yarn.scale if yarn else 1.0
+        self.cosines, self.sines = (angles.cos() * scale).numpy(), (angles.sin() * scale).numpy()
         self.layers: list[CachedLayer] = []
         self.refill({name: parameter.detach() for name, parameter in network.named_parameters()})
 
@@ -101,8 +103,8 @@ class CachedDecoder:
         qkv = torch.cat([paired(attention["q"]), paired(attention["k"]), attention["v"]])
         return CachedLayer(
             qkv=(qkv * before).t().contiguous(),
-            bias=bias,
-            scale=scale,
+            bias=None if bias is None else bias.numpy(),
+            scale=scale.numpy(),
             out=attention["o"].t().contiguous(),
             gate_up=(gate_up * after).t().contiguous(),
             down=weights[f"{prefix}mlp.down_proj.weight"].float().t().contiguous(),
@@ -115,40 +117,26 @@ class CachedDecoder:
         0 known up to its third token, `run(cache, [7, 8, 5], slots=[0, 0, 1], positions=[3, 4, 0], wanted=[1, 2])` reads on in it, begins
         another in slot 1, and gives the logits after both.
         """
-        rotations = self.rotations[torch.from_numpy(positions)].unsqueeze(1)
-        x = self.embedding[torch.from_numpy(tokens)]
-        for number, layer in enumerate(self.layers):
-            q, k, v = self._project(layer, x, rotations)
-            attended = cache.attend(number, q.numpy(), k.numpy(), v.numpy(), slots, positions)
-            x = self._finish(layer, x, torch.from_numpy(attended))
-        return self._logits(x[torch.from_numpy(wanted)])
-
-    def _project(self, layer: CachedLayer, x: Tensor, rotations: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Scaled and rotated queries `[R, H, D]`, rotated keys and values `[R, K, D]`."""
         c = self.config
-        normed = F.rms_norm(x, (c.hidden,), None, c.epsilon)
-        mixed = _product(normed, layer.qkv)
-        if layer.bias is not None:
-            mixed += layer.bias
-        heads = mixed.view(len(x), -1, c.head_size)
-        turned, v = heads[:, : c.heads + c.kv_heads], heads[:, c.heads + c.kv_heads :]
-        if c.family == "qwen3":
-            turned = F.rms_norm(turned, (c.head_size,), None, c.epsilon)
-        turned = turned * layer.scale
-        pairs = torch.view_as_complex(turned.view(len(x), -1, c.head_size // 2, 2))
-        turned = torch.view_as_real(pairs * rotations).flatten(-2)
-        return turned[:, : c.heads].contiguous(), turned[:, c.heads :].contiguous(), v.contiguous()
+        x = self.embedding[torch.from_numpy(tokens)].numpy()
+        rows = normed(x, c.epsilon)
+        for number, layer in enumerate(self.layers):
+            mixed = self._mixed(layer, rows)
+            q, k, v = turned(mixed, layer.scale, self.cosines, self.sines, positions, c.epsilon, c.heads, c.family == "qwen3")
+            attended = cache.attend(number, q, k, v, slots, positions)
+            rows = added(x, _product(attended.reshape(len(x), -1), layer.out), c.epsilon)
+            rows = added(x, _product(gated(_product(rows, layer.gate_up)), layer.down), c.epsilon)
+        return torch.from_numpy(_product(rows[wanted], self.head))
 
-    def _finish(self, layer: CachedLayer, x: Tensor, attended: Tensor) -> Tensor:
-        x = x + _product(attended.reshape(len(x), -1), layer.out)
-        gate, up = _product(F.rms_norm(x, (self.config.hidden,), None, self.config.epsilon), layer.gate_up).chunk(2, -1)
-        return x + _product(F.silu(gate).mul_(up), layer.down)
-
-    def _logits(self, x: Tensor) -> Tensor:
-        return _product(F.rms_norm(x, (self.config.hidden,), None, self.config.epsilon), self.head)
+    def _mixed(self, layer: CachedLayer, rows: Floats) -> Floats:
+        """Queries, keys and values side by side, `[N, (H + 2 K) D]`."""
+        mixed = _product(rows, layer.qkv)
+        return mixed if layer.bias is None else mixed + layer.bias
 
 
-def _product(left: Tensor, right: Tensor) -> Tensor:
-    """`[..., R, N] @ [..., N, M]`, of at least `LEAST` rows."""
-    rows = left.shape[-2]
-    return left @ right if rows >= LEAST else (F.pad(left, (0, 0, 0, LEAST - rows)) @ right)[..., :rows, :]
+def _product(left: Floats, right: Tensor) -> Floats:
+    """`[R, N] @ [N, M]`, of at least `LEAST` rows."""
+    rows = len(left)
+    if rows < LEAST:
+        left = np.concatenate([left, np.zeros((LEAST - rows, left.shape[1]), np.float32)])
+    return torch.mm(torch.from_numpy(left), right).numpy()[:rows]
