@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from patchgrad.contracts import Aggregate
 from patchgrad.errors import ConfigError
+from patchgrad.networks.prefixes import together
 from patchgrad.packing import (
     group_mean_token_mean,
     minibatches,
@@ -24,7 +25,7 @@ from patchgrad.packing import (
     seq_mean_token_sum_norm,
     token_mean,
 )
-from patchgrad.values import Action, Batch, Call, Floats, Observation, Place, Sample, Segment, Turn, floats, ids
+from patchgrad.values import Action, Batch, Call, Floats, Observation, Pack, Place, Sample, Segment, Turn, floats, ids
 
 Spans = list[tuple[int, int]]
 spans = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 5)), min_size=1, max_size=3)
@@ -40,6 +41,11 @@ def sample(shape: Spans, number: int = 0) -> Sample:
         turns.append(Turn(ids(np.zeros(context)), drawn, Call("shell", ""), Observation("", Place()), "state", "parent"))
     order = np.arange(1, count + 1)
     return Sample.of(Segment(tuple(turns)), floats(order), order % 3 != 0, str(number), str(number // 2))
+
+
+def distinct(*packs: Pack) -> int:
+    """The tokens that these packs compute, each with what its sequences have in common once."""
+    return sum(len(together(p.tokens, p.starts.tolist()).first) for p in packs)
 
 
 def test_the_longest_comes_first_and_the_rest_where_there_is_room() -> None:
@@ -74,7 +80,43 @@ def test_every_kept_token_is_trained_once_in_any_order(shapes: list[Spans], budg
         assert batch.trained == len(expected)
         for name in ("sampled", "old", "reference", "advantages", "weights"):
             assert not any(getattr(p, name)[~p.mask].any() for p in batch.packs)
-        assert all(len(p.starts) == 2 or p.starts[-1] <= budget for p in batch.packs)
+        assert all(len(p.starts) == 2 or distinct(p) <= budget for p in batch.packs)
+
+
+def test_what_begins_alike_lies_in_one_pack() -> None:
+    """Two groups of four whose members share twenty tokens: by length alone each pack would have some of both."""
+    groups = [[said([name] * 20 + [100 * name + member] * (member + 1)) for member in range(4)] for name in (1, 2)]
+    mixed = [one for pair in zip(*groups, strict=True) for one in pair]
+    for workers in (1, 2):
+        batch = pack(mixed, 30, workers=workers)
+        assert [{int(p.tokens[start]) for start in p.starts[:-1]} for p in batch.packs] == [{1}, {2}]
+        assert [distinct(p) for p in batch.packs] == [30, 30]
+
+
+@given(st.lists(st.lists(st.integers(0, 1), min_size=2, max_size=9), min_size=1, max_size=9), st.integers(1, 30), st.integers(1, 3))
+def test_no_worker_computes_more_than_if_packs_were_made_by_length(texts: list[list[int]], budget: int, workers: int) -> None:
+    samples = [said(text) for text in texts]
+    packs = pack(samples, budget, workers=workers).packs
+    assert sorted(tuple(part.tolist()) for p in packs for part in np.split(p.tokens, p.starts[1:-1])) == sorted(map(tuple, texts))
+    assert all(len(p.starts) == 2 or distinct(p) <= budget for p in packs)
+    loads = [sum(map(len, texts))] if workers == 1 else dealt([len(text) for text in texts], workers)
+    if budget >= sum(map(len, texts)):
+        assert max(distinct(*packs[first::workers]) for first in range(workers)) <= max(loads)
+
+
+def said(tokens: Sequence[int]) -> Sample:
+    """A sample of these tokens, of which the last was sampled."""
+    drawn = Action(ids(tokens[-1:]), floats([-1.0]), 0, "", "stop")
+    turn = Turn(ids(tokens[:-1]), drawn, Call("shell", ""), Observation("", Place()), "state", "parent")
+    return Sample.of(Segment((turn,)), floats([1.0]), np.array([True]), "a", "g")
+
+
+def dealt(lengths: Sequence[int], workers: int) -> list[int]:
+    """Longest first, each to whoever has least."""
+    loads = [0] * workers
+    for length in sorted(lengths, reverse=True):
+        loads[loads.index(min(loads))] += length
+    return loads
 
 
 def test_context_tokens_are_trained_on_request_but_for_each_first() -> None:

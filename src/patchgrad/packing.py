@@ -3,20 +3,24 @@
 A sequence is whole in its pack, so what is said of a sequence can be computed there; what is said of a batch, as how much each
 of its tokens weighs in a mean, is computed here, once, so that it does not depend on packs.
 
+Sequences that begin alike lie in one pack, where what they have in common is computed once (`networks/prefixes.py`) and counts once.
+
 Samples of 5, 3 and 2 tokens with a budget of 6 become packs of 5 and of 3 + 2 tokens.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise, zip_longest
 
 import numpy as np
 
 from patchgrad.contracts import Aggregate, Score
 from patchgrad.errors import ConfigError
-from patchgrad.values import Batch, Floats, Pack, Sample, floats, ids
+from patchgrad.values import Batch, Floats, Pack, Sample, common, floats, ids
 
 # --- aggregate -----------------------------------------------------------------------------------
 #
@@ -71,7 +75,7 @@ def _trained(samples: Sequence[Sample], owners: Sequence[str]) -> Counter[str]:
 
 
 def pack(samples: Sequence[Sample], budget: int, context: float = 0.0, workers: int = 1, aggregate: Aggregate = token_mean) -> Batch:
-    """As few packs as the budget allows and that `workers` can share alike: longest first, each into the pack with most room.
+    """Packs whose distinct tokens are within the budget, `workers` of which, each taking every so-many-th, have like much to compute.
 
     A sample over the budget has a pack of its own. A kept action token that opens its sequence could not be predicted from anything,
     so it is left out of the mask. With `context` the other tokens are trained too, at that advantage: a language model of prompts and
@@ -109,25 +113,94 @@ def minibatches(units: Sequence[Sequence[Sample]], size: int, seed: int) -> list
     return parts
 
 
+# --- bins ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A sample of `length` tokens, of which those but the last `own` stand in the one before it too."""
+
+    sample: Sample
+    length: int
+    own: int
+
+
+_Bins = list[list[_Text]]
+
+
 def _bins(samples: Sequence[Sample], budget: int, workers: int) -> list[list[Sample]]:
-    lengths = {id(sample): len(sample.segment.tokens()) for sample in samples}
-    longest_first = sorted(samples, key=lambda sample: -lengths[id(sample)])
-    count = workers * max(1, -(-sum(lengths.values()) // (budget * workers)))
-    bins = _spread(longest_first, lengths, count)
-    while any(len(members) > 1 and sum(lengths[id(sample)] for sample in members) > budget for members in bins):
+    """Lists of samples for workers that take turns: what begins alike side by side, or lists of like length, by who is done first."""
+    row = _row(samples)
+    bins = min(_sliced(row, budget, workers), _spread(row, budget, workers), key=lambda one: (_busiest(one, workers), len(one)))
+    return [[text.sample for text in members] for members in bins]
+
+
+def _row(samples: Sequence[Sample]) -> list[_Text]:
+    """In the order of their tokens, in which neighbours have the most in common."""
+    tokens = {id(sample): sample.segment.tokens() for sample in samples}
+    order = sorted(samples, key=lambda sample: tokens[id(sample)].astype(">u4").tobytes())
+    known = [0, *(common(tokens[id(left)], tokens[id(right)]) for left, right in pairwise(order))]
+    return [_Text(one, len(tokens[id(one)]), len(tokens[id(one)]) - shared) for one, shared in zip(order, known, strict=False)]
+
+
+def _size(run: Sequence[_Text]) -> int:
+    """The distinct tokens of neighbours in a row."""
+    return run[0].length + sum(text.own for text in run[1:]) if run else 0
+
+
+def _busiest(bins: _Bins, workers: int) -> int:
+    """The tokens of the worker that computes the most."""
+    return max(sum(_size(_row([text.sample for text in members])) for members in bins[first::workers]) for first in range(workers))
+
+
+def _fit(bins: _Bins, budget: int) -> bool:
+    return all(len(members) == 1 or _size(members) <= budget for members in bins)
+
+
+def _sliced(row: Sequence[_Text], budget: int, workers: int) -> _Bins:
+    """A slice of the row for each worker, each cut into equally many packs."""
+    slices = _cut(row, workers)
+    count = max((-(-_size(one) // budget) for one in slices), default=1)
+    while not all(_fit(_cut(one, count), budget) for one in slices):
+        count += 1
+    turns = zip_longest(*sorted((_cut(one, count) for one in slices), key=len, reverse=True))
+    return [members for turn in turns for members in turn if members]
+
+
+def _cut(row: Sequence[_Text], parts: int) -> _Bins:
+    """At most so many runs of neighbours, of which none that could be shorter has more distinct tokens than it has to."""
+
+    def runs(most: int) -> _Bins:
+        found: _Bins = []
+        size = 0
+        for text in row:
+            if found and size + text.own <= most:
+                found[-1].append(text)
+                size += text.own
+            else:
+                found.append([text])
+                size = text.length
+        return found
+
+    return runs(bisect_left(range(_size(row)), True, key=lambda most: len(runs(most)) <= parts))
+
+
+def _spread(row: Sequence[_Text], budget: int, workers: int) -> _Bins:
+    """Longest first, each into the shortest of as few lists as there are workers, or so many times more."""
+    longest_first = sorted((_Text(text.sample, text.length, text.length) for text in row), key=lambda text: -text.length)
+    count = workers * max(1, -(-_size(longest_first) // (budget * workers)))
+    while not _fit(bins := _dealt(longest_first, count), budget):
         count += workers
-        bins = _spread(longest_first, lengths, count)
     return bins
 
 
-def _spread(samples: Sequence[Sample], lengths: Mapping[int, int], count: int) -> list[list[Sample]]:
-    """Each sample into the shortest of `count` lists; lists that stay empty are left out."""
-    bins: list[list[Sample]] = [[] for _ in range(count)]
+def _dealt(texts: Sequence[_Text], count: int) -> _Bins:
+    bins: _Bins = [[] for _ in range(count)]
     filled = [0] * count
-    for sample in samples:
+    for text in texts:
         place = filled.index(min(filled))
-        bins[place].append(sample)
-        filled[place] += lengths[id(sample)]
+        bins[place].append(text)
+        filled[place] += text.length
     return [members for members in bins if members]
 
 

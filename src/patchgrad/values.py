@@ -38,6 +38,13 @@ def floats(values: Iterable[float] | npt.NDArray[Any]) -> Floats:
     return _frozen(np.array(list(values) if not isinstance(values, np.ndarray) else values, np.float32))
 
 
+def common(left: Ids, right: Ids) -> int:
+    """The length of the longest common prefix: `common(ids([5, 7, 9]), ids([5, 7]))` is 2."""
+    size = min(len(left), len(right))
+    differs = left[:size] != right[:size]
+    return int(differs.argmax()) if differs.any() else size
+
+
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     array.setflags(write=False)
     return array

@@ -20,7 +20,7 @@ from itertools import pairwise, takewhile
 import numpy as np
 import numpy.typing as npt
 
-from patchgrad.values import Ids
+from patchgrad.values import Ids, common
 
 CALL = 3e6  # multiplications in the time that one call of attention takes whatever its size
 
@@ -109,13 +109,6 @@ def multiplications(layout: Layout, dense: float, attention: float) -> float:
     """Those of one layer: a node of n tokens after p others sees n^2 / 2 pairs of its own and n p of theirs."""
     pairs = sum(node.length * (node.length / 2 + layout.reach(node)) for node in layout.nodes)
     return len(layout.first) * dense + pairs * attention
-
-
-def common(left: Ids, right: Ids) -> int:
-    """The length of the longest common prefix."""
-    size = min(len(left), len(right))
-    differs = left[:size] != right[:size]
-    return int(differs.argmax()) if differs.any() else size
 
 
 def _cuts(commons: Sequence[int], done: int, length: int, least: int) -> list[int]:

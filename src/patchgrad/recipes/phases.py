@@ -45,7 +45,7 @@ class Warmup:
 class Optimiser:
     """`muon` steps matrices by orthogonalised momentum and the rest by AdamW; `adamw` all by AdamW.
 
-    `betas`, `epsilon` and `weight_decay` are AdamW's, in either. `pack` is how many tokens one forward pass reads at most; with `recompute`
+    `betas`, `epsilon` and `weight_decay` are AdamW's, in either. `pack` is the most distinct tokens of one forward pass; with `recompute`
     what happens inside a layer is not kept for the backward pass but computed again there (1604.06174). Parameters whose names are among
     the `frozen`, which may hold `*`, do not move once there is a base policy: AdamW's steps are as long for a row of an embedding that
     hardly matters as for one that does. With a `rank` only adapters of a model are trained (LoRA), which add `alpha / rank` times their

@@ -20,8 +20,7 @@ from torch import Tensor
 
 from patchgrad.networks.attention import Places
 from patchgrad.networks.decoder import DecoderConfig
-from patchgrad.networks.prefixes import common
-from patchgrad.values import Ids, Sampling, ids
+from patchgrad.values import Ids, Sampling, common, ids
 
 READ = 2048  # tokens that are read at once
 DONORS = 32  # recent sessions that are asked for the same stream
