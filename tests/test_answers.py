@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from tests.test_rollout import AGENT, BUDGET, FILES, FIX, TASK, Script, command
 
 from patchgrad.answers import Answers
-from patchgrad.contracts import Sandbox
 from patchgrad.errors import SandboxFault
-from patchgrad.rollout import Shared, _Episode, rollout
-from patchgrad.testing.sandbox_double import LocalSandboxes
+from patchgrad.rollout import _Episode, rollout
+from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
 from patchgrad.tools.shell import by_files
 from patchgrad.values import Call, Observation, Place, Snapshot, Task, Trajectory, Verdict
 
@@ -24,40 +23,75 @@ SETTLED = ("open shop/cart.py", FIX, 'replace "x" "y" && git diff', 'replace "= 
 OTHERS = ("cd shop", "export TOTAL=7", "echo $TOTAL; cat shop/cart.py", "echo '#' >> shop/cart.py", "create new.py", "open /etc/passwd")
 
 
-async def tried(scripts: Sequence[Sequence[str]], shared: Shared | None, boxes: LocalSandboxes) -> list[Trajectory]:
-    found = []
-    for number, script in enumerate(scripts):
-        policy, name = Script(*map(command, script)), f"t/{number}"
-        async with await boxes.open(TASK) as sandbox:
-            found.append(await rollout(TASK, AGENT, policy, sandbox, BUDGET, attempt_id=name, seed=1, shared=shared))
-    return found
+class Few(LocalSandboxes):
+    """At most `room` sandboxes at once; whoever wants another waits until one is closed. `began` are the states they were opened in."""
+
+    def __init__(self, room: int = 100) -> None:
+        super().__init__(FILES)
+        self.began, self.closed = list[str](), 0
+        self._free = asyncio.Semaphore(room)
+
+    async def open(self, task: Task, state: Snapshot | None = None) -> LocalSandbox:
+        await self._free.acquire()
+        sandbox, close = await super().open(task, state), LocalSandbox.close
+        self.began.append(state.address if state else "")
+
+        async def closed() -> None:
+            self.closed += 1
+            self._free.release()
+            await close(sandbox)
+
+        sandbox.close = closed  # type: ignore[method-assign]
+        return sandbox
 
 
-def sharing(boxes: LocalSandboxes, opened: list[str] | None = None) -> Shared:
-    async def there(left: Snapshot) -> Sandbox:
-        if opened is not None:
-            opened.append(left.address)
-        return await boxes.open(TASK, left)
+async def tried(scripts: Sequence[Sequence[str]], answers: Answers | None, boxes: LocalSandboxes) -> list[Trajectory]:
+    """One attempt after the other."""
+    return [await attempt(number, script, answers, boxes) for number, script in enumerate(scripts)]
 
-    return Shared(Answers(), there)
+
+async def attempt(number: int, script: Sequence[str], answers: Answers | None, boxes: LocalSandboxes) -> Trajectory:
+    policy = Script(*map(command, script), wait=0.002 * (number % 2))
+    return await rollout(TASK, AGENT, policy, boxes, BUDGET, attempt_id=f"t/{number}", seed=1, answers=answers)
+
+
+def told(attempts: Sequence[Trajectory]) -> list[tuple[list[str], str]]:
+    return [([turn.address for turn in one.turns], one.submission) for one in attempts]
+
+
+SCRIPTS = st.lists(st.lists(st.sampled_from(SETTLED + OTHERS), max_size=5).map(lambda script: [*script, "submit"]), min_size=2, max_size=4)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.lists(st.sampled_from(SETTLED + OTHERS), max_size=5).map(lambda script: [*script, "submit"]), min_size=2, max_size=4))
+@given(SCRIPTS)
 def test_attempts_that_share_answers_are_those_that_do_not(scripts: list[list[str]]) -> None:
-    boxes = LocalSandboxes(FILES)
-    alone, together = (asyncio.run(tried(scripts, shared, boxes)) for shared in (None, sharing(boxes)))
-    assert [[turn.address for turn in one.turns] for one in together] == [[turn.address for turn in one.turns] for one in alone]
-    assert [one.submission for one in together] == [one.submission for one in alone]
+    alone, together = (asyncio.run(tried(scripts, answers, LocalSandboxes(FILES))) for answers in (None, Answers()))
+    assert told(together) == told(alone)
 
 
-def test_what_another_attempt_did_is_not_run_and_a_sandbox_is_opened_where_it_left_off() -> None:
-    boxes, opened = LocalSandboxes(FILES), list[str]()
-    shared = sharing(boxes, opened)
-    first, same, other = asyncio.run(tried([[FIX, "submit"], [FIX, "submit"], [FIX, "cat shop/cart.py", "submit"]], shared, boxes))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(SCRIPTS, st.integers(1, 3))
+def test_attempts_at_once_do_not_wait_for_each_other_for_ever_however_few_sandboxes_there_are(scripts: list[list[str]], room: int) -> None:
+    async def at_once() -> list[Trajectory]:
+        boxes, answers = Few(room), Answers()
+        async with asyncio.timeout(60):
+            done = await asyncio.gather(*(attempt(number, script, answers, boxes) for number, script in enumerate(scripts)))
+        assert boxes.closed == len(boxes.began)
+        return done
+
+    assert told(asyncio.run(at_once())) == told(asyncio.run(tried(scripts, None, LocalSandboxes(FILES))))
+
+
+def test_what_another_attempt_did_is_not_run_and_a_sandbox_is_opened_where_something_has_to_be() -> None:
+    boxes, answers = Few(), Answers()
+    first, same, other = asyncio.run(tried([[FIX, "submit"], [FIX, "submit"], [FIX, "cat shop/cart.py", "submit"]], answers, boxes))
     assert first.submission == same.submission == other.submission != ""
-    assert (shared.answers.asked, shared.answers.known) == (7, 4)
-    assert opened == [first.turns[0].state], "by the third alone, which had only heard of the repair when it asked for the file"
+    assert (answers.asked, answers.known) == (10, 6)
+    beginning, repaired = Snapshot.of({}).address, first.turns[0].state
+    assert boxes.began == [beginning, repaired], (
+        "the second needed none, the third one where it asked for the file, of whose repair it had heard"
+    )
+    assert boxes.closed == 2
     assert "total += x" in other.turns[1].observation.content
 
 
@@ -73,10 +107,9 @@ def test_what_an_agent_edits_outside_of_temporary_folders_stays_as_it_is(tmp_pat
 
 @pytest.mark.parametrize("call", ["export TOTAL=7", "open /etc/passwd"])
 def test_after_a_call_that_files_do_not_settle_nothing_is_shared(call: str) -> None:
-    boxes = LocalSandboxes(FILES)
-    shared = sharing(boxes)
-    asyncio.run(tried([["open shop/cart.py", call, "git diff", FIX, "submit"]], shared, boxes))
-    assert shared.answers.asked == 1 + (call.startswith("open"))
+    answers = Answers()
+    asyncio.run(tried([["open shop/cart.py", call, "git diff", FIX, "submit"]], answers, LocalSandboxes(FILES)))
+    assert answers.asked == 2 + (call.startswith("open")), "how it begins, and the calls before"
 
 
 @pytest.mark.parametrize(
@@ -106,8 +139,7 @@ def test_files_settle_what_pytest_and_git_say_when_asked_plainly(command: str, a
 
 
 def test_what_a_killed_process_said_is_not_remembered() -> None:
-    shared = sharing(LocalSandboxes(FILES))
-    episode = _Episode(TASK, AGENT, Script(), None, BUDGET, "a", 1, None, None, None, (), shared)  # type: ignore[arg-type]
+    episode = _Episode(TASK, AGENT, Script(), LocalSandboxes(FILES), BUDGET, "a", 1, None, None, None, (), Answers())
     said = Observation("bash: line 11:     4 Killed                  pytest -x", Place())
     assert not episode._settled(Call("shell", "pytest -x"), said)
     assert episode._settled(Call("shell", "pytest -x"), Observation("1 passed", Place()))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from patchgrad.agents import ReactAgent
-from patchgrad.contracts import Extend, Finish, Restart, Sandbox, Tool, Weights
+from patchgrad.contracts import Extend, Finish, Restart, Sandboxes, Tool, Weights
 from patchgrad.errors import ConfigError, PolicyFault, SandboxFault
 from patchgrad.rollout import Budget, difference, rollout
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
@@ -77,12 +77,21 @@ class Script:
 BUDGET = Budget(turns=8, context=5000)
 
 
-async def episode(policy: Script, budget: Budget = BUDGET, agent: ReactAgent = AGENT, box: Sandbox | None = None) -> Trajectory:
-    sandbox = box or await LocalSandboxes(FILES).open(TASK)
-    try:
-        return await rollout(TASK, agent, policy, sandbox, budget, attempt_id="a/0", seed=1)
-    finally:
-        await sandbox.close()
+class Made(LocalSandboxes):
+    """Opens sandboxes of this kind."""
+
+    def __init__(self, kind: type[LocalSandbox]) -> None:
+        super().__init__(FILES)
+        self._kind = kind
+
+    async def open(self, task: Task, state: Snapshot | None = None) -> LocalSandbox:
+        box = await super().open(task, state)
+        box.__class__ = self._kind
+        return box
+
+
+async def episode(policy: Script, budget: Budget = BUDGET, agent: ReactAgent = AGENT, boxes: Sandboxes | None = None) -> Trajectory:
+    return await rollout(TASK, agent, policy, boxes or LocalSandboxes(FILES), budget, attempt_id="a/0", seed=1)
 
 
 def play(*texts: str, budget: Budget = BUDGET) -> Trajectory:
@@ -95,8 +104,8 @@ def test_a_solved_episode_is_a_chain_of_turns_over_states() -> None:
     states: list[Snapshot] = []
 
     async def run() -> Trajectory:
-        box = await LocalSandboxes(FILES).open(TASK)
-        return await rollout(TASK, AGENT, policy, box, BUDGET, attempt_id="a", seed=1, on_turn=turns.append, on_state=states.append)
+        boxes = LocalSandboxes(FILES)
+        return await rollout(TASK, AGENT, policy, boxes, BUDGET, attempt_id="a", seed=1, on_turn=turns.append, on_state=states.append)
 
     found = asyncio.run(run())
     assert found.stop == "submitted"
@@ -205,14 +214,18 @@ def test_faults_end_as_failed_and_are_recorded() -> None:
         async def run(self, command: str, timeout: float | None = None) -> object:  # type: ignore[override]
             raise SandboxFault("gone")
 
-    async def broken() -> Trajectory:
-        box = await LocalSandboxes(FILES).open(TASK)
-        box.__class__ = Broken
-        return await episode(Script(command("ls")), box=box)
-
-    found = asyncio.run(broken())
+    found = asyncio.run(episode(Script(command("ls")), boxes=Made(Broken)))
     assert (found.stop, found.submission) == ("failed", "")
     assert found.turns[-1].observation.failure == "infrastructure"
+
+
+def test_an_attempt_whose_sandbox_cannot_be_opened_has_failed_and_took_no_turn() -> None:
+    class Full(LocalSandboxes):
+        async def open(self, task: Task, state: Snapshot | None = None) -> LocalSandbox:
+            raise SandboxFault("there is no room")
+
+    found = asyncio.run(episode(Script(command("ls")), boxes=Full(FILES)))
+    assert (found.stop, found.turns) == ("failed", ())
 
 
 def test_a_silent_sandbox_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,15 +234,10 @@ def test_a_silent_sandbox_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
             await asyncio.sleep(60)
             raise AssertionError
 
-    async def run() -> Trajectory:
-        box = await LocalSandboxes(FILES).open(TASK)
-        box.__class__ = Silent
-        return await episode(Script(), box=box)
-
     monkeypatch.setattr("patchgrad.rollout.GRACE", 0.1)
     monkeypatch.setattr("patchgrad.rollout.patience", lambda _: 0.0)
     monkeypatch.setattr("patchgrad.rollout.commit", lambda _: asyncio.sleep(0, "0" * 40))
-    assert asyncio.run(run()).stop == "failed"
+    assert asyncio.run(episode(Script(), boxes=Made(Silent))).stop == "failed"
 
 
 def test_a_fork_continues_from_any_turn() -> None:
@@ -239,10 +247,10 @@ def test_a_fork_continues_from_any_turn() -> None:
     async def run() -> tuple[Trajectory, Trajectory]:
         boxes = LocalSandboxes(FILES)
         keep = lambda state: states.__setitem__(state.address, state)  # noqa: E731
-        whole = await rollout(TASK, AGENT, Script(*texts), await boxes.open(TASK), BUDGET, attempt_id="a", seed=1, on_state=keep)
+        whole = await rollout(TASK, AGENT, Script(*texts), boxes, BUDGET, attempt_id="a", seed=1, on_state=keep)
         half = type(whole.segments[0])(whole.turns[:2])
-        box = await boxes.open(TASK, states[half.turns[-1].state])
-        again = await rollout(TASK, AGENT, Script(texts[2]), box, BUDGET, attempt_id="a", seed=1, history=(half,))
+        left = states[half.turns[-1].state]
+        again = await rollout(TASK, AGENT, Script(texts[2]), boxes, BUDGET, attempt_id="a", seed=1, history=(half,), state=left)
         return whole, again
 
     whole, again = asyncio.run(run())

@@ -29,6 +29,10 @@ class Answers:
         self._kept: OrderedDict[tuple[Any, ...], asyncio.Future[Any]] = OrderedDict()
         self.asked = self.known = 0
 
+    def __contains__(self, question: tuple[Any, ...]) -> bool:
+        """Is its answer known, or being asked for?"""
+        return question in self._kept
+
     async def once(self, question: tuple[Any, ...], ask: Callable[[], Awaitable[T]], keep: Callable[[T], bool]) -> tuple[T, bool]:
         """The answer, asked for unless it is known, and whether it was; who asks what another is asking waits for that one.
 

@@ -9,13 +9,12 @@ import itertools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from patchgrad.answers import Answers
 from patchgrad.contracts import Agent, Executor, Policy, Restart, RewardFunction, Sandboxes
 from patchgrad.errors import SandboxFault
-from patchgrad.rollout import Budget, Shared, commit, rollout
+from patchgrad.rollout import Budget, commit, rollout
 from patchgrad.values import Ending, Group, Rollout, Sampling, Segment, Snapshot, Start, Task, Trajectory, Turn, Verdict, digest, genesis
 
 log = logging.getLogger(__name__)
@@ -145,29 +144,25 @@ async def _episode(world: World, policy: Policy, item: Attempt, budget: Budget, 
     try:
         base = await world.commit_of(item.task) if turns else ""
         state = world.state(turns[-1].state, turns[-1].observation.place.directory) if turns and world.state else None
-        sandbox = await world.sandboxes.open(item.task, state)
     except SandboxFault as fault:
         log.warning("%s: %s", item.id, fault)
         return Trajectory(item.id, item.task.id, segments, "failed", "")
-    try:
-        return await rollout(
-            item.task,
-            world.agent,
-            policy,
-            sandbox,
-            budget,
-            attempt_id=item.id,
-            seed=item.seed,
-            on_turn=lambda turn: world.on_turn(item.id, turn),
-            on_state=world.on_state,
-            sampling=world.sampling,
-            history=segments,
-            base=base,
-            shared=Shared(world.answers, lambda left: world.sandboxes.open(item.task, left)) if world.answers else None,
-        )
-    finally:
-        with suppress(SandboxFault):  # what an episode said stands, even if its sandbox broke on the way out
-            await sandbox.close()
+    return await rollout(
+        item.task,
+        world.agent,
+        policy,
+        world.sandboxes,
+        budget,
+        attempt_id=item.id,
+        seed=item.seed,
+        on_turn=lambda turn: world.on_turn(item.id, turn),
+        on_state=world.on_state,
+        sampling=world.sampling,
+        history=segments,
+        state=state,
+        base=base,
+        answers=world.answers,
+    )
 
 
 def from_the_beginning(_: Task) -> Start:

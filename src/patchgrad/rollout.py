@@ -19,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 from patchgrad.answers import Answers
-from patchgrad.contracts import Agent, Extend, Finish, Policy, Restart, Result, Sandbox, Tool, patience
+from patchgrad.contracts import Agent, Extend, Finish, Policy, Restart, Result, Sandbox, Sandboxes, Tool, patience
 from patchgrad.errors import CertificateError, ConfigError, ContextFault, PolicyFault, SandboxFault
 from patchgrad.values import (
     NO_IDS,
@@ -79,19 +79,11 @@ class Budget:
             raise ConfigError(f"Every limit of a budget must be above zero, and not all are in {self}.")
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What other attempts were answered, and how a sandbox is opened in the state that such an answer left."""
-
-    answers: Answers
-    open: Callable[[Snapshot], Awaitable[Sandbox]]
-
-
 async def rollout(
     task: Task,
     agent: Agent,
     policy: Policy,
-    sandbox: Sandbox,
+    sandboxes: Sandboxes,
     budget: Budget,
     *,
     attempt_id: str,
@@ -100,28 +92,27 @@ async def rollout(
     on_state: Callable[[Snapshot], None] | None = None,
     sampling: Sampling | None = None,
     history: Sequence[Segment] = (),
+    state: Snapshot | None = None,
     base: str = "",
-    shared: Shared | None = None,
+    answers: Answers | None = None,
 ) -> Trajectory:
-    """Let the agent work on the task in the sandbox until it submits or a limit is reached.
+    """Let the agent work on the task in a sandbox until it submits or a limit is reached.
 
     `on_turn` is called once for each new turn, `on_state` before it for each new state: together they are a journal. `sampling`
     shapes the distribution, in evaluations (its seed and length are replaced). The same seed, id and answers give the same turns.
 
-    `history` resumes or forks: turns that were already taken, with the sandbox opened from the last one's state. An agent may have
-    committed in them, so `base` then names the repository's own commit, which `commit` reads from a fresh sandbox.
+    `history` resumes or forks: turns that were already taken, and the `state` that the last one left. An agent may have committed in them,
+    so `base` then names the repository's own commit, which `commit` reads from a fresh sandbox.
 
-    With `shared`, calls whose answer the files alone settle are not run where another attempt ran them in the same state; the sandbox is
-    closed, and another one opened, where one is needed in a state that was only heard of. A call that the files do not settle ends that.
+    With `answers`, calls whose answer the files alone settle are not run where another attempt ran them in the same state: a sandbox is
+    opened when something has to be run, in the state that the attempt is in by then. A call that the files do not settle ends that.
     """
-    episode = _Episode(task, agent, policy, sandbox, budget, attempt_id, seed, on_turn, on_state, sampling, history, shared)
+    episode = _Episode(task, agent, policy, sandboxes, budget, attempt_id, seed, on_turn, on_state, sampling, history, answers)
     try:
-        return await episode.play(base)
+        return await episode.play(state, base)
     finally:
         episode.release()
-        if episode.sandbox is not sandbox:
-            with suppress(SandboxFault):
-                await episode.sandbox.close()
+        await episode.leave()
 
 
 class _Episode:
@@ -132,7 +123,7 @@ class _Episode:
         task: Task,
         agent: Agent,
         policy: Policy,
-        sandbox: Sandbox,
+        sandboxes: Sandboxes,
         budget: Budget,
         attempt_id: str,
         seed: int,
@@ -140,9 +131,9 @@ class _Episode:
         on_state: Callable[[Snapshot], None] | None,
         sampling: Sampling | None,
         history: Sequence[Segment],
-        shared: Shared | None,
+        answers: Answers | None,
     ) -> None:
-        self.task, self.agent, self.policy, self.sandbox, self.budget = task, agent, policy, sandbox, budget
+        self.task, self.agent, self.policy, self.sandboxes, self.budget = task, agent, policy, sandboxes, budget
         self.id, self.seed = attempt_id, seed
         self.on_turn, self.on_state = on_turn, on_state
         self.sampling = sampling or Sampling(1, 0)
@@ -154,22 +145,27 @@ class _Episode:
         self.waited = 0.0  # seconds, for the policy's answers
         self.session = ""
         self.state = ""
-        self.there = Snapshot.of({})  # the state that the sandbox is in; another than `self.state` when that was only heard of
-        self.left = self.there
-        self.shared, self.named = shared, task.digest()
-        self.alone = shared is None or not all(self._settled(turn.call, turn.observation) for turn in self.turns)
+        self.left = Snapshot.of({})
+        self.sandbox: Sandbox | None = None
+        self.there = self.left  # the state that the sandbox is in; another than `self.left` when that was only heard of
+        self.answers, self.named = answers, task.digest()
+        self.alone = answers is None or not all(self._settled(turn.call, turn.observation) for turn in self.turns)
 
     def release(self) -> None:
         if self.session:
             self.policy.release(self.session)
 
-    async def play(self, base: str) -> Trajectory:
+    async def leave(self) -> None:
+        """Closes the sandbox; what the attempt did stands, even if that breaks on the way out."""
+        if self.sandbox is not None:
+            with suppress(SandboxFault):
+                await self.sandbox.close()
+        self.sandbox = None
+
+    async def play(self, state: Snapshot | None, base: str) -> Trajectory:
         submission = ""
         try:
-            base = base or await commit(self.sandbox)
-            self._arrive(await self._snapshot())
-            if self.turns and self.state != self.turns[-1].state:
-                raise CertificateError(f"{self.id} cannot go on: its sandbox was not opened in the state that its last turn left.", "state")
+            base = await (self._go_on(state, base) if self.turns else self._begin())
             stop = await self._turns()
             if stop != "failed":
                 submission = await self._submission(base)
@@ -178,6 +174,25 @@ class _Episode:
             stop = "failed"
         segments = tuple(Segment(tuple(segment)) for segment in self.segments if segment)
         return Trajectory(self.id, self.task.id, segments, stop, submission, time.monotonic() - self.started)
+
+    async def _begin(self) -> str:
+        """The commit of the repository, in whose first state the attempt is then."""
+
+        async def ask() -> tuple[str, Snapshot]:
+            return await commit(await self._sandbox_here()), await self._snapshot()
+
+        (base, first), _ = await (self.answers or Answers()).once(("beginning", self.named), ask, lambda _: True)
+        self._arrive(first)
+        return base
+
+    async def _go_on(self, state: Snapshot | None, base: str) -> str:
+        """The same where turns were taken: the attempt is in the state that the last one left."""
+        self.left = state or self.left
+        base = base or await commit(await self._sandbox_here())
+        self._arrive(await self._snapshot())
+        if self.state != self.turns[-1].state:
+            raise CertificateError(f"{self.id} cannot go on: its sandbox was not opened in the state that its last turn left.", "state")
+        return base
 
     async def _turns(self) -> Stop:
         deadline = self.started + self.budget.seconds
@@ -279,7 +294,7 @@ class _Episode:
 
     async def _run(self, tool: Tool, call: Call, place: Place) -> tuple[Observation, Snapshot]:
         """What the tool says in the state that the attempt is in, and the state that it leaves."""
-        sandbox = await self._sandbox_here(place)
+        sandbox = await self._sandbox_here()
         async with _within(self.task.limits.command_seconds, f"the tool {call.tool}"):
             observation = await tool(call.arguments, sandbox, place)
         return observation, self.left if getattr(tool, "reads_only", False) else await self._snapshot()
@@ -298,21 +313,29 @@ class _Episode:
         return self._by_files(call) and inside and whole
 
     async def _once(self, question: tuple[object, ...], ask: Callable[[], Awaitable[T]], keep: Callable[[T], bool]) -> tuple[T, bool]:
-        if self.shared is None or self.alone:
-            return await ask(), False
-        return await self.shared.answers.once(question, ask, keep)
+        """What another attempt was answered, or an own answer.
 
-    async def _sandbox_here(self, place: Place) -> Sandbox:
-        """The sandbox, in the state that the attempt is in."""
-        if self.shared and self.there.address != self.left.address:
-            with suppress(SandboxFault):
-                await self.sandbox.close()
-            self.sandbox, self.there = await self.shared.open(replace(self.left, directory=place.directory)), self.left
+        Who is waited for has its sandbox: those who wait keep theirs, and there may be no room for another.
+        """
+        if self.answers is None or self.alone:
+            return await ask(), False
+        if question not in self.answers:
+            await self._sandbox_here()
+        return await self.answers.once(question, ask, keep)
+
+    async def _sandbox_here(self) -> Sandbox:
+        """The sandbox, in the state that the attempt is in; opened where there is none yet, or one in another state."""
+        if self.sandbox is None or self.there.address != self.left.address:
+            await self.leave()
+            place = self.turns[-1].observation.place if self.turns else Place()
+            self.sandbox = await self.sandboxes.open(self.task, replace(self.left, directory=place.directory))
+            self.there = self.left
         return self.sandbox
 
     async def _snapshot(self) -> Snapshot:
+        sandbox = await self._sandbox_here()
         async with _within(self.task.limits.command_seconds, "a snapshot"):
-            self.there = await self.sandbox.snapshot()
+            self.there = await sandbox.snapshot()
         return self.there
 
     def _arrive(self, left: Snapshot) -> None:
@@ -329,8 +352,7 @@ class _Episode:
             return ""
 
         async def ask() -> str:
-            place = self.turns[-1].observation.place if self.turns else Place()
-            return await difference(await self._sandbox_here(place), base, self.task.limits.test_seconds)
+            return await difference(await self._sandbox_here(), base, self.task.limits.test_seconds)
 
         return (await self._once(("submission", self.named, base, self.state), ask, lambda _: True))[0]
 

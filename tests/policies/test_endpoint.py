@@ -115,8 +115,7 @@ def test_a_setting_that_a_server_has_no_name_for_is_refused_before_anything_star
 def play(endpoint: ScriptedEndpoint, budget: Budget) -> Trajectory:
     async def attempt() -> Trajectory:
         policy = EndpointPolicy(Chat(endpoint.url, "m", pause=0.001), context=budget.context)
-        async with await LocalSandboxes(FILES).open(TASK) as sandbox:
-            return await rollout(TASK, ReactAgent(toolset(View())), policy, sandbox, budget, attempt_id="a", seed=1)
+        return await rollout(TASK, ReactAgent(toolset(View())), policy, LocalSandboxes(FILES), budget, attempt_id="a", seed=1)
 
     return asyncio.run(attempt())
 

@@ -47,18 +47,17 @@ async def _taken(path: Path, task: Task, recipe: str) -> None:
     with Run.create(path, recipe) as made:
         made.write_tasks([task])
         try:
-            async with await boxes.open(task) as sandbox:
-                done = await rollout(
-                    task,
-                    an_agent(laptop().agent),
-                    policy,
-                    sandbox,
-                    Budget(len(WORDS), 100_000),
-                    attempt_id="stage1/0/0/0",
-                    seed=0,
-                    on_turn=lambda turn: made.write_turn("stage1/0/0/0", turn),
-                    on_state=made.states.put,
-                )
+            done = await rollout(
+                task,
+                an_agent(laptop().agent),
+                policy,
+                boxes,
+                Budget(len(WORDS), 100_000),
+                attempt_id="stage1/0/0/0",
+                seed=0,
+                on_turn=lambda turn: made.write_turn("stage1/0/0/0", turn),
+                on_state=made.states.put,
+            )
         finally:
             await boxes.close()
         made.write_rollouts("stage1", 0, [Rollout(task, done, Verdict(task.id, "", ("ran",), ()), Reward(0.0, {}))])
