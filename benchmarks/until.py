@@ -16,6 +16,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -53,6 +54,11 @@ def point(seconds: float, attempts: float, solved: float, error: float) -> Point
     return {"seconds": seconds, "attempts": attempts, "pass_at_1": solved, "error": error}
 
 
+def elapsed(row: Mapping[str, Any]) -> float:
+    """All seconds of an iteration but those of measuring and of writing the model: with the probe before it, and its rows and tables."""
+    return float(row["seconds"]["wall"] + row["seconds"]["besides"])
+
+
 def crossed(curve: list[Point], share: float) -> float | None:
     """The seconds of the first policy that solves as much."""
     return next((one["seconds"] for one in curve if one["pass_at_1"] >= share), None)
@@ -69,7 +75,7 @@ def of_recipe(whole: Recipe, base: Path, folder: Path, share: float) -> list[Poi
         before = finished(folder / f"rft-{rounds}", part, before, back=int(rounds > 1))  # to where the last round had not been measured
         run = Run.open(before)
         rows, seen = [row for row in run.metrics() if row["phase"] == "rft"], run.reports()[-1].pass_at_1
-        curve.append(point(sum(r["seconds"]["wall"] for r in rows), sum(r["episodes"] for r in rows), seen.mean, seen.error))
+        curve.append(point(sum(map(elapsed, rows)), sum(r["episodes"] for r in rows), seen.mean, seen.error))
         if crossed(curve, share) is not None:
             return curve
     return curve + _measured(finished(folder / "whole", whole, before), curve[-1])
@@ -81,7 +87,7 @@ def _measured(folder: Path, start: Point) -> list[Point]:
     for row in Run.open(folder).metrics():
         if row["phase"] == "rft":
             continue
-        seconds, attempts = seconds + row["seconds"]["wall"], attempts + row["episodes"]
+        seconds, attempts = seconds + elapsed(row), attempts + row["episodes"]
         curve.append(point(seconds, attempts, row["held_out_pass_at_1"], row["held_out_pass_at_1_se"]))
     return curve
 

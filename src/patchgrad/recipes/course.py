@@ -309,7 +309,7 @@ class Course:
         return a_reference(folders.load(self.run.folder / "checkpoints" / began), self.recipe).logprobs
 
     async def _iterate(self, phase: str, iteration: int, row: Algorithm, plan: Plan, world: World, stage: Stage | None = None) -> None:
-        label, seed = f"{phase}/{iteration}", self.recipe.seed
+        label, seed, began = f"{phase}/{iteration}", self.recipe.seed, time.monotonic()
         probed = await self._probed(plan.budget, int(digest(str(seed), label)[:8], 16))
         _stop(self._alarmed(Watch(self.recipe.guards), probed))  # before an iteration is spent on it
         done = await iterate(world, self.policy, self.pool, self.trainer, row, plan, label, seed, self._seen)
@@ -317,6 +317,7 @@ class Course:
             self.prefixes.observe(group)
         self.run.write_rollouts(phase, iteration, [r for group in done.groups for r in group.rollouts])
         told = measured(done, plan.attempts, compared=world.agent == self.agent)
+        told["seconds"]["besides"] = time.monotonic() - began - done.usage["wall"]
         reason = self._alarmed(self.watch, {"phase": phase, **told})
         if not reason:
             told |= await self._between(phase, iteration, stage)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -31,7 +34,20 @@ def train(recipe: Recipe, run: Run, progress: Progress) -> None:
         models.shape(recipe.policy.model).reaching(recipe.policy.context, recipe.policy.yarn)
     settle(recipe)
     with advised(recipe):
-        asyncio.run(_train(recipe, tasks(recipe, run.folder / "archives"), run, progress))
+        assigned = tasks(recipe, run.folder / "archives")
+        with _settled():
+            asyncio.run(_train(recipe, assigned, run, progress))
+
+
+@contextmanager
+def _settled() -> Iterator[None]:
+    """What is there now lives as long as the run: the collector does not look it through again and again, while all threads wait."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def tasks(recipe: Recipe, folder: Path) -> Assigned:

@@ -175,12 +175,16 @@ class LocalTrainer:
         """For each pack, the log-probability of every mask token under the weights as they are; zero at the other tokens."""
         return list(self._workers.map(self._score, batch.packs))
 
-    @torch.no_grad()
     def surprise(self, batch: Batch) -> tuple[float, float]:
         """How much less likely the mask tokens are than draws from the softmax, and the variance that draws have."""
+        told = list(self._workers.map(self._excess, batch.packs))
+        return sum(excess for excess, _ in told), sum(variance for _, variance in told)
+
+    @torch.no_grad()
+    def _excess(self, pack: Pack) -> tuple[float, float]:
         with self._computing():
-            told = [self.network.surprise(*self._hidden(pack)) for pack in batch.packs]
-        return float(sum(excess.sum() for excess, _ in told)), float(sum(variance.sum() for _, variance in told))
+            excess, variance = self.network.surprise(*self._hidden(pack))
+        return float(excess.sum()), float(variance.sum())
 
     @torch.no_grad()
     def _score(self, pack: Pack) -> Floats:
