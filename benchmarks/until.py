@@ -3,9 +3,10 @@
     python benchmarks/until.py [--seeds 31,32,33] [--share 0.39] [--times 8] [--attempts 2] [--work runs/until]
 
 For each seed one base policy is made; all sides go on from it, one after the other, with the machine to themselves: the recipe, which
-begins with fine-tuning; its RL alone; and that RL as TRL does it (`until_trl.py`). TRL is stopped after `--times` the seconds that the
-recipe took, and where it has not got there by then its ratios are lower bounds. Every policy on the way is measured on the same held-out
-tasks, and no clock runs meanwhile. What is whole in the work folder is not made again. Prints progress, and JSON last.
+begins with fine-tuning; its RL alone; and that RL as TRL does it (`until_trl.py`), which makes every call, or is lent what ours remembers
+of calls made before in the same state, so that it makes none twice either. TRL is stopped after `--times` the seconds that the recipe took,
+and where it has not got there by then its ratios are lower bounds. Every policy on the way is measured on the same held-out tasks, and no
+clock runs meanwhile. What is whole in the work folder is not made again. Prints progress, and JSON last.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ HERE = Path(__file__).resolve().parent
 AROUND = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1", "TRL_EXPERIMENTAL_SILENCE": "1"}
 AROUND |= {"PYTHONPATH": str(HERE.parent / "src"), **HEAP}
 NEEDED = (*TRL, "numba", "pyarrow", "rich")  # and what patchgrad imports, whose sources are read where they lie
+OURS, THEIRS = ("recipe", "rl"), ("trl", "lent")
 Point = dict[str, float]
 
 
@@ -92,10 +94,11 @@ def _measured(folder: Path, start: Point) -> list[Point]:
     return curve
 
 
-def of_trl(whole: Recipe, base: Path, folder: Path, seconds: float) -> list[Point]:
+def of_trl(whole: Recipe, base: Path, folder: Path, seconds: float, lent: bool) -> list[Point]:
     """TRL's generations, measured when it is done."""
     stage = whole.stages[0]
-    crowded = replace(whole, sandbox=replace(whole.sandbox, live=stage.tasks * stage.attempts))  # all of its attempts live at once
+    live = stage.tasks * stage.attempts  # all of its attempts live at once
+    crowded = replace(whole, sandbox=replace(whole.sandbox, live=live, once=lent))
     if not (folder / "done").exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -135,10 +138,13 @@ def compared(seed: int, share: float, times: float, attempts: int, work: Path) -
     curves = {"recipe": [start, *of_recipe(whole, base, work / str(seed), share)]}
     curves["rl"] = [start, *_measured(finished(work / str(seed) / "rl", alone, base), start)]
     allowed = times * (crossed(curves["recipe"], share) or curves["recipe"][-1]["seconds"])
-    curves["trl"] = [start, *of_trl(alone, base, work / str(seed) / "trl", allowed)]
+    for side in THEIRS:
+        curves[side] = [start, *of_trl(alone, base, work / str(seed) / side, allowed, lent=side == "lent")]
     took = {side: crossed(curve, share) for side, curve in curves.items()}
-    theirs = curves["trl"][-1]["seconds"] if took["trl"] is None else took["trl"]
-    ratios = {side: theirs / own for side in ("recipe", "rl") if (own := took[side]) is not None}
+    ratios: dict[str, dict[str, float]] = {}
+    for side in THEIRS:
+        theirs = took[side] or curves[side][-1]["seconds"]
+        ratios[side] = {ours: theirs / own for ours in OURS if (own := took[ours]) is not None}
     return {"curves": curves, "seconds": took, "ratios": ratios}
 
 
@@ -159,9 +165,12 @@ def main() -> None:
     found = {seed: compared(seed, given.share, given.times, given.attempts, given.work) for seed in seeds}
     for seed, one in found.items():
         print(f"seed {seed}: {one['seconds']}, {one['ratios']}")
-    ratios = {side: spread([one["ratios"][side] for one in found.values() if side in one["ratios"]]) for side in ("recipe", "rl")}
-    arrived = sum(one["seconds"]["trl"] is not None for one in found.values())
-    print(json.dumps({"share": given.share, "seeds": found, "ratio": ratios["recipe"], "rl_ratio": ratios["rl"], "arrived": arrived}))
+    ratios = {
+        side: {ours: spread([one["ratios"][side][ours] for one in found.values() if ours in one["ratios"][side]]) for ours in OURS}
+        for side in THEIRS
+    }
+    arrived = {side: sum(one["seconds"][side] is not None for one in found.values()) for side in THEIRS}
+    print(json.dumps({"share": given.share, "seeds": found, "ratios": ratios, "arrived": arrived}))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
     python until_trl.py RECIPE BASE SECONDS OUT
 
 RECIPE is a TOML file, of which the first stage is meant, BASE a folder with the policy to begin from. TRL samples, calls, trains and
-decides the order of all that; an attempt behind its `environment_factory` is ours, so that tasks, tools, limits, sandboxes, remembered
-answers, tests and reward are the same to the letter. The step is ours too, `Lent`: Muon, its rate over the stage, clipping, planted heads
-that are held, embeddings that stay. TRL has none of the kind, and without them this network learns less (docs/studies/laptop.md).
+decides the order of all that; an attempt behind its `environment_factory` is ours, so that tasks, tools, limits, sandboxes, tests, reward
+and, where the recipe says `sandbox.once`, remembered answers are the same to the letter. The step is ours too, `Lent`: Muon, its rate over
+the stage, clipping, planted heads that are held, embeddings that stay. TRL has none of the kind, and without them this network learns less
+(docs/studies/laptop.md).
 
 After each generation OUT has the model in a folder of its own, and a line of `steps.jsonl` with the seconds until then, those of writing
 left out. `generate` is TRL's plain way to sample; its other two, continuous batching and vLLM, were not tried on a CPU.
