@@ -73,7 +73,7 @@ class Attempt:
 
 
 async def attempt(world: World, policy: Policy, item: Attempt, budget: Budget, reward: RewardFunction) -> Rollout:
-    """One attempt: a fresh sandbox, an episode, a grade in another sandbox, a reward.
+    """One attempt: an episode, with a sandbox of its own where it needs one, a grade in another sandbox, a reward.
 
     What the journal knows of it is not done again. Where its sandbox or its policy breaks, it goes on after its last turn, in a new one, at
     most `REOPENED` times. A sandbox that cannot be opened is a failed trajectory: data, not a crash.
