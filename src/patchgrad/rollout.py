@@ -195,7 +195,7 @@ class _Episode:
         return base
 
     async def _turns(self) -> Stop:
-        deadline = self.started + self.budget.seconds
+        deadline = time.monotonic() + self.budget.seconds  # the wait for a first sandbox is not the attempt's
         while True:
             step = self.agent.prompt(self.task.instruction, tuple(self.turns))
             if isinstance(step, Finish):

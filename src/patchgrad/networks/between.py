@@ -15,10 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from patchgrad.networks.attention import FASTER, Places
-
-F = np.float32
-Floats = npt.NDArray[np.float32]
+from patchgrad.networks.attention import FASTER, F, Floats, Places
 
 
 def normed(x: Floats, epsilon: float) -> Floats:
