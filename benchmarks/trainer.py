@@ -2,7 +2,7 @@
 
     python benchmarks/trainer.py [--attempts 8] [--tokens 2048] [--shared 0.75] [--rounds 7] [--shape qwen3-0.6b]
 
-The network is the laptop's, or one layer of Qwen3-0.6B's. Forward and backward pass, in seconds of the process's CPU, both sides by turns
+The network is the laptop's, or one layer of a Qwen3. Forward and backward pass, in seconds of the process's CPU, both sides by turns
 in each round, one worker; the ratio is told with its spread over rounds, beside the one that multiplications alone would have. The
 optimiser's step, which is the same for both and made once for many groups, is told apart. So is how far gradients are apart in float64.
 Prints progress, and JSON last.
@@ -29,7 +29,11 @@ from patchgrad.values import Action, Batch, Call, Ids, Observation, Place, Sampl
 TURN, DRAWN = 200, 30  # tokens of a turn, and how many of them were drawn
 RATE = 1e-4
 SHAPE = DecoderConfig(1024, hidden=192, layers=4, heads=3, kv_heads=3, head_size=64, intermediate=512)
-SHAPES = {"laptop": SHAPE, "qwen3-0.6b": DecoderConfig(1024, hidden=1024, layers=1, heads=16, kv_heads=8, head_size=128, intermediate=3072)}
+LAYERS = {"qwen3-0.6b": (1024, 16, 3072), "qwen3-4b": (2560, 32, 9728), "qwen3-8b": (4096, 32, 12288)}  # hidden, heads, intermediate
+SHAPES = {"laptop": SHAPE} | {
+    name: DecoderConfig(1024, hidden=hidden, layers=1, heads=heads, kv_heads=8, head_size=128, intermediate=intermediate)
+    for name, (hidden, heads, intermediate) in LAYERS.items()
+}
 
 
 def group(attempts: int, tokens: int, shared: float, shape: DecoderConfig = SHAPE, budget: int = 0) -> Batch:

@@ -1,0 +1,80 @@
+"""The recipe `laptop` as it is, and as it was at another commit, on the same machine: minutes and Pass@1 on the way.
+
+    python benchmarks/since.py 81f155f [--seeds 0] [--work runs/since]
+
+Both run by turns from nothing to the last evaluation, with the machine to themselves and in this environment; the other commit lies beside
+in a worktree. The `times` are the minutes of the other's last policy over those of the first of ours that solves at least as much.
+What is whole in the work folder is not run again. Prints progress, and JSON last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent.parent
+MAIN = "import sys; from patchgrad.cli import main; sys.exit(main())"
+Point = dict[str, Any]
+
+
+def worktree(commit: str, work: Path) -> Path:
+    """The other commit's files."""
+    tree = work / commit
+    if not tree.exists():
+        subprocess.run(["git", "-C", HERE, "worktree", "add", "--detach", tree.resolve(), commit], check=True, stdout=sys.stderr)
+    return tree.resolve()
+
+
+def ran(tree: Path, seed: int, folder: Path) -> dict[str, Any]:
+    """Minutes of the whole command, and its table."""
+    if not (folder / "took").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        words = [sys.executable, "-c", MAIN, "train", "laptop", "--run", folder.resolve(), "--seed", str(seed)]
+        began = time.monotonic()
+        subprocess.run(words, env=os.environ | {"PYTHONPATH": str(tree / "src")}, cwd=tree, check=True, stdout=sys.stderr)
+        (folder / "took").write_text(str((time.monotonic() - began) / 60))
+    told = json.loads((folder / "report.json").read_text())["reports"]
+    curve = [point(one["name"], one["seconds"] / 60, one["pass_at_1"]) for one in told]
+    return {"minutes": float((folder / "took").read_text()), "curve": curve}
+
+
+def point(name: str, minutes: float, seen: Any) -> Point:
+    """A policy on the way."""
+    return {"name": name, "minutes": minutes, "pass_at_1": seen["mean"], "error": seen["error"]}
+
+
+def times(ours: list[Point], theirs: list[Point]) -> float | None:
+    """How many times as long the other took to its last policy."""
+    last = theirs[-1]
+    for one in ours:
+        if one["pass_at_1"] >= last["pass_at_1"]:
+            return float(last["minutes"] / one["minutes"])
+    return None
+
+
+def main() -> None:
+    """Runs both, seed by seed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("commit")
+    parser.add_argument("--seeds", default="0")
+    parser.add_argument("--work", type=Path, default=HERE / "runs" / "since")
+    given = parser.parse_args()
+    found = {}
+    for seed in given.seeds.split(","):
+        sides = {"then": worktree(given.commit, given.work), "now": HERE}
+        one = {side: ran(tree, int(seed), given.work / f"{side}-{seed}") for side, tree in sides.items()}
+        found[seed] = {**one, "times": times(one["now"]["curve"], one["then"]["curve"])}
+        print(f"seed {seed}: {found[seed]['times']}", flush=True)
+    print(json.dumps({"commit": given.commit, "seeds": found}))
+
+
+if __name__ == "__main__":
+    main()
