@@ -139,6 +139,19 @@ def test_what_cannot_be_computed_is_refused_in_one_sentence(tmp_path: Path, chan
         folder.load(tmp_path)
 
 
+def test_of_a_models_repository_only_its_config_is_fetched_for_its_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub, asked = pytest.importorskip("huggingface_hub"), list[str]()
+    folder.save(tmp_path, network().config, {})
+
+    def fetched(name: str, allow_patterns: list[str]) -> str:
+        asked.extend(allow_patterns)
+        return str(tmp_path)
+
+    monkeypatch.setattr(hub, "snapshot_download", fetched)
+    assert folder.shape("some/model") == network().config
+    assert asked == ["config.json"]
+
+
 @pytest.mark.parametrize("source", ["./nowhere", "nowhere", "a/b/c"])
 def test_a_missing_folder_is_no_hub_id(source: str) -> None:
     with pytest.raises(ConfigError, match="no model folder"):

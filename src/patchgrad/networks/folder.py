@@ -6,7 +6,7 @@ Only safetensors are read: a pickle can run code, so a folder that has nothing e
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from torch import Tensor
 
 from patchgrad.errors import ConfigError, MissingDependency
 from patchgrad.networks.decoder import Decoder, DecoderConfig
+
+MODEL = ("*.safetensors", "*.json", "*.jinja")  # of a hub's repository: weights, JSON and templates only
 
 
 def save(folder: Path, config: DecoderConfig, state: Mapping[str, Tensor]) -> None:
@@ -29,8 +31,11 @@ def save(folder: Path, config: DecoderConfig, state: Mapping[str, Tensor]) -> No
 
 
 def shape(source: str | Path) -> DecoderConfig:
-    """What a folder's `config.json` says, or a hub id's; raises `ConfigError` for what this network cannot compute."""
-    folder = locate(source)
+    """What a folder's `config.json` says, or a hub id's; raises `ConfigError` for what this network cannot compute.
+
+    Of a hub's repository nothing else is fetched.
+    """
+    folder = locate(source, ("config.json",))
     config = folder / "config.json"
     if not config.is_file():
         raise ConfigError(f"{folder} is no model folder: it has no config.json")
@@ -72,8 +77,8 @@ def tensors(folder: Path) -> dict[str, Tensor]:
     return merged
 
 
-def locate(source: str | Path) -> Path:
-    """The folder itself, or a download of the hub repository that the text names: weights, JSON and templates only."""
+def locate(source: str | Path, files: Sequence[str] = MODEL) -> Path:
+    """The folder itself, or a download of these files of the hub repository that the text names."""
     folder = Path(source)
     if folder.is_dir():
         return folder
@@ -85,7 +90,7 @@ def locate(source: str | Path) -> Path:
     except ImportError as error:
         raise MissingDependency("models from the hub need one more package: pip install 'patchgrad[hub]'") from error
     try:
-        return Path(snapshot_download(source, allow_patterns=["*.safetensors", "*.json", "*.jinja"]))
+        return Path(snapshot_download(source, allow_patterns=[*files]))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         raise ConfigError(f"{source} is neither a folder nor a model that the hub gives out: {type(error).__name__}") from error
 
