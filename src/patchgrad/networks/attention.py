@@ -16,17 +16,12 @@ Axes: N new tokens, S slots, T positions, H heads, K key-value heads, D head siz
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from patchgrad.networks.decoder import DecoderConfig
+from patchgrad.networks.lanes import FASTER, F, Floats, Places, Powers, exponential
 
 TILE = 64
-FASTER = {"reassoc", "contract", "nsz", "arcp"}  # sums may be made in lanes; infinities and NaN are what they are
-F = np.float32
-
-Floats = npt.NDArray[np.float32]
-Places = npt.NDArray[np.int64]
 
 
 class Cache:
@@ -60,9 +55,7 @@ class Cache:
 
 
 @njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy")
-def _attend(
-    q: Floats, k: Floats, v: Floats, keys: npt.NDArray[np.float32], values: Floats, slots: Places, positions: Places, out: Floats
-) -> None:
+def _attend(q: Floats, k: Floats, v: Floats, keys: Floats, values: Floats, slots: Places, positions: Places, out: Floats) -> None:
     count, heads, size = q.shape
     kv_heads = k.shape[1]
     for n in range(count):
@@ -101,23 +94,13 @@ def _score(q: Floats, keys: Floats, scores: Floats, seen: int) -> None:
 
 
 @njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy", forceinline=True)
-def _exponentials(scores: Floats, powers: npt.NDArray[np.int32], scale: Floats, seen: int) -> np.float32:
-    """exp(score - largest) in the place of each score, and their sum; `scale` is the memory of `powers`, read as floats.
-
-    exp(x) = 2^n exp(r) with n whole and |r| <= log(2) / 2, of which a polynomial of degree 7 tells all 24 bits but the last (the
-    coefficients of Cephes' expf), and 2^n is a number whose exponent is n: a loop without a call, that runs in lanes.
-    """
+def _exponentials(scores: Floats, powers: Powers, scale: Floats, seen: int) -> np.float32:
+    """exp(score - largest) in the place of each score, and their sum; `scale` is the memory of `powers`, read as floats."""
     top = scores[0]
     for t in range(1, seen):
         top = max(top, scores[t])
     for t in range(seen):
-        x = max(scores[t] - top, F(-87.0))
-        n = np.floor(x * F(1.44269504) + F(0.5))
-        r = x - n * F(0.693359375) + n * F(2.12194440e-4)
-        y = F(1.9875691500e-4) * r + F(1.3981999507e-3)
-        y = ((y * r + F(8.3334519073e-3)) * r + F(4.1665795894e-2)) * r + F(1.6666665459e-1)
-        scores[t] = (y * r + F(5.0000001201e-1)) * r * r + r + F(1)
-        powers[t] = (np.int32(n) + np.int32(127)) << np.int32(23)
+        scores[t], powers[t] = exponential(max(scores[t] - top, F(-87.0)))
     total = F(0)
     for t in range(seen):
         weight = scores[t] * scale[t]

@@ -12,10 +12,9 @@ Axes: N tokens, T positions, H heads, K key-value heads, D head size, d hidden s
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-from patchgrad.networks.attention import FASTER, F, Floats, Places
+from patchgrad.networks.lanes import FASTER, F, Floats, Places, Powers, exponential
 
 
 def normed(x: Floats, epsilon: float) -> Floats:
@@ -113,18 +112,12 @@ def _turned(
 
 
 @njit(cache=True, fastmath=FASTER, error_model="numpy")
-def _gated(both: Floats, powers: npt.NDArray[np.int32], out: Floats) -> None:
-    """silu(x) = x / (1 + exp(-x)), by the exponential of `attention`."""
+def _gated(both: Floats, powers: Powers, out: Floats) -> None:
+    """silu(x) = x / (1 + exp(-x))."""
     count, size = out.shape
     scale = powers.view(np.float32)
     for n in range(count):
         for d in range(size):
-            x = min(max(-both[n, d], F(-87.0)), F(87.0))
-            whole = np.floor(x * F(1.44269504) + F(0.5))
-            r = x - whole * F(0.693359375) + whole * F(2.12194440e-4)
-            y = F(1.9875691500e-4) * r + F(1.3981999507e-3)
-            y = ((y * r + F(8.3334519073e-3)) * r + F(4.1665795894e-2)) * r + F(1.6666665459e-1)
-            out[n, d] = (y * r + F(5.0000001201e-1)) * r * r + r + F(1)
-            powers[d] = (np.int32(whole) + np.int32(127)) << np.int32(23)
+            out[n, d], powers[d] = exponential(min(max(-both[n, d], F(-87.0)), F(87.0)))
         for d in range(size):
             out[n, d] = both[n, d] / (F(1) + out[n, d] * scale[d]) * both[n, size + d]

@@ -24,9 +24,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchgrad.networks.attention import Cache, Floats, Places
+from patchgrad.networks.attention import Cache
 from patchgrad.networks.between import added, gated, normed, turned
 from patchgrad.networks.decoder import Decoder
+from patchgrad.networks.lanes import Floats, Places
 from patchgrad.networks.threads import one_thread
 from patchgrad.values import Ids
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from patchgrad.errors import OutOfMemory
-from patchgrad.networks.attention import Places
 from patchgrad.networks.decoder import Decoder
+from patchgrad.networks.lanes import Places
 from patchgrad.networks.paged import PAGE, PagedCache
 from patchgrad.values import Ids
 

@@ -23,8 +23,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from patchgrad.networks.attention import Places
 from patchgrad.networks.decoder import DecoderConfig
+from patchgrad.networks.lanes import Places
 from patchgrad.networks.packed import Attend, behind
 
 PAGE = 256  # tokens, the least that flash attention takes
