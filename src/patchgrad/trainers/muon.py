@@ -116,6 +116,6 @@ def orthogonal(matrices: Tensor) -> Tensor:
     x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
     for _ in range(STEPS):
         gram = x @ x.transpose(-2, -1)
-        x = a * x + (b * gram + c * gram @ gram) @ x
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     out: Tensor = x.transpose(-2, -1) if tall else x
     return out

@@ -133,7 +133,7 @@ FIRST_COMMIT = """set -e
 export GIT_AUTHOR_DATE=2000-01-01T00:00:00Z GIT_COMMITTER_DATE=2000-01-01T00:00:00Z
 export GIT_AUTHOR_NAME=agent GIT_AUTHOR_EMAIL=agent@localhost GIT_COMMITTER_NAME=agent GIT_COMMITTER_EMAIL=agent@localhost
 git init -q --template= .
-git symbolic-ref HEAD refs/heads/main
+echo 'ref: refs/heads/main' > .git/HEAD
 git add -A
 git commit -q --allow-empty --no-verify -m "Start"
 """

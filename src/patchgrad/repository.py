@@ -1,0 +1,77 @@
+"""A task's repository in a sandbox: the commit that an attempt begins at, and what the attempt made of it, as a patch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from patchgrad.contracts import Result, Sandbox, patience
+from patchgrad.errors import SandboxFault
+
+GRACE = 30.0  # seconds beyond a command's own deadline after which the sandbox counts as broken
+
+_ALL_BINARY = "/tmp/.all-binary"
+_SCRIPT = """
+rm -f .git/index.lock
+sources=(. ':(exclude,glob)**/__pycache__/**' ':(exclude,glob)**/*.pyc' ':(exclude,glob)**/.pytest_cache/**')
+git="git -c core.fileMode=false -c core.hooksPath=/dev/null -c core.autocrlf=false -c core.attributesFile=$2"
+$git add -A -- "${sources[@]}" || exit 1
+format="--binary --unified=3 --src-prefix=a/ --dst-prefix=b/ --no-color --no-ext-diff --no-textconv --no-renames"
+$git diff --cached $format "$1" -- "${sources[@]}" >&3
+"""
+
+
+@asynccontextmanager
+async def within(seconds: float, what: str) -> AsyncIterator[None]:
+    """Past this the sandbox counts as broken, not the command as slow: commands have their own, shorter deadline."""
+    try:
+        async with asyncio.timeout(patience(seconds) + GRACE):
+            yield
+    except TimeoutError:
+        raise SandboxFault(f"The sandbox did not answer {what} within {patience(seconds) + GRACE:.0f} seconds.") from None
+
+
+async def commit(sandbox: Sandbox) -> str:
+    """The commit that the working tree started from; asked before the agent can move it with commits of its own."""
+    name = await _at_the_tip(sandbox)
+    if not name:
+        result = await _exec(sandbox, ("git", "rev-parse", "HEAD"), 60.0)
+        name = result.output.strip() if result.exit_code == 0 else ""
+    if len(name) not in (40, 64):
+        raise SandboxFault(f"The task's repository has no commit: {name[:200]!r}.")
+    return name
+
+
+async def _at_the_tip(sandbox: Sandbox) -> str:
+    """What git's own files say of it, for which no program has to start; nothing where they say it in another way than usual."""
+    try:
+        head = (await sandbox.read(".git/HEAD")).decode().strip()
+        reference = head.removeprefix("ref: ")
+        return head if reference == head else (await sandbox.read(f".git/{reference}")).decode().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+async def difference(sandbox: Sandbox, base: str, seconds: float = 60.0) -> str:
+    """The whole difference of the working tree from `base` as one patch: new, staged, deleted and binary files included.
+
+    What git ignores and what Python caches is left out. The patch leaves through descriptor 3, which no output limit cuts. Where
+    it would not be UTF-8, all files go as binary ones. A repository that git refuses after what the agent did to it gives "".
+    """
+    for attributes in ("/dev/null", _ALL_BINARY):
+        if attributes == _ALL_BINARY:
+            await sandbox.write(_ALL_BINARY, b"* -diff\n")
+        result = await _exec(sandbox, ("bash", "-c", _SCRIPT, "submission", base, attributes), seconds)
+        if result.state != "ok" or result.exit_code != 0:
+            return ""
+        try:
+            return result.report.decode()
+        except UnicodeDecodeError:
+            continue
+    return ""
+
+
+async def _exec(sandbox: Sandbox, argv: Sequence[str], seconds: float) -> Result:
+    async with within(seconds, argv[0]):
+        return await sandbox.exec(argv, seconds)
