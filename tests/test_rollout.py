@@ -11,7 +11,8 @@ import pytest
 from patchgrad.agents import ReactAgent
 from patchgrad.contracts import Extend, Finish, Restart, Sandboxes, Tool, Weights
 from patchgrad.errors import ConfigError, PolicyFault, SandboxFault
-from patchgrad.rollout import Budget, difference, rollout
+from patchgrad.repository import difference
+from patchgrad.rollout import Budget, rollout
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
 from patchgrad.tools import View, toolset
 from patchgrad.values import (
@@ -234,8 +235,8 @@ def test_a_silent_sandbox_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
             await asyncio.sleep(60)
             raise AssertionError
 
-    monkeypatch.setattr("patchgrad.rollout.GRACE", 0.1)
-    monkeypatch.setattr("patchgrad.rollout.patience", lambda _: 0.0)
+    monkeypatch.setattr("patchgrad.repository.GRACE", 0.1)
+    monkeypatch.setattr("patchgrad.repository.patience", lambda _: 0.0)
     monkeypatch.setattr("patchgrad.rollout.commit", lambda _: asyncio.sleep(0, "0" * 40))
     assert asyncio.run(episode(Script(), boxes=Made(Silent))).stop == "failed"
 

@@ -22,10 +22,13 @@ MOST = 10_000
 
 
 class Answers:
-    """The last `most` answers by what was asked. `asked` counts questions, `known` those whose answer was there or under way."""
+    """The last `most` answers by what was asked. `asked` counts questions, `known` those whose answer was there or under way.
 
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
+    With `timeouts` it is an answer, too, that a command's time ran out: where limits count work, it would run out again.
+    """
+
+    def __init__(self, most: int = MOST, timeouts: bool = False) -> None:
+        self._most, self.timeouts = most, timeouts
         self._kept: OrderedDict[tuple[Any, ...], asyncio.Future[Any]] = OrderedDict()
         self.asked = self.known = 0
 

@@ -73,7 +73,11 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend truly enforces on this host; a recipe states what it requires."""
+    """What a backend truly enforces on this host; a recipe states what it requires.
+
+    With `work` its limits on time count what a command computes and sleeps, not its wait for a core, so that the files settle whether the
+    time runs out.
+    """
 
     name: str
     network: bool
@@ -83,6 +87,7 @@ class Capabilities:
     pid_namespace: bool
     fork: bool
     notes: tuple[str, ...] = ()
+    work: bool = False
 
     def missing(self, required: Iterable[str]) -> list[str]:
         """Which of these it does not enforce: `caps.missing(["network", "disk"])`."""

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from patchgrad.answers import Answers
 from patchgrad.contracts import Agent, Executor, Policy, Restart, RewardFunction, Sandboxes
 from patchgrad.errors import SandboxFault
-from patchgrad.rollout import Budget, commit, rollout
+from patchgrad.repository import commit
+from patchgrad.rollout import Budget, rollout
 from patchgrad.values import Ending, Group, Rollout, Sampling, Segment, Snapshot, Start, Task, Trajectory, Turn, Verdict, digest, genesis
 
 log = logging.getLogger(__name__)

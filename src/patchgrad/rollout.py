@@ -11,16 +11,17 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
 from patchgrad.answers import Answers
-from patchgrad.contracts import Agent, Extend, Finish, Policy, Restart, Result, Sandbox, Sandboxes, Tool, patience
+from patchgrad.contracts import Agent, Extend, Finish, Policy, Restart, Sandbox, Sandboxes, Tool
 from patchgrad.errors import CertificateError, ConfigError, ContextFault, PolicyFault, SandboxFault
+from patchgrad.repository import commit, difference, within
 from patchgrad.values import (
     NO_IDS,
     Action,
@@ -45,18 +46,7 @@ from patchgrad.values import (
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-GRACE = 30.0  # seconds beyond a command's own deadline after which the sandbox counts as broken
-
 _KILLED = re.compile(r"^\S*bash: line \d+: +\d+ Killed\b", re.MULTILINE)
-_ALL_BINARY = "/tmp/.all-binary"
-_SCRIPT = """
-rm -f .git/index.lock
-sources=(. ':(exclude,glob)**/__pycache__/**' ':(exclude,glob)**/*.pyc' ':(exclude,glob)**/.pytest_cache/**')
-git="git -c core.fileMode=false -c core.hooksPath=/dev/null -c core.autocrlf=false -c core.attributesFile=$2"
-$git add -A -- "${sources[@]}" || exit 1
-format="--binary --unified=3 --src-prefix=a/ --dst-prefix=b/ --no-color --no-ext-diff --no-textconv --no-renames"
-$git diff --cached $format "$1" -- "${sources[@]}" >&3
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +139,7 @@ class _Episode:
         self.sandbox: Sandbox | None = None
         self.there = self.left  # the state that the sandbox is in; another than `self.left` when that was only heard of
         self.answers, self.named = answers, task.digest()
+        self.timeouts = answers is not None and answers.timeouts
         self.alone = answers is None or not all(self._settled(turn.call, turn.observation) for turn in self.turns)
 
     def release(self) -> None:
@@ -295,7 +286,7 @@ class _Episode:
     async def _run(self, tool: Tool, call: Call, place: Place) -> tuple[Observation, Snapshot]:
         """What the tool says in the state that the attempt is in, and the state that it leaves."""
         sandbox = await self._sandbox_here()
-        async with _within(self.task.limits.command_seconds, f"the tool {call.tool}"):
+        async with within(self.task.limits.command_seconds, f"the tool {call.tool}"):
             observation = await tool(call.arguments, sandbox, place)
         return observation, self.left if getattr(tool, "reads_only", False) else await self._snapshot()
 
@@ -305,11 +296,12 @@ class _Episode:
         return settled is not None and bool(settled(call.arguments))
 
     def _settled(self, call: Call | Malformed, observation: Observation) -> bool:
-        """Did they? Not if it ran out of time, was killed or went elsewhere."""
+        """Did they? Not if it was killed or went elsewhere, nor, unless limits count work, if it ran out of time."""
         if isinstance(call, Malformed):
             return True
         inside = observation.place.file is None or observation.place.file.startswith(f"{Place().directory}/")
-        whole = observation.failure in (None, "bad arguments") and _KILLED.search(observation.content) is None
+        ended = observation.failure in (None, "bad arguments") or (observation.failure == "timeout" and self.timeouts)
+        whole = ended and _KILLED.search(observation.content) is None
         return self._by_files(call) and inside and whole
 
     async def _once(self, question: tuple[object, ...], ask: Callable[[], Awaitable[T]], keep: Callable[[T], bool]) -> tuple[T, bool]:
@@ -334,7 +326,7 @@ class _Episode:
 
     async def _snapshot(self) -> Snapshot:
         sandbox = await self._sandbox_here()
-        async with _within(self.task.limits.command_seconds, "a snapshot"):
+        async with within(self.task.limits.command_seconds, "a snapshot"):
             self.there = await sandbox.snapshot()
         return self.there
 
@@ -355,46 +347,3 @@ class _Episode:
             return await difference(await self._sandbox_here(), base, self.task.limits.test_seconds)
 
         return (await self._once(("submission", self.named, base, self.state), ask, lambda _: True))[0]
-
-
-@asynccontextmanager
-async def _within(seconds: float, what: str) -> AsyncIterator[None]:
-    """Past this the sandbox counts as broken, not the command as slow: commands have their own, shorter deadline."""
-    try:
-        async with asyncio.timeout(patience(seconds) + GRACE):
-            yield
-    except TimeoutError:
-        raise SandboxFault(f"The sandbox did not answer {what} within {patience(seconds) + GRACE:.0f} seconds.") from None
-
-
-async def commit(sandbox: Sandbox) -> str:
-    """The commit that the working tree started from; asked before the agent can move it with commits of its own."""
-    result = await _exec(sandbox, ("git", "rev-parse", "HEAD"), 60.0)
-    name = result.output.strip()
-    if result.exit_code != 0 or len(name) not in (40, 64):
-        raise SandboxFault(f"The task's repository has no commit: {name[:200]!r}.")
-    return name
-
-
-async def difference(sandbox: Sandbox, base: str, seconds: float = 60.0) -> str:
-    """The whole difference of the working tree from `base` as one patch: new, staged, deleted and binary files included.
-
-    What git ignores and what Python caches is left out. The patch leaves through descriptor 3, which no output limit cuts. Where
-    it would not be UTF-8, all files go as binary ones. A repository that git refuses after what the agent did to it gives "".
-    """
-    for attributes in ("/dev/null", _ALL_BINARY):
-        if attributes == _ALL_BINARY:
-            await sandbox.write(_ALL_BINARY, b"* -diff\n")
-        result = await _exec(sandbox, ("bash", "-c", _SCRIPT, "submission", base, attributes), seconds)
-        if result.state != "ok" or result.exit_code != 0:
-            return ""
-        try:
-            return result.report.decode()
-        except UnicodeDecodeError:
-            continue
-    return ""
-
-
-async def _exec(sandbox: Sandbox, argv: Sequence[str], seconds: float) -> Result:
-    async with _within(seconds, argv[0]):
-        return await sandbox.exec(argv, seconds)

@@ -26,7 +26,19 @@ FOLDERS = {
     "tools",
     "trainers",
 }
-LOOPS = {"answers", "rollout", "grading", "certificates", "credit", "packing", "playing", "branching", "learning", "evaluation"}
+LOOPS = {
+    "answers",
+    "repository",
+    "rollout",
+    "grading",
+    "certificates",
+    "credit",
+    "packing",
+    "playing",
+    "branching",
+    "learning",
+    "evaluation",
+}
 CORE = {"values", "errors", "contracts"}
 # used by alternatives: torch networks, the file that a sandbox's pytest loads, pins, models behind an address
 PARTS = {"networks", "grading_plugin", "packages", "endpoints"}

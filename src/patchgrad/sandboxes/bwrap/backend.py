@@ -53,7 +53,7 @@ class BwrapSandboxes:
         program()
         memory = "memory is limited by a cgroup" if cgroups.place() else "memory is watched, not reserved by a cgroup"
         notes = (memory, "CPU time is not limited, wall time is")
-        return Capabilities("bwrap", True, True, True, True, True, True, notes)
+        return Capabilities("bwrap", True, True, True, True, True, True, notes, work=True)
 
     async def open(self, task: Task, state: Snapshot | None = None) -> BwrapSandbox:
         """A sandbox in the repository's first state, or in `state`; raises `TaskError` when the archive is not what it claims."""

@@ -59,7 +59,7 @@ class LandlockSandboxes:
         notes = ["weaker: it sees this host's processes", "memory is watched", "the disk is the host's"]
         if not root:
             notes += ["processes are watched", "modes and times of this user's own files can be changed"]
-        return Capabilities("landlock", True, root, False, False, False, True, tuple(notes))
+        return Capabilities("landlock", True, root, False, False, False, True, tuple(notes), work=True)
 
     async def open(self, task: Task, state: Snapshot | None = None) -> LandlockSandbox:
         """A copy of the repository in its first state, or in `state`."""
