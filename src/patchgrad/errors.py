@@ -83,3 +83,9 @@ class PolicyFault(Fault):
 
 class ContextFault(PolicyFault):
     """The conversation does not fit into the policy's context: a limit of the policy, which an attempt ends at, and no broken machine."""
+
+
+def ran_out(error: BaseException) -> bool:
+    """Is it an allocation that failed? Of Python, of torch on a CPU, of CUDA or of a library on it: each says so in its own words."""
+    words = ("allocate memory", "out of memory", "ALLOC_FAILED")
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(word in str(error) for word in words))

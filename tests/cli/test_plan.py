@@ -60,16 +60,26 @@ def test_a_model_needs_nothing_but_its_config(tmp_path: Path, capsys: pytest.Cap
 def test_a_measured_machine_tells_seconds(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert main(["plan", "smoke", *SMALL, "--memory", "8GB", "--calibrate"]) == 0
-    first = capsys.readouterr().out
+    first = capsys.readouterr().out.splitlines()[-1]
     assert "Seconds a step of the optimiser" in first
     assert main(["plan", "smoke", *SMALL, "--memory", "8GB"]) == 0
-    assert capsys.readouterr().out == first
+    assert capsys.readouterr().out.splitlines()[-1] == first
+
+
+def test_an_offloaded_optimiser_is_planned_in_the_host_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "smoke", *SMALL, "--machine.gpus", "1", "--optimiser.offload", "true", "--memory", "8GB", "--host-memory"]
+    assert main([*words, "64GB"]) == 0
+    assert "for the optimiser, of 64.0 GB free" in capsys.readouterr().out
+    assert main([*words, "1MB"]) == 1
+    assert "for the optimiser, of 1 MB free" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("amount", ["lots", "1.2.3GB", ".", "0", "0.0GB", "-4GB"])
 def test_an_amount_that_is_none_is_refused(amount: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "smoke", f"--memory={amount}"]) == 2
     assert f"--memory {amount} is no amount of memory" in capsys.readouterr().err
+    assert main(["plan", "smoke", f"--host-memory={amount}"]) == 2
+    assert f"--host-memory {amount} is no amount of memory" in capsys.readouterr().err
 
 
 def test_what_no_single_machine_trains_is_not_planned_as_if_one_did(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +17,13 @@ from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lora import Lora
 from patchgrad.policies.embedded.sampler import Sampler
 from patchgrad.recipes import Recipe, laptop, plan, smoke
-from patchgrad.recipes.advice import advice, advised, settle
+from patchgrad.recipes.advice import advice, advised, exhausted, settle
 from patchgrad.recipes.calibration import Speed, seconds, work
+from patchgrad.recipes.evaluation import Evaluation
+from patchgrad.recipes.opening import afforded, opened
 from patchgrad.recipes.planning import cached, copied, written
 from patchgrad.recipes.plans import size
+from patchgrad.recipes.recipe import SandboxChoice
 from patchgrad.recipes.room import free
 from patchgrad.recipes.shapes import an_optimiser, shape_of
 from patchgrad.trainers.local import LocalTrainer
@@ -115,6 +119,62 @@ def test_memory_is_given_back_at_once_only_where_half_of_it_is_needed(monkeypatc
 
 def test_an_allocation_that_fails_ends_with_advice() -> None:
     with pytest.raises(OutOfMemory, match="Memory ran out: the warm-up takes"), advised(tiny()):
+        torch.empty(1 << 50)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "CUDA out of memory. Tried to allocate 2.00 GiB.",
+        "CUDA error: out of memory",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    ],
+)
+def test_a_gpus_libraries_say_it_in_other_words(said: str) -> None:
+    with pytest.raises(OutOfMemory, match="Memory ran out"), advised(tiny()):
+        raise RuntimeError(said)
+
+
+def test_what_was_held_is_let_go_before_advice_is_asked_for() -> None:
+    held: list[weakref.ref[torch.Tensor]] = []
+
+    def work() -> None:
+        large = torch.zeros(1000)
+        held.append(weakref.ref(large))
+        raise MemoryError
+
+    with pytest.raises(OutOfMemory, match="gone"), exhausted(lambda: "still there" if held[0]() is not None else "gone"):
+        work()
+
+
+def test_a_server_beside_the_trainer_on_a_gpu_is_looked_at_however_small_the_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(MODEL))
+    monkeypatch.setattr("patchgrad.recipes.planning.spare", lambda: GB)
+    served = tiny(**{"policy.vllm": "python", "policy.model": str(tmp_path), "optimiser.frozen": "", "machine.gpus": "1"})
+    with pytest.raises(OutOfMemory, match=r"It would fit with --policy.options gpu-memory-utilization=0\.5"):
+        settle(served)
+    settle(override(served, {"policy.options": "gpu-memory-utilization=0.5"}))
+
+
+@pytest.mark.parametrize("option", ["generation-config=auto", "--seed=3", "logprobs-mode=processed_logprobs"])
+def test_a_server_is_not_told_to_sample_otherwise(option: str) -> None:
+    with pytest.raises(ConfigError, match="samples would not be the policy's own"):
+        tiny(**{"policy.vllm": "python", "policy.options": option})
+
+
+def measured(folder: Path) -> Evaluation:
+    (folder / "config.json").write_text(json.dumps(MODEL))
+    return Evaluation(policy=str(folder), name="it", sandbox=SandboxChoice(live=4))
+
+
+def test_a_model_that_cannot_fit_is_not_even_read_to_be_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("patchgrad.recipes.opening.free", lambda: 10_000)
+    with pytest.raises(OutOfMemory, match="free: take a smaller model"):
+        opened(measured(tmp_path))
+
+
+def test_memory_that_runs_out_while_a_model_is_measured_is_told_with_what_takes_less(tmp_path: Path) -> None:
+    with pytest.raises(OutOfMemory, match=r"caches of 8 attempts .* Less is taken with --sandbox.live 2"), afforded(measured(tmp_path)):
         torch.empty(1 << 50)
 
 

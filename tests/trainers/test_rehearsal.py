@@ -42,6 +42,15 @@ def test_layers_that_are_computed_again_hold_less() -> None:
     assert again.weights == kept.weights
 
 
+def test_a_fused_kernel_holds_what_it_is_given_and_what_it_gives_and_repeats_no_keys_in_half_precision() -> None:
+    shape = replace(SHAPE, layers=1, heads=8, kv_heads=1, family="llama", hidden=256)
+    blocks, fused = (rehearse(shape, AdamW, tokens=512, trained=8, precision="bfloat16", fused=fused) for fused in (False, True))
+    repeated = 2 * 512 * 8 * 32 * 2  # keys and values of eight heads, of which one is there already
+    assert blocks.passing - fused.passing >= repeated * 7 // 8
+    full = rehearse(shape, AdamW, tokens=512, trained=8, fused=True)
+    assert full.passing > fused.passing
+
+
 def test_adapters_have_small_states_and_gradients() -> None:
     whole, adapted = (rehearse(SHAPE, AdamW, tokens=64, trained=16, lora=lora) for lora in (None, Lora(2)))
     assert adapted.states < 0.2 * whole.states

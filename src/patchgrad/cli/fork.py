@@ -29,8 +29,12 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Go on, and tell how many were solved."""
+    from patchgrad.config import loads
     from patchgrad.evaluation import wilson
+    from patchgrad.recipes import Recipe
+    from patchgrad.recipes.evaluation import of_run
     from patchgrad.recipes.forking import fork
+    from patchgrad.recipes.opening import afforded
     from patchgrad.recipes.world import sentence
     from patchgrad.store import Run
     from patchgrad.values import Rollout
@@ -47,7 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
 
         try:
             made = fork(source, arguments.attempt, arguments.turn, arguments.attempts, checkpoint=checkpoint, out=out, on_rollout=seen)
-            done = asyncio.run(made)
+            with afforded(of_run(loads(Recipe, source.recipe), checkpoint)):
+                done = asyncio.run(made)
         except BaseException:
             if out is not None:
                 out.abandon()

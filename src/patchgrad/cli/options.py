@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FLAGS = {"--json", "--help"}
 OWN = {
     "train": ({"--resume", "--print"}, {"--run", "--scale"}),
-    "plan": ({"--calibrate"}, {"--scale", "--memory"}),
+    "plan": ({"--calibrate"}, {"--scale", "--memory", "--host-memory"}),
     "evaluate": (
         {"--print", "--plan"},  # bare words follow the second
         {

@@ -5,11 +5,12 @@ RECIPE is a name or a TOML file, and any field of it can be set, as in `train`; 
   patchgrad plan laptop
   patchgrad plan laptop --policy.shape.layers 24 --policy.shape.hidden 1024
   patchgrad plan mine.toml --policy.model Qwen/Qwen3-0.6B --optimiser.rank 16 --memory 64GB
-  patchgrad plan nebius2508 --scale gpu --memory 80GB
+  patchgrad plan nebius2508 --scale gpu --memory 80GB --host-memory 256GB
   patchgrad plan laptop --calibrate
 
 Exit code 0: it fits; 1: it does not, and what would fit is told. With --calibrate this machine's speed is measured first, for about half
-a minute, and kept; without a measurement no seconds are told, nor of a GPU. Of a recipe with machine.gpus memory is that of the GPU.
+a minute, and kept; without a measurement no seconds are told, nor of a GPU. Of a recipe with machine.gpus memory is that of the GPU,
+and host memory what an offloaded optimiser is in.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 
 from patchgrad.cli import options as shared
 from patchgrad.config import override
@@ -32,6 +34,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recipe", metavar="RECIPE", help="a recipe's name, or a TOML file")
     parser.add_argument("--scale", metavar="SCALE", help="the machine that the recipe is sized for, as in train")
     parser.add_argument("--memory", metavar="SIZE", help="plan for a machine with so much free memory, such as 64GB (default: this one's)")
+    parser.add_argument("--host-memory", metavar="SIZE", help="and so much free beside its GPU (default: this one's)")
     parser.add_argument("--calibrate", action="store_true", help="measure this machine, so that seconds can be told")
     parser.add_argument("--json", action="store_true", help="the plan as one JSON object")
 
@@ -39,14 +42,14 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Plan, and say what would fit."""
     recipe = override(shared.recipe(arguments.recipe, arguments.scale), arguments.changes)
-    room = _bytes(arguments.memory) if arguments.memory else 0
+    room, beside = _bytes("memory", arguments.memory), _bytes("host-memory", arguments.host_memory)
     with shared.installed():
         from patchgrad.recipes.advice import advice
         from patchgrad.recipes.calibration import calibrate, known, seconds
         from patchgrad.recipes.planning import plan
 
-        found = plan(recipe, room)
-        changes, then = advice(recipe, room)
+        found = plan(recipe, room, beside)
+        changes, then = advice(recipe, room, beside)
         speed = calibrate() if arguments.calibrate else known()
         steps = seconds(recipe, speed) if speed and not recipe.machine.gpus else {}
     if arguments.json:
@@ -68,7 +71,7 @@ def _page(found: Plan) -> str:
     if found.host:
         lines.append(f"Host memory: {size(found.host)} for the optimiser, of {size(found.beside)} free.")
     lines.append(f"Sandboxes: up to {found.sandboxes}, each limited to {size(found.sandbox)}; they are let in as memory is free.")
-    lines.append(f"Disk: at most {size(found.disk)} in the run's folder.")
+    lines.append(f"Disk: at most {size(found.disk)} in the run's folder; {size(shutil.disk_usage('.').free)} are free here.")
     return "\n".join(lines)
 
 
@@ -79,9 +82,11 @@ def _paces(steps: dict[str, float]) -> str:
     return f"Seconds a step of the optimiser, where every attempt fills its context: {told}."
 
 
-def _bytes(text: str) -> int:
-    """`_bytes("1.5 GB")` is 1,500,000,000."""
+def _bytes(name: str, text: str | None) -> int:
+    """`_bytes("memory", "1.5 GB")` is 1,500,000,000; 0 of an option that is not given."""
+    if text is None:
+        return 0
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKmMgG]i?[bB])?", text.strip())
     if not found or not float(found[1]):
-        raise ConfigError(f"--memory {text} is no amount of memory; say it as in 64GB or 512MiB.")
+        raise ConfigError(f"--{name} {text} is no amount of memory; say it as in 64GB or 512MiB.")
     return int(float(found[1]) * UNITS[(found[2] or "").lower()])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import math
+import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-
-import torch
+from contextlib import AbstractContextManager, contextmanager
 
 from patchgrad.config import leaves, override
-from patchgrad.errors import ConfigError, OutOfMemory
+from patchgrad.errors import ConfigError, OutOfMemory, ran_out
 from patchgrad.recipes.planning import cached, free_for, phases, plan
 from patchgrad.recipes.plans import Plan, size
 from patchgrad.recipes.recipe import Recipe
@@ -40,7 +41,16 @@ def _shorter(share: int) -> Change:
     return change
 
 
+def _less_served(recipe: Recipe) -> Mapping[str, str]:
+    """Half of a GPU for vLLM's server."""
+    if not (recipe.policy.vllm and recipe.machine.gpus):
+        return {}
+    others = [option for option in recipe.policy.options if not option.startswith("gpu-memory-utilization")]
+    return {"policy.options": ",".join([*others, "gpu-memory-utilization=0.5"])}
+
+
 CHANGES: tuple[Change, ...] = (
+    _less_served,
     lambda recipe: {"optimiser.recompute": "true"},
     _packed,
     lambda recipe: {"optimiser.threads": "1"},
@@ -55,25 +65,25 @@ CHANGES: tuple[Change, ...] = (
 """What takes less memory, that which costs least first."""
 
 
-def advice(recipe: Recipe, room: int = 0) -> tuple[dict[str, str], Plan]:
+def advice(recipe: Recipe, room: int = 0, beside: int = 0) -> tuple[dict[str, str], Plan]:
     """The fields to set so that the recipe fits, and its plan then: the first of `CHANGES` that are enough, without those not needed.
 
     Where all of them are not enough they are those that help, and the plan does not fit.
     """
     taken: list[Mapping[str, str]] = []
-    found = plan(recipe, room)
+    found = plan(recipe, room, beside)
     for change in CHANGES:
         if found.fits:
             break
         try:
-            other = plan(override(recipe, _all([*taken, change(recipe)])), room)
+            other = plan(override(recipe, _all([*taken, change(recipe)])), room, beside)
         except ConfigError:  # without a GPU nothing is offloaded, without a model there are no adapters, and a context has a least length
             continue
-        if other.peak < found.peak:
+        if other.peak < found.peak or other.host < found.host:
             taken, found = [*taken, change(recipe)], other
     for one in taken[:-1] if found.fits else []:
         fewer = [other for other in taken if other is not one]
-        if (other := plan(override(recipe, _all(fewer)), room)).fits:
+        if (other := plan(override(recipe, _all(fewer)), room, beside)).fits:
             taken, found = fewer, other
     return _all(taken), found
 
@@ -93,14 +103,21 @@ def settle(recipe: Recipe) -> None:
 
 
 @contextmanager
-def advised(recipe: Recipe) -> Iterator[None]:
-    """An allocation that fails becomes `OutOfMemory`, with what to change."""
+def exhausted(advice: Callable[[], str]) -> Iterator[None]:
+    """An allocation that fails becomes `OutOfMemory` with this advice, which is asked for when what was held has been let go."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and "allocate memory" not in str(error):
+        if not ran_out(error):
             raise
-        raise OutOfMemory(f"Memory ran out: {_told(recipe)} What was committed stands; --resume goes on.") from error
+        traceback.clear_frames(error.__traceback__)
+        gc.collect()
+        raise OutOfMemory(f"Memory ran out: {advice()}") from error
+
+
+def advised(recipe: Recipe) -> AbstractContextManager[None]:
+    """`exhausted` with what to change of a recipe."""
+    return exhausted(lambda: f"{_told(recipe)} What was committed stands; --resume goes on.")
 
 
 def _told(recipe: Recipe) -> str:
@@ -117,7 +134,12 @@ def _told(recipe: Recipe) -> str:
 
 
 def _ceiling(recipe: Recipe) -> float:
-    """More than a recipe takes, by arithmetic alone, because a rehearsal takes seconds: most recipes are far below."""
+    """More than a recipe takes, by arithmetic alone, because a rehearsal takes seconds: most recipes are far below.
+
+    What a server takes of a GPU is a share of it, so that is always looked at.
+    """
+    if recipe.policy.vllm and recipe.machine.gpus:
+        return math.inf
     shape = shape_of(recipe)
     layer = 40 * shape.hidden + 12 * shape.intermediate + 12 * shape.head_size * (shape.heads + 2 * shape.kv_heads)
     tokens = max(phase.tokens for phase in phases(recipe))

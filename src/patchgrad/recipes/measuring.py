@@ -9,6 +9,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,7 +39,16 @@ def measure(evaluation: Evaluation, progress: Progress, out: Run | None = None, 
 
     Where `out` is a run's folder it keeps every turn, attempt, prediction and the report.
     """
-    return asyncio.run(_measure(evaluation, progress, out, tasks_of(evaluation) if tasks is None else tasks))
+    with _afforded(evaluation):
+        return asyncio.run(_measure(evaluation, progress, out, tasks_of(evaluation) if tasks is None else tasks))
+
+
+def _afforded(evaluation: Evaluation) -> AbstractContextManager[None]:
+    if evaluation.remote:  # an endpoint is measured without torch, and its memory is its own
+        return nullcontext()
+    from patchgrad.recipes.opening import afforded
+
+    return afforded(evaluation)
 
 
 async def _measure(evaluation: Evaluation, progress: Progress, out: Run | None, tasks: Sequence[Task]) -> Report:
@@ -124,7 +134,7 @@ async def _policy(evaluation: Evaluation) -> Policy:
     if evaluation.remote:
         chat = Chat(evaluation.policy, evaluation.model, os.environ.get(KEY, ""), seconds=min(ANSWER, choice.seconds))
         return await EndpointPolicy.open(chat, context=choice.context, sampling=choice.sampling)
-    from patchgrad.recipes.opening import opened  # an endpoint is measured without torch
+    from patchgrad.recipes.opening import opened
 
     return opened(evaluation)
 

@@ -40,11 +40,12 @@ class Phase:
     frozen: tuple[str, ...] = ()
 
 
-def plan(recipe: Recipe, room: int = 0) -> Plan:
-    """The plan of a recipe on a machine, or a GPU, with so many bytes free, or on this one."""
+def plan(recipe: Recipe, room: int = 0, beside: int = 0) -> Plan:
+    """The plan of a recipe on a machine, or a GPU and so many bytes `beside` it in the host, with so many bytes free, or on this one."""
     supported(recipe)
     shape, choice, room = shape_of(recipe), recipe.optimiser, room or free_for(recipe)
-    found = [(phase, _footprint(shape, choice, phase.tokens, phase.trained, phase.frozen)) for phase in phases(recipe)]
+    gpu = recipe.machine.gpus > 0
+    found = [(phase, _footprint(shape, choice, phase.tokens, phase.trained, phase.frozen, gpu)) for phase in phases(recipe)]
     phase, most = max(found, key=lambda one: one[1].peak(recipe.workers))
     lasting = most.weights + most.states
     libraries = [] if recipe.machine.gpus else [Part("interpreter and libraries", empty(choice.recompute))]
@@ -58,7 +59,7 @@ def plan(recipe: Recipe, room: int = 0) -> Plan:
     parts += _policy(shape, recipe, room, int(MARGIN * room) - sum(part.bytes for part in parts))
     host = _beside(shape, choice) if recipe.machine.gpus else 0
     folder = disk(recipe, written(shape, choice, most))
-    return Plan(phase.name, tuple(parts), room, 2 * recipe.sandbox.live, Limits().memory, folder, host, free() if host else 0)
+    return Plan(phase.name, tuple(parts), room, 2 * recipe.sandbox.live, Limits().memory, folder, host, (beside or free()) if host else 0)
 
 
 def _policy(shape: DecoderConfig, recipe: Recipe, room: int, left: int) -> list[Part]:
@@ -100,7 +101,7 @@ def _beside(shape: DecoderConfig, choice: Optimiser) -> int:
     """Bytes of an offloaded optimiser in host memory: the exact weights, and its states of them."""
     if not choice.offload or choice.rank:
         return 0
-    there = _footprint(shape, replace(choice, offload=False, precision="float32"), 64, 8, choice.frozen)
+    there = _footprint(shape, replace(choice, offload=False, precision="float32"), 64, 8, choice.frozen, True)
     return there.gradients + there.states  # copies are as large as gradients
 
 
@@ -125,7 +126,7 @@ def phases(recipe: Recipe) -> list[Phase]:
 
 
 @cache
-def _footprint(shape: DecoderConfig, choice: Optimiser, tokens: int, trained: int, frozen: tuple[str, ...]) -> Footprint:
+def _footprint(shape: DecoderConfig, choice: Optimiser, tokens: int, trained: int, frozen: tuple[str, ...], fused: bool) -> Footprint:
     return rehearse(
         shape,
         an_optimiser(choice),
@@ -136,6 +137,7 @@ def _footprint(shape: DecoderConfig, choice: Optimiser, tokens: int, trained: in
         lora=Lora(choice.rank, choice.alpha) if choice.rank else None,
         frozen=frozen,
         offload=choice.offload,
+        fused=fused,
     )
 
 
@@ -154,9 +156,13 @@ def copied(shape: DecoderConfig, recipe: Recipe) -> int:
 
 def cached(shape: DecoderConfig, recipe: Recipe) -> int:
     """Bytes of keys and values of all sessions that are kept, each up to its context."""
-    page, each = (PAGE, 2 if recipe.optimiser.precision == "bfloat16" else 4) if recipe.machine.gpus else (TILE, 4)
-    length = math.ceil(recipe.policy.context / page) * page
-    return 2 * recipe.sandbox.live * shape.layers * 2 * shape.kv_heads * shape.head_size * length * each
+    half = recipe.machine.gpus and recipe.optimiser.precision == "bfloat16"
+    return remembered(shape, 2 * recipe.sandbox.live, recipe.policy.context, PAGE if recipe.machine.gpus else TILE, 2 if half else 4)
+
+
+def remembered(shape: DecoderConfig, sessions: int, context: int, page: int, each: int) -> int:
+    """Bytes of keys and values of so many full contexts, in pages of so many tokens, at so many bytes a number."""
+    return sessions * shape.layers * 2 * shape.kv_heads * shape.head_size * math.ceil(context / page) * page * each
 
 
 def disk(recipe: Recipe, checkpoint: int) -> int:

@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_iter
 
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lora import Lora, adapt, reduce
+from patchgrad.networks.packed import Attend, within
 from patchgrad.networks.prefixes import Node
 from patchgrad.networks.scoring import wide
 from patchgrad.trainers.muon import Optimiser
@@ -64,15 +65,17 @@ def rehearse(
     lora: Lora | None = None,
     frozen: Sequence[str] = (),
     offload: bool = False,
+    fused: bool = False,
 ) -> Footprint:
     """The footprint of a step whose packs have so many tokens, in one sequence, of which so many are trained.
 
-    With `offload` it is that of the device: the optimiser has none there.
+    With `offload` it is that of the device: the optimiser has none there. With `fused` attention is one call of a kernel, as on a GPU, and
+    not in blocks.
     """
 
     def rehearsed(layers: int) -> Footprint:
         return _rehearsed(
-            replace(shape, layers=layers), optimiser, tokens, min(trained, SCORED), precision, recompute, lora, frozen, offload
+            replace(shape, layers=layers), optimiser, tokens, min(trained, SCORED), precision, recompute, lora, frozen, offload, fused
         )
 
     if shape.layers <= MORE:
@@ -93,6 +96,7 @@ def _rehearsed(
     lora: Lora | None,
     frozen: Sequence[str],
     offload: bool,
+    fused: bool,
 ) -> Footprint:
     kept = torch.bfloat16 if precision == "bfloat16" else torch.float32
     with FakeTensorMode(allow_non_fake_inputs=True), Alive() as alive:
@@ -109,7 +113,7 @@ def _rehearsed(
         steps = None if offload else optimiser(parameters)
         states = alive.bytes - weights
         alive.most = before = alive.bytes
-        gradients = passed(network, parameters, (tokens,), trained, precision, recompute)
+        gradients = passed(network, parameters, (tokens,), trained, precision, recompute, _kernel if fused else None)
         passing, held = alive.most - before, alive.bytes - before
         alive.most = alive.bytes
         if steps:
@@ -119,15 +123,46 @@ def _rehearsed(
 
 
 def passed(
-    network: Decoder, parameters: Mapping[str, Tensor], lengths: Sequence[int], trained: int, precision: str, recompute: bool
+    network: Decoder,
+    parameters: Mapping[str, Tensor],
+    lengths: Sequence[int],
+    trained: int,
+    precision: str,
+    recompute: bool,
+    attend: Attend | None = None,
 ) -> dict[str, Tensor]:
-    """Gradients after one pack of sequences of these lengths and no meaning, of which so many tokens are trained."""
+    """Gradients after one pack of sequences of these lengths and no meaning, of which so many tokens are trained.
+
+    Tokens see those before them in their sequence, or what `attend` says.
+    """
     stream = torch.zeros(sum(lengths), dtype=torch.int64)
-    positions, nodes = torch.cat([torch.arange(length) for length in lengths]), [Node(length) for length in lengths]
+    positions, attend = torch.cat([torch.arange(length) for length in lengths]), attend or within([Node(length) for length in lengths])
     with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
-        hidden = network.forward_packed(stream, positions, nodes, recompute)
+        hidden = network.forward(stream, positions, attend, recompute)
         logprobs, _ = network.logprobs(hidden[torch.arange(trained)], stream[:trained])
     return dict(zip(parameters, torch.autograd.grad(logprobs.sum(), list(parameters.values())), strict=True))
+
+
+def _kernel(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Attention as a GPU's kernel holds it: in `float32` each head of the queries has keys and values of its own (`networks/packed.py`)."""
+    shared = q.shape[1] // k.shape[1] if q.dtype == torch.float32 else 1
+    k, v = (part.repeat_interleave(shared, 1) if shared > 1 else part for part in (k, v))
+    out: Tensor = _Held.apply(q, k, v)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _Held(torch.autograd.Function):
+    """What a fused kernel of attention holds, without what it computes: its arguments, means, and sums of exponentials `[H, N]`."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        means, sums = torch.empty_like(q), q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
+        ctx.save_for_backward(q, k, v, means, sums)
+        return means
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        return tuple(torch.empty_like(part) for part in ctx.saved_tensors[:3])
 
 
 def idle(recompute: bool) -> int:

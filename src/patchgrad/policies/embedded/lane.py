@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import torch
 
-from patchgrad.errors import PolicyFault
+from patchgrad.errors import PolicyFault, ran_out
 from patchgrad.policies.embedded.sampler import Drawn, Request, Sampler
 from patchgrad.values import Action
 
@@ -112,7 +112,6 @@ class Lane:
     def _fail(self, error: Exception) -> None:
         """Memory that ran out stays what it is: another attempt would find as little."""
         self._sampler.reset()
-        memory = isinstance(error, MemoryError | torch.OutOfMemoryError)
         for future in self._futures.values():
-            future.set_exception(error if memory else PolicyFault(f"the embedded policy broke: {type(error).__name__}: {error}"))
+            future.set_exception(error if ran_out(error) else PolicyFault(f"the embedded policy broke: {type(error).__name__}: {error}"))
         self._futures.clear()
