@@ -13,11 +13,12 @@ import torch
 
 from patchgrad.errors import ConfigError, PolicyFault, SamplingRefused
 from patchgrad.networks import folder
-from patchgrad.networks.cached import exact
+from patchgrad.networks.cached import CachedDecoder, exact
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.paged import PAGE
 from patchgrad.networks.prefixes import apart
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
+from patchgrad.policies.embedded.sampler import Request, Sampler
 from patchgrad.values import Action, Ids, Message, Sampling, ids
 
 torch.set_num_threads(1)  # several test runs may share the cores
@@ -248,3 +249,15 @@ def test_weights_that_are_not_finite_are_a_fault_and_leave_nothing_behind() -> N
         return await broken.act("a", tokens, Sampling(5, seed=0))
 
     assert np.isfinite(asyncio.run(play()).logprobs).all()
+
+
+@torch.inference_mode()
+def test_the_highest_random_number_draws_no_token_that_was_cut() -> None:
+    network = Decoder(DecoderConfig(90, 40, 2, 5, 1, 8, intermediate=64))
+    sampler = Sampler(CachedDecoder(network, 64), sessions=1, rows=1, eos=frozenset())
+    stream = ids(np.arange(10))
+    sampler.admit([Request("a", stream, Sampling(1, seed=0, top_k=2), 1)])
+    sampler.uniform[:] = 1.0
+    (drawn,) = sampler.step()
+    hidden = network.forward_packed(torch.arange(10), torch.arange(10), apart([0, 10]).nodes)
+    assert int(drawn.tokens[0]) in network.logits(hidden[-1:]).topk(2).indices[0].tolist()

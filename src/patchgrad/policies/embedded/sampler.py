@@ -18,8 +18,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from patchgrad.networks.attention import Places
 from patchgrad.networks.decoder import DecoderConfig
+from patchgrad.networks.lanes import Places
 from patchgrad.values import Ids, Sampling, common, ids
 
 READ = 2048  # tokens that are read at once
@@ -188,15 +188,20 @@ class Sampler:
         return slot
 
     def _draw(self, slots: Places, logits: Tensor) -> None:
-        """Inverse-CDF draws from each stream's softmax with its own uniform numbers, so that neighbours change nothing."""
+        """Inverse-CDF draws from each stream's softmax with its own uniform numbers, so that neighbours change nothing.
+
+        A number that was rounded up to 1 gives the last token that has a chance.
+        """
         logs = torch.log_softmax(logits, -1)
         cumulative = logs.exp().cumsum(-1)
         for place in np.flatnonzero(self.bent[slots]).tolist():
             history = self.stream[slots[place], : self.length[slots[place]]]
             cumulative[place] = shaped(logits[place], self.live[slots[place]].sampling, history).cumsum(-1)
         count = self.length[slots] - self.told[slots]
-        uniform = torch.from_numpy(self.uniform[slots, count]).to(logits.device).unsqueeze(-1) * cumulative[:, -1:]
-        token = torch.searchsorted(cumulative, uniform, right=True).clamp_(max=logits.shape[-1] - 1)
+        whole = cumulative[:, -1:].contiguous()
+        uniform = torch.from_numpy(self.uniform[slots, count]).to(logits.device).unsqueeze(-1) * whole
+        last = torch.searchsorted(cumulative, whole).clamp_(max=logits.shape[-1] - 1)
+        token = torch.searchsorted(cumulative, uniform, right=True).minimum(last)
         logprobs, chosen = logs.gather(-1, token)[:, 0].cpu().numpy(), token[:, 0].cpu().numpy()
         if not np.isfinite(logprobs).all():
             raise FloatingPointError("the network's log-probabilities are not finite")
