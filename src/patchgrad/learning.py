@@ -162,7 +162,7 @@ class Meter:
     """Core-seconds by phase, from the kernel's own counters.
 
     This process samples and trains; the sandboxes are everybody else's time, so another busy program on the machine counts as theirs.
-    `tools` and `tests` share that time as their waiting times do.
+    `tools` and `tests` share that time as their waiting times do. `wall` and `learning`, its part after the attempts, are on the clock.
     """
 
     def __init__(self) -> None:
@@ -190,6 +190,7 @@ class Meter:
             "training": learn_[1],
             "idle": cores * wall - busy,
             "wall": wall,
+            "learning": learn_[0],
             "cores_busy": busy / (cores * wall or 1.0),
         }
 

@@ -131,7 +131,10 @@ def record(phase: str, iteration: int, step: float, rng: np.random.Generator) ->
         "clip_low": None if phase == "rft" else 0.01 + 0.004 * rng.random(),
         "clip_high": None if phase == "rft" else 0.018 + 0.005 * rng.random(),
         "tokens": 41_000,
-        "seconds": {k: scale * v for k, v in (("sampling", 11), ("tools", 4), ("tests", 3), ("training", 8), ("idle", 1.5), ("wall", 24))},
+        "seconds": {
+            k: scale * v
+            for k, v in (("sampling", 11), ("tools", 4), ("tests", 3), ("training", 8), ("idle", 1.5), ("wall", 24), ("learning", 6))
+        },
         "cores_busy": 0.9 + 0.03 * rng.random(),
     }
 

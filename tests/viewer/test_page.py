@@ -83,6 +83,24 @@ def test_the_page_is_well_formed_and_holds_every_part(finished: str) -> None:
     assert "prefers-color-scheme: dark" in finished
 
 
+WAITING = {"phase": "stage1", "iteration": 0, "seconds": {"sampling": 1.0, "idle": 19.0, "wall": 10.0, "learning": 4.0}, "cores_busy": 0.05}
+
+
+def test_of_work_that_is_done_elsewhere_the_clock_tells(tmp_path: Path) -> None:
+    with Run.create(tmp_path / "run", "[machine]\ngpus = 1\n") as run:
+        run.write_metrics(WAITING)
+        text = report(run.folder).read_text()
+    assert "On the clock attempts took 60.0 % and learning 40.0 %" in text
+    assert "idle for" not in text
+
+
+def test_cores_that_mostly_had_nothing_to_do_are_told(tmp_path: Path) -> None:
+    with Run.create(tmp_path / "run", RECIPE) as run:
+        run.write_metrics(WAITING)
+        text = report(run.folder).read_text()
+    assert "The cores were idle for 95.0 %" in text
+
+
 def test_a_run_that_is_still_going_has_a_page_too(tmp_path: Path) -> None:
     text = report(make(tmp_path / "laptop", finished=False).folder).read_text()
     well_formed(text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -25,6 +26,7 @@ from patchgrad.recipes.shapes import shape_of
 from patchgrad.store.files import put
 from patchgrad.trainers.muon import STEPS, AdamW
 from patchgrad.trainers.rehearsal import passed
+from patchgrad.values import digest
 
 PROBE = DecoderConfig(1024, hidden=256, layers=4, heads=4, kv_heads=2, head_size=64, intermediate=768)
 SHORT, LONG = (256,) * 8, (4096,)
@@ -42,8 +44,11 @@ class Speed:
 
 
 def place() -> Path:
-    """Where the measurement of this machine is kept."""
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "patchgrad" / "speed.json"
+    """Where the measurement of this machine is kept. Machines may share a home: each processor has a file, and each version of torch."""
+    told = Path("/proc/cpuinfo").read_text().splitlines()
+    processor = next((line for line in told if line.startswith("model name")), platform.machine())
+    which = digest(processor, str(os.cpu_count()), torch.__version__)[:12]
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "patchgrad" / f"speed-{which}.json"
 
 
 def known() -> Speed | None:

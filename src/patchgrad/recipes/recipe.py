@@ -91,6 +91,10 @@ class Shape:
         within(1, inf, "policy.shape.", self, *sizes)
 
 
+KEPT = ("generation-config", "override-generation-config", "logprobs-mode", "max-model-len", "model", "served-model-name", "seed", "uds")
+"""Options of vLLM's server that `policies/vllm/server.py` gives it."""
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyChoice:
     """The base model: a folder or hub id, or empty for a network of `shape` that the warm-up trains from scratch.
@@ -99,7 +103,7 @@ class PolicyChoice:
     factor is 4, from 32,768 to 131,072.
 
     It is sampled from by patchgrad's own code; or, where `vllm` names the Python of an environment that has it, by vLLM (`policies/vllm`)
-    with these `options` of its own, written as `tensor-parallel-size=2`.
+    with these `options` of its own, written as `tensor-parallel-size=2`. What keeps its samples those of the policy is not among them.
     """
 
     model: str = ""
@@ -113,6 +117,9 @@ class PolicyChoice:
     def __post_init__(self) -> None:
         within(1, inf, "policy.", self, "threads")
         require(not self.options or bool(self.vllm), "policy.options are vLLM's: name its Python in policy.vllm, or leave them away")
+        for option in self.options:
+            name = option.partition("=")[0].lstrip("-").removeprefix("no-")
+            require(name not in KEPT, f"policy.options has {option}; that is patchgrad's to say: its samples would not be the policy's own")
         require(self.context >= 256, f"policy.context is {self.context}; an episode needs at least 256 tokens")
         require(self.yarn >= 1, f"policy.yarn is {self.yarn}; a model's positions can be stretched, by 1 or more, not squeezed")
         require(

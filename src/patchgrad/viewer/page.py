@@ -66,7 +66,7 @@ def page(run: Run) -> str:
         section("Results", _results(reports)),
         section("Learning", _learning(metrics)),
         section("How attempts ended", _stops(reports)),
-        section("Where the time went", _time(metrics)),
+        section("Where the time went", _time(metrics, _elsewhere(run))),
         section("Tasks", tasks.of_run(run)),
         section("Three attempts to read", told),
         f'<details class="recipe"><summary>The recipe, as it can be run again</summary><pre>{escape(run.recipe)}</pre></details>',
@@ -112,13 +112,22 @@ def _head(run: Run, reports: Sequence[Report]) -> str:
     return f'<p class="kicker">patchgrad · {name}</p><h1>{line}</h1><p class="lead">{lead}</p><ul class="facts">{items}</ul>'
 
 
+def _recipe(run: Run) -> dict[str, Any]:
+    try:
+        return tomllib.loads(run.recipe)
+    except tomllib.TOMLDecodeError:
+        return {}
+
+
+def _elsewhere(run: Run) -> bool:
+    """Is some of the work done where the cores' seconds do not tell of it: on a GPU, or in a server's process?"""
+    recipe = _recipe(run)
+    return bool(recipe.get("machine", {}).get("gpus") or recipe.get("policy", {}).get("vllm"))
+
+
 def _facts(run: Run) -> dict[str, Any]:
     """The recipe's plain top-level fields, when it began, and in which sandboxes."""
-    try:
-        recipe = tomllib.loads(run.recipe)
-    except tomllib.TOMLDecodeError:
-        recipe = {}
-    plain = {key: value for key, value in recipe.items() if isinstance(value, str | int | float) and value != ""}
+    plain = {key: value for key, value in _recipe(run).items() if isinstance(value, str | int | float) and value != ""}
     about = run.about
     return {
         **dict(list(plain.items())[:6]),
@@ -228,14 +237,15 @@ def _failures(reports: Sequence[Report]) -> str:
     return f'<p class="note">Turns that failed, of all turns:</p><ul class="note">{"".join(lines)}</ul>' if lines else ""
 
 
-def _time(metrics: Sequence[Record]) -> str:
+def _time(metrics: Sequence[Record], elsewhere: bool) -> str:
     spent: dict[str, dict[str, float]] = {}
     busy: dict[str, list[tuple[float, float]]] = {}
     for record in metrics:
         seconds = record.get("seconds")
         if not isinstance(seconds, Mapping):
             continue
-        phase, total = str(record.get("phase")), spent.setdefault(str(record.get("phase")), dict.fromkeys((*SECONDS, "wall"), 0.0))
+        phase = str(record.get("phase"))
+        total = spent.setdefault(phase, dict.fromkeys((*SECONDS, "wall", "learning"), 0.0))
         for kind in total:
             total[kind] += number(seconds.get(kind)) or 0.0
         if (share := number(record.get("cores_busy"))) is not None:
@@ -251,7 +261,16 @@ def _time(metrics: Sequence[Record]) -> str:
         for phase, total in spent.items()
     )
     note = "Sampling, tools, tests and training overlap, so their sum can pass the minutes on the clock, which stand at the right."
-    return f'<p class="note">{_bottleneck(spent)} {note}</p>{legend(kinds)}<div class="rows">{rows}</div>'
+    told = _by_the_clock(spent) if elsewhere else _bottleneck(spent)
+    return f'<p class="note">{told} {note}</p>{legend(kinds)}<div class="rows">{rows}</div>'
+
+
+def _by_the_clock(spent: Mapping[str, Mapping[str, float]]) -> str:
+    """What is seen from here where a GPU or a server works too: whether playing or learning would have to become faster."""
+    wall, learning = (sum(phase[kind] for phase in spent.values()) for kind in ("wall", "learning"))
+    share = learning / (wall or 1.0)
+    cores = "The bars are of the cores alone: a GPU's work is in none of them, and a server's counts as tools and tests."
+    return f"On the clock attempts took {percent(1 - share)} and learning {percent(share)}. {cores}"
 
 
 def _bottleneck(spent: Mapping[str, Mapping[str, float]]) -> str:
