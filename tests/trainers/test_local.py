@@ -29,7 +29,7 @@ from patchgrad.testing.trainer import example_batches
 from patchgrad.trainers.local import LocalTrainer, version_of
 from patchgrad.trainers.muon import AdamW, orthogonal
 from patchgrad.trainers.schedules import constant, cosine
-from patchgrad.values import Batch, Call, Message, Observation, Place, Sample, Sampling, Segment, Turn, floats, ids
+from patchgrad.values import Action, Batch, Call, Message, Observation, Place, Sample, Sampling, Segment, Turn, floats, ids
 
 torch.set_num_threads(1)  # several test runs may share the cores
 TOKENIZER = ChatTokenizer.train(["print hello", "exit code 0"], 300)
@@ -53,8 +53,11 @@ async def rollout(policy: EmbeddedPolicy, name: str) -> Sample:
 
 
 def sampled(network: Decoder) -> list[Sample]:
+    return played(EmbeddedPolicy(network, TOKENIZER, sessions=4, context=300))
+
+
+def played(policy: EmbeddedPolicy) -> list[Sample]:
     async def play() -> list[Sample]:
-        policy = EmbeddedPolicy(network, TOKENIZER, sessions=4, context=300)
         return await asyncio.gather(*[rollout(policy, "s" * (n + 1)) for n in range(4)])
 
     return asyncio.run(play())
@@ -122,6 +125,37 @@ def test_the_mean_is_over_the_trained_tokens_of_the_whole_batch() -> None:
     assert one["loss"] == pytest.approx(math.log(CONFIG.vocabulary), rel=0.05)
 
 
+def attempts_of_one_task() -> list[Sample]:
+    """Attempts that begin with the same 300 tokens, which is worth sharing."""
+    random = np.random.default_rng(0)
+    stem, samples = random.integers(3, 200, 300), []
+    for number in range(5):
+        turns = []
+        for turn in range(2):
+            said, drawn = random.integers(3, 200, 20 + 10 * number), random.integers(3, 200, 9)
+            action = Action(ids(drawn), floats([-5.0] * 9), 0, "", "stop")
+            turns.append(
+                Turn(ids(said if turn else np.concatenate([stem, said])), action, Call("shell", ""), Observation("", Place()), "", "")
+            )
+        samples.append(Sample.of(Segment(tuple(turns)), floats(random.normal(size=18)), np.ones(18, bool), str(number), "0"))
+    return samples
+
+
+@pytest.mark.parametrize("share", [False, True])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_gradients_added_up_over_packs_workers_and_prefixes_are_those_of_one_pack(threads: int, share: bool) -> None:
+    samples = attempts_of_one_task()
+    whole, parts = pack(samples, 10_000), pack(samples, 500)
+    assert len(parts.packs) > 1 == len(whole.packs)
+    alone = LocalTrainer(Decoder(CONFIG).double(), share=False).gradients(whole, clipped())[0]
+    added = LocalTrainer(Decoder(CONFIG).double(), threads=threads, share=share)
+    layouts = [added.network.layout(one.tokens, one.starts.tolist()) for one in (*whole.packs, *parts.packs)]
+    assert any(node.path for layout in layouts for node in layout.nodes), "some pack is worth sharing in"
+    for batch in (whole, parts):
+        for name, gradient in added.gradients(batch, clipped())[0].items():
+            torch.testing.assert_close(gradient, alone[name], rtol=1e-10, atol=1e-12)
+
+
 def test_a_gradient_is_clipped_and_a_broken_one_skipped() -> None:
     batch, _ = example_batches(CONFIG.vocabulary)
     trainer = LocalTrainer(Decoder(CONFIG))
@@ -138,6 +172,25 @@ def test_bfloat16_is_near_float32() -> None:
     half = LocalTrainer(Decoder(CONFIG), precision="bfloat16").update(batch, cross_entropy).metrics
     assert half["loss"] == pytest.approx(full["loss"], rel=1e-2)
     assert half["grad_norm"] == pytest.approx(full["grad_norm"], rel=5e-2)
+
+
+@pytest.mark.parametrize(("lora", "most"), [(None, 0.01), (Lora(4), 0.02)], ids=["whole", "adapters"])
+def test_in_bfloat16_the_sampler_and_the_trainer_stay_near(lora: Lora | None, most: float) -> None:
+    """Adapters are added apart where they are trained, and merged where they are drawn from, so that more is rounded otherwise."""
+    network = Decoder(CONFIG)
+    trainer = LocalTrainer(network, precision="bfloat16", lora=lora)
+    with torch.no_grad():  # far from a uniform softmax, where nothing could be apart
+        for name, parameter in trainer.network.named_parameters():
+            parameter.mul_(8.0 if parameter.dim() == 2 else 1.0)
+            if name.endswith("lora_B"):
+                parameter.normal_(std=0.05, generator=torch.Generator().manual_seed(0))
+    policy = EmbeddedPolicy(network, TOKENIZER, sessions=4, context=300, room=1 << 24, precision="bfloat16")
+    policy.load(trainer.weights(), 0)
+    batch = pack(played(policy), 500)
+    apart = np.concatenate([np.abs(said - one.sampled)[one.mask] for said, one in zip(trainer.logprobs(batch), batch.packs, strict=True)])
+    assert trainer.update(batch, clipped()).metrics["entropy"] < 0.95 * math.log(CONFIG.vocabulary)
+    assert apart.mean() < most
+    assert apart.max() < 20 * most
 
 
 def test_what_is_computed_again_is_the_same_and_is_not_kept() -> None:
