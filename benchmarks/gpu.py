@@ -3,12 +3,14 @@
     python benchmarks/gpu.py [--minutes 9] [--parts train-4b-65k,gap] [--device cuda] [--small] > gpu.json
 
 Shapes are those of Qwen3, at random initialisation: speed and memory do not depend on what weights say. Each part has a process of its
-own, so that one that runs out of memory or of time costs no other; what there was no time for is told. `--small` takes tiny shapes and
-short streams, to see on any machine that it runs: its figures mean nothing. Prints progress to stderr, and JSON last.
+own, so that one that runs out of memory or of time costs no other; what it had found by then is kept, and what there was no time for is
+told. `--small` takes tiny shapes and short streams, to see on any machine that it runs: its figures mean nothing. Prints progress to
+stderr, and JSON last.
 
 Training is one sequence a step, 15 % of its tokens drawn, layers computed again in the backward pass, AdamW, bfloat16 products. MFU
 counts a forward and a backward pass once, what is computed again not: 6 floating point operations a weight and token, 4 where the
-weight is frozen, and attention to the tokens that are seen, over the card's dense bfloat16 peak.
+weight is frozen, and attention to the tokens that are seen, over the card's dense bfloat16 peak. `peak_bytes` are those of tensors,
+`reserved_bytes` what the allocator had taken for them.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ SMALL = DecoderConfig(1000, hidden=64, layers=2, heads=4, kv_heads=2, head_size=
 PEAKS = {"H100": 989e12, "H200": 989e12, "A100": 312e12, "L40S": 362e12, "4090": 165e12}
 """Dense bfloat16 operations a second by the makers' sheets."""
 TIMES = 3
+SHORT = 2048
 ALL = 600  # seconds after which a part is given up, whatever there is left
 
 
@@ -89,24 +92,29 @@ class Bench:
         torch.cuda.reset_peak_memory_stats()
         return most
 
-    def seconds(self, act: Callable[[], Any]) -> list[float]:
+    def reserved(self) -> int:
+        """Bytes that the allocator has taken at most since `peak` was asked last."""
+        return torch.cuda.max_memory_reserved() if self.cuda else 0
+
+    def seconds(self, act: Callable[[], Any], often: int) -> list[float]:
         spent = []
-        for _ in range(TIMES + 1):
+        for _ in range(often):
             self.wait()
             began = time.perf_counter()
             act()
             self.wait()
             spent.append(time.perf_counter() - began)
-        return spent[1:]
+        return spent
 
-    def train(self, name: str, tokens: int, rank: int = 0, offload: bool = False) -> dict[str, Any]:
-        """Steps of one sequence."""
+    def train(self, name: str, tokens: int, rank: int = 0, offload: bool = False, often: int = TIMES) -> dict[str, Any]:
+        """Steps of one sequence, after one of a short sequence, which compiles and loads what there is."""
         shape, length = self.shape(name), self.length(tokens)
         shape = shape.reaching(length, max(1.0, length / shape.context))
         trainer = self.trainer(shape, rank, offload)
         batch = group(1, length, 0.0, shape, length)
+        trainer.update(group(1, min(length, SHORT), 0.0, shape, length), clipped(0.2, 0.3))
         self.peak()
-        spent = self.seconds(lambda: trainer.update(batch, clipped(0.2, 0.3)))
+        spent = self.seconds(lambda: trainer.update(batch, clipped(0.2, 0.3)), often)
         passes = 2 if rank else 3
         dense, paired = work(shape, (length,), int(batch.trained), recompute=False)
         operations = 2 * (dense * passes / 3 + paired)
@@ -115,6 +123,7 @@ class Bench:
         return {
             "tokens": length,
             "tokens_per_second": {"median": median(rates), "least": min(rates), "most": max(rates)},
+            "reserved_bytes": self.reserved(),
             "peak_bytes": self.peak(),
             "mfu": operations / median(spent) / known if known else None,
         }
@@ -129,11 +138,10 @@ class Bench:
         found: dict[str, Any] = {}
         for tokens in (16_384, 32_768, 65_536, 98_304, 131_072):
             try:
-                found = self.train("8b", tokens, offload=True)
+                found = so_far(self.train("8b", tokens, offload=True, often=1))
             except torch.OutOfMemoryError:
                 found["failed_at"] = tokens
                 break
-            print(f"  8b full, {tokens} tokens: {found}", file=sys.stderr, flush=True)
         return found
 
     def sample(self) -> dict[str, Any]:
@@ -200,6 +208,7 @@ class Bench:
                 "entropy": float(-done[0].logprobs.mean()),
                 "histogram": {f"below {edge:g}": int(count) for edge, count in zip(edges[1:], counts, strict=True)},
             }
+            so_far(told)
         return told
 
     def plan(self) -> dict[str, Any]:
@@ -214,8 +223,8 @@ class Bench:
                 for rank, offload in ((0, False), (16, False), (0, True)):
                     for recompute in (False, True):
                         rows.append(self.point(shape, self.length(tokens), rank, offload, recompute))
-        errors = [abs(row["error"]) for row in rows if row["error"] is not None]
-        return {"points": rows, "error": {"median": median(errors), "most": max(errors)} if errors else None}
+                        told = so_far(compared(rows))
+        return told
 
     def point(self, shape: DecoderConfig, tokens: int, rank: int, offload: bool, recompute: bool) -> dict[str, Any]:
         lora = Lora(rank) if rank else None
@@ -228,6 +237,7 @@ class Bench:
             recompute=recompute,
             lora=lora,
             offload=offload,
+            fused=self.cuda,
         ).peak(several=False)
         trainer = LocalTrainer(
             network(shape, self.device),
@@ -244,6 +254,18 @@ class Bench:
         seen = self.peak()
         where = {"shape": asdict(shape), "tokens": tokens, "rank": rank, "offload": offload, "recompute": recompute}
         return {**where, "planned": said, "seen": seen, "error": said / seen - 1 if seen else None}
+
+
+def so_far(found: dict[str, Any]) -> dict[str, Any]:
+    """What a part has found, told in case that it does not come to its end."""
+    print(json.dumps(found), flush=True)
+    return found
+
+
+def compared(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Points, and how far what was planned is from what was seen."""
+    errors = [abs(row["error"]) for row in rows if row["error"] is not None]
+    return {"points": rows, "error": {"median": median(errors), "most": max(errors)} if errors else None}
 
 
 def drawn(sampler: Sampler, streams: list[Ids], turn: int, new: int) -> list[Ids]:
@@ -265,11 +287,11 @@ def scored(tokens: Any, mask: Any) -> Batch:
 PARTS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "train-4b-lora-65k": lambda bench: bench.train("4b", 65_536, rank=16),
     "train-0.6b-full-65k": lambda bench: bench.train("0.6b", 65_536),
-    "gap": Bench.gap,
-    "sample-4b": Bench.sample,
-    "train-4b-lora-131k": lambda bench: bench.train("4b", 131_072, rank=16),
-    "train-8b-lora-131k": lambda bench: bench.train("8b", 131_072, rank=16),
     "plan": Bench.plan,
+    "sample-4b": Bench.sample,
+    "train-4b-lora-131k": lambda bench: bench.train("4b", 131_072, rank=16, often=1),
+    "gap": Bench.gap,
+    "train-8b-lora-131k": lambda bench: bench.train("8b", 131_072, rank=16, often=1),
     "longest-8b-full": Bench.longest,
 }
 
@@ -301,8 +323,9 @@ def apart(name: str, options: argparse.Namespace, left: float) -> dict[str, Any]
     words = [sys.executable, __file__, "--one", name, "--device", options.device, *(["--small"] if options.small else [])]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=min(left, ALL), check=False)
-    except subprocess.TimeoutExpired:
-        return {"left_out": f"it was not done in {min(left, ALL):.0f} seconds"}
+    except subprocess.TimeoutExpired as error:
+        lines = (error.stdout or b"").decode().strip().splitlines()
+        return {**(json.loads(lines[-1]) if lines else {}), "left_out": f"it was not done in {min(left, ALL):.0f} seconds"}
     if done.returncode:
         return {"failed": (done.stderr.strip().splitlines() or ["without a word"])[-1]}
     return dict(json.loads(done.stdout.strip().splitlines()[-1]))

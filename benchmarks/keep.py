@@ -23,6 +23,7 @@ from typing import Any
 
 from page import HERE, PAGE, written
 
+ASKED = (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "--untracked-files=no", "--", "../src", "."))
 PACKAGES = ("torch", "numpy", "numba", "transformers")
 
 
@@ -51,8 +52,15 @@ def versions() -> dict[str, str]:
     return found
 
 
+def commit() -> str:
+    """Of what was measured; with a `+` where files of it had been changed since."""
+    told = [subprocess.run(["git", "-C", HERE, *words], capture_output=True, text=True, check=True).stdout.strip() for words in ASKED]
+    return told[0] + ("+" if told[1] else "")
+
+
 def kept(name: str, words: list[str], label: str, note: str) -> Path:
     """Runs a benchmark and writes its file."""
+    measured = commit()  # before it runs, which can take an hour
     done = subprocess.run([sys.executable, HERE / f"{name}.py", *words], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{name} ended with {done.returncode}, and nothing was kept.")
@@ -60,6 +68,7 @@ def kept(name: str, words: list[str], label: str, note: str) -> Path:
         "benchmark": name,
         "command": shlex.join(["python", f"benchmarks/{name}.py", *words]),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "commit": measured,
         "note": note,
         "machine": machine(),
         "versions": versions(),

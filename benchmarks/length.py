@@ -20,9 +20,10 @@ import numpy as np
 import torch
 from trainer import SHAPES, group
 
-from patchgrad.networks.attention import Cache, Places
+from patchgrad.networks.attention import Cache
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.lanes import Places
 from patchgrad.objectives.clipped import clipped
 from patchgrad.policies.embedded.sampler import Request, Sampler
 from patchgrad.recipes.calibration import work

@@ -1,15 +1,17 @@
 """`docs/benchmarks.md` as text, from the JSON files that `keep.py` wrote.
 
 First the figures that are wanted, each with what was seen or that it is open; then what was measured, file by file. Nothing on the page is
-typed in by hand but what is wanted.
+typed in by hand but what is wanted and what a number is of.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 HERE = Path(__file__).parent
@@ -17,8 +19,9 @@ PAGE = HERE.parent / "docs" / "benchmarks.md"
 HEAD = """# What was measured
 
 Written by `python benchmarks/keep.py --page` from the files in [benchmarks/](benchmarks): each has the command, the machine, the versions
-and every number. Times on a CPU are CPU seconds of one thread, since the machines are shared: all sides by turns in each round, medians,
-and the least and the most over rounds in brackets.
+and what the benchmark told. Times on a CPU are CPU seconds of one thread unless a clock is named, since the machines are shared: all sides
+by turns in each round, medians, and the least and the most over rounds in brackets. `until` and `since` are seconds and minutes on the
+clock of an idle machine, one side after the other, with the least and the most over seeds.
 **Is a setting of a peer not its best?** Change it in the script, run `python benchmarks/keep.py NAME`, send both: it is corrected here.
 
 Measured by hand before, each with its command: [sandboxes](studies/sandboxes.md), [making tasks](studies/tasks.md),
@@ -44,14 +47,15 @@ def times(ratio: Any, least: float) -> tuple[str, bool]:
     return f"{middle:.2f} x ({low:.2f} to {high:.2f})", middle >= least
 
 
-def _trained(part: str, speed: float, room: float) -> Callable[[Any], tuple[str, bool | None]]:
+def _trained(part: str, speed: float = 0.0, room: float = math.inf, mfu: float = 0.0) -> Callable[[Any], tuple[str, bool | None]]:
     def seen(result: Any) -> tuple[str, bool | None]:
         found = result["parts"][part]
         if "tokens_per_second" not in found:
             return f"open: {next(iter(found.values()))}", None
-        rate, peak = found["tokens_per_second"]["median"], found["peak_bytes"] / 2**30
+        rates, peak = found["tokens_per_second"], found["reserved_bytes"] / 2**30
         share = f", {100 * found['mfu']:.1f} % MFU" if found["mfu"] else ""
-        return f"{rate:,.0f} tok/s, {peak:.1f} GiB{share}", rate >= speed and peak <= room
+        told = f"{rates['median']:,.0f} tok/s ({rates['least']:,.0f} to {rates['most']:,.0f}), {peak:.1f} GiB{share}"
+        return told, rates["median"] >= speed and peak <= room and (found["mfu"] or 0.0) >= mfu
 
     return seen
 
@@ -60,12 +64,14 @@ OURS = "packs of 4096, heap kept"  # glibc set as it is for TRL; a run does not 
 
 
 def _step(kind: str, least: float) -> Callable[[Any], tuple[str, bool | None]]:
-    """Over the fastest that the peer does of itself."""
+    """Over the fastest that the peer does of itself, and in RL in less memory."""
 
     def seen(result: Any) -> tuple[str, bool | None]:
         rounds, settings = result[kind]["rounds"], result[kind]["settings"]
         theirs = min((name for name in rounds if name in settings and not settings[name]["lent"]), key=lambda name: rounds[name]["median"])
-        return times(rounds[theirs]["over"][OURS], least)
+        told, fast = times(rounds[theirs]["over"][OURS], least)
+        own, other = (rounds[name]["peak"] for name in (OURS, theirs))
+        return f"{told}, {own / 1e9:.1f} GB to {other / 1e9:.1f}", fast and (kind != "rl" or own < other)
 
     return seen
 
@@ -77,17 +83,17 @@ def _shared(result: Any) -> tuple[str, bool | None]:
 
 def _gap(result: Any) -> tuple[str, bool | None]:
     found = result["parts"]["gap"]
-    if "65536" not in found:
-        return f"open: {next(iter(found.values()))}", None
-    means = [found[length]["mean"] for length in ("65536", "131072")]
+    means = [found[length]["mean"] for length in ("65536", "131072") if length in found]
+    if len(means) < 2:
+        return f"open: {found.get('left_out') or found.get('failed')}", None
     return " and ".join(f"{mean:.4f}" for mean in means), max(means) < 0.01
 
 
 def _planned(most: float) -> Callable[[Any], tuple[str, bool | None]]:
     def seen(result: Any) -> tuple[str, bool | None]:
         found = result["parts"]["plan"] if "parts" in result else result
-        if not found.get("error"):
-            return "open", None
+        if not found.get("error") or "left_out" in found:
+            return f"open: {found.get('left_out', 'nothing was seen')}", None
         middle, worst = (100 * found["error"][name] for name in ("median", "most"))
         return f"{middle:.1f} % in the middle, {worst:.1f} % at most, of {len(found['points'])} points", worst < most
 
@@ -100,11 +106,27 @@ def _sooner(side: str, least: float) -> Callable[[Any], tuple[str, bool | None]]
     def seen(result: Any) -> tuple[str, bool | None]:
         seeds, arrived, ratios = len(result["seeds"]), result["arrived"][side], result["ratios"][side]
         told = [f"{name} {times(ratios[key], 0)[0]}" for name, key in (("recipe", "recipe"), ("RL alone", "rl")) if ratios[key]]
+        told.append(f"{seeds} seed{'s' if seeds > 1 else ''}")
         if arrived < seeds:
             told.append(f"at least, as TRL was stopped in {seeds - arrived} of {seeds}")
         return "; ".join(told), times(ratios["recipe"], least)[1] if ratios["recipe"] else None
 
     return seen
+
+
+def _since(result: Any) -> tuple[str, bool | None]:
+    found = [one["times"] for one in result["seeds"].values()]
+    if None in found:
+        return "it does not get there", False
+    told, reached = times((median(found), min(found), max(found)), 2)
+    return f"{told}; {len(found)} seed{'s' if len(found) > 1 else ''}", reached
+
+
+def _drawn(result: Any) -> tuple[str, bool | None]:
+    found = result["parts"]["sample-4b"]
+    if found.get("ratio") is None:
+        return f"open: {next(iter(found.values()))}", None
+    return f"{found['ratio']:.2f} x", found["ratio"] >= 2
 
 
 def _late(result: Any) -> tuple[str, bool | None]:
@@ -141,6 +163,7 @@ FIGURES = (
     Figure("the same, layers of Qwen3-0.6B", "separate rows", "2.5 x", "trainer-qwen-75", _shared),
     Figure("minutes until 39 % on held-out laptop tasks", "TRL's GRPO with tools", "5 x", "until", _sooner("trl", 5)),
     Figure("the same", "TRL's GRPO with tools, lent our remembered answers", "5 x", "until", _sooner("lent", 5)),
+    Figure("minutes of the recipe `laptop` to what it reached when its loop was done", "itself then", "2 x", "since", _since),
     Figure("a turn at turn 128 over one at turn 8, laptop", "flat", "at most 1.1", "length", _late),
     Figure(
         "the same, without attention's reading of what was said",
@@ -157,26 +180,26 @@ FIGURES = (
     Figure(
         "Qwen3-4B LoRA r16 at 65k, one GPU",
         "prime-rl: 4,160 tok/s, 42.0 GiB on an H100",
-        "ahead",
+        "ahead, 45 % MFU",
         "gpu",
-        _trained("train-4b-lora-65k", 4160, 42.0),
+        _trained("train-4b-lora-65k", 4160, 42.0, 0.45),
     ),
     Figure(
         "Qwen3-0.6B whole at 65k, one GPU",
         "prime-rl: 10,150 tok/s, 19.6 GiB on an H100",
         "ahead, 45 % MFU",
         "gpu",
-        _trained("train-0.6b-full-65k", 10150, 19.6),
+        _trained("train-0.6b-full-65k", 10150, 19.6, 0.45),
     ),
-    Figure("4B LoRA at 131k, one GPU", "nobody", "it runs", "gpu", _trained("train-4b-lora-131k", 0, 1e9)),
-    Figure("8B LoRA at 131k, one GPU", "nobody", "it runs", "gpu", _trained("train-8b-lora-131k", 0, 1e9)),
-    Figure("8B whole, the longest context, one GPU", "nobody", "told", "gpu", _trained("longest-8b-full", 0, 1e9)),
+    Figure("4B LoRA at 131k, one GPU", "nobody", "it runs", "gpu", _trained("train-4b-lora-131k")),
+    Figure("8B LoRA at 131k, one GPU", "nobody", "it runs", "gpu", _trained("train-8b-lora-131k")),
+    Figure("8B whole, the longest context, one GPU", "nobody", "told", "gpu", _trained("longest-8b-full")),
     Figure(
         "sampling, 64 episodes, 4B, one GPU",
         "transformers, continuous batching",
         "2 x",
         "gpu",
-        lambda result: (str(result["parts"]["sample-4b"].get("ratio", "open")), (result["parts"]["sample-4b"].get("ratio") or 0) >= 2),
+        _drawn,
     ),
     Figure("sampler and trainer, mean gap at 65k and 131k with YaRN", "0", "below 0.01", "gpu", _gap),
 )
@@ -203,9 +226,10 @@ def about(one: Kept) -> str:
     """Command, date, machine and versions in a paragraph."""
     place, versions = one["machine"], ", ".join(f"{name} {version}" for name, version in one["versions"].items())
     card = f", {place['gpu']}" if place["gpu"] else ""
+    commit = f", patchgrad {one['commit']}" if one.get("commit") else ""
     machine = f"{place['processor']}, {place['cores']} cores, {place['memory'] / 2**30:.0f} GiB{card}, Linux {place['linux']}"
     note = f" {one['note'].rstrip('.').capitalize()}." if one["note"] else ""
-    return f"`{one['command']}`, {one['date']}. {machine}; {versions}.{note}\n"
+    return f"`{one['command']}`, {one['date']}{commit}. {machine}; {versions}.{note}\n"
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -316,6 +340,16 @@ def _steps(result: Any) -> list[str]:
     return parts
 
 
+def _since_table(result: Any) -> list[str]:
+    rows = []
+    for seed, told in result["seeds"].items():
+        for side in ("then", "now"):
+            for one in told[side]["curve"]:
+                share, then = f"{100 * one['pass_at_1']:.1f} ± {100 * one['error']:.1f}", f"then, commit {result['commit']}"
+                rows.append((seed, then if side == "then" else side, one["name"], f"{one['minutes']:.1f}", share))
+    return [table(("seed", "", "policy", "minutes", "Pass@1, %"), rows)]
+
+
 def _until(result: Any) -> list[str]:
     rows = []
     for seed, told in result["seeds"].items():
@@ -355,6 +389,7 @@ TABLES: dict[str, Callable[[Any], list[str]]] = {
     "steps": _steps,
     "plan": _plan,
     "length": _length,
+    "since": _since_table,
     "until": _until,
     "gpu": _any,
 }

@@ -1,12 +1,13 @@
 """Seconds until a share of held-out tasks is solved: the laptop's recipe, and TRL's GRPO with tools around the same sandboxes.
 
-    python benchmarks/until.py [--seeds 31,32,33] [--share 0.39] [--times 8] [--attempts 2] [--work runs/until]
+    python benchmarks/until.py [--seeds 31,32,33] [--share 0.39] [--times 8] [--iterations 15] [--attempts 2] [--also FILE] [--work DIR]
 
 For each seed one base policy is made; all sides go on from it, one after the other, with the machine to themselves: the recipe, which
 begins with fine-tuning; its RL alone; and that RL as TRL does it (`until_trl.py`), which makes every call, or is lent what ours remembers
 of calls made before in the same state, so that it makes none twice either. TRL is stopped after `--times` the seconds that the recipe took,
-and where it has not got there by then its ratios are lower bounds. Every policy on the way is measured on the same held-out tasks, and no
-clock runs meanwhile. What is whole in the work folder is not made again. Prints progress, and JSON last.
+and where it has not got there by then its ratios are lower bounds; our RL alone makes so many `--iterations`. Every policy on the way is
+measured on the same held-out tasks, and no clock runs meanwhile. What is whole in the work folder is not made again; with `--also` seeds
+that a kept file has are told with the others. Prints progress, and JSON last.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def _told(whole: Recipe, folder: Path, told: dict[str, Any], held_out: list[Task
     return point(told["seconds"], told["attempts"], solved, error)
 
 
-def compared(seed: int, share: float, times: float, attempts: int, work: Path) -> dict[str, Any]:
+def compared(seed: int, share: float, times: float, iterations: int, attempts: int, work: Path) -> dict[str, Any]:
     """All sides of a seed, and how many times what ours takes TRL takes; at least so many, where it does not get there."""
     whole = recipe(seed, attempts)
     bare = replace(whole, rft=replace(whole.rft, rounds=0))
@@ -133,7 +134,7 @@ def compared(seed: int, share: float, times: float, attempts: int, work: Path) -
     if seen.mean >= share:
         sys.exit(f"seed {seed}: the base solves {100 * seen.mean:.0f} % already; ask for a --share above it.")
     start = point(0.0, 0.0, seen.mean, seen.error)
-    alone = override(bare, {"stages.0.iterations": "15"})
+    alone = override(bare, {"stages.0.iterations": str(iterations)})
     alone = replace(alone, stages=alone.stages[:1])
     curves = {"recipe": [start, *of_recipe(whole, base, work / str(seed), share)]}
     curves["rl"] = [start, *_measured(finished(work / str(seed) / "rl", alone, base), start)]
@@ -158,11 +159,14 @@ def main() -> None:
     parser.add_argument("--seeds", default="31,32,33")
     parser.add_argument("--share", type=float, default=0.39)
     parser.add_argument("--times", type=float, default=8.0)
+    parser.add_argument("--iterations", type=int, default=15)
     parser.add_argument("--attempts", type=int, default=2)
+    parser.add_argument("--also", type=Path)
     parser.add_argument("--work", type=Path, default=Path("runs/until"))
     given = parser.parse_args()
     seeds = [int(seed) for seed in given.seeds.split(",")]
-    found = {seed: compared(seed, given.share, given.times, given.attempts, given.work) for seed in seeds}
+    found = json.loads(given.also.read_text())["result"]["seeds"] if given.also else {}
+    found |= {str(seed): compared(seed, given.share, given.times, given.iterations, given.attempts, given.work) for seed in seeds}
     for seed, one in found.items():
         print(f"seed {seed}: {one['seconds']}, {one['ratios']}")
     ratios = {
