@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -10,11 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SPEC = importlib.util.spec_from_file_location("page", ROOT / "benchmarks" / "page.py")
-assert SPEC
-assert SPEC.loader
-page = sys.modules["page"] = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(page)
+sys.path.insert(0, str(ROOT / "benchmarks"))
+page = importlib.import_module("page")
 FILES = sorted((ROOT / "docs" / "benchmarks").glob("*.json"))
 
 
