@@ -1,6 +1,6 @@
 """All figures of one GPU in one call: training, memory, long contexts, sampling, and how far sampler and trainer are apart.
 
-    python benchmarks/gpu.py [--minutes 9] [--parts train-4b-65k,gap] [--device cuda] [--small] > gpu.json
+    python benchmarks/gpu.py [--minutes 9] [--parts train-4b-lora-65k,gap] [--device cuda] [--small] > gpu.json
 
 Shapes are those of Qwen3, at random initialisation: speed and memory do not depend on what weights say. Each part has a process of its
 own, so that one that runs out of memory or of time costs no other; what it had found by then is kept, and what there was no time for is
@@ -324,11 +324,18 @@ def apart(name: str, options: argparse.Namespace, left: float) -> dict[str, Any]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=min(left, ALL), check=False)
     except subprocess.TimeoutExpired as error:
-        lines = (error.stdout or b"").decode().strip().splitlines()
-        return {**(json.loads(lines[-1]) if lines else {}), "left_out": f"it was not done in {min(left, ALL):.0f} seconds"}
+        return {**_last((error.stdout or b"").decode()), "left_out": f"it was not done in {min(left, ALL):.0f} seconds"}
     if done.returncode:
-        return {"failed": (done.stderr.strip().splitlines() or ["without a word"])[-1]}
-    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+        return {**_last(done.stdout), "failed": (done.stderr.strip().splitlines() or ["without a word"])[-1]}
+    return _last(done.stdout)
+
+
+def _last(told: str) -> dict[str, Any]:
+    """The last whole line that a part has told."""
+    for line in reversed(told.splitlines()):
+        with contextlib.suppress(ValueError):
+            return dict(json.loads(line))
+    return {}
 
 
 if __name__ == "__main__":

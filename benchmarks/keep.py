@@ -23,7 +23,7 @@ from typing import Any
 
 from page import HERE, PAGE, written
 
-ASKED = (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "--untracked-files=no", "--", "../src", "."))
+ASKED = (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "--", "../src", "."))
 PACKAGES = ("torch", "numpy", "numba", "transformers")
 
 

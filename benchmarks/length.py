@@ -102,6 +102,8 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=16_384)
     parser.add_argument("--shape", choices=SHAPES, default="laptop")
     options = parser.parse_args()
+    if options.tokens < LONG or options.tokens % LONG:
+        parser.error(f"--tokens has to be {LONG} or so many times that")
     torch.set_num_threads(1)
     trained = SHAPES[options.shape]
     played = POLICY if options.shape == "laptop" else trained

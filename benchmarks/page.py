@@ -1,7 +1,7 @@
 """`docs/benchmarks.md` as text, from the JSON files that `keep.py` wrote.
 
 First the figures that are wanted, each with what was seen or that it is open; then what was measured, file by file. Nothing on the page is
-typed in by hand but what is wanted and what a number is of.
+typed in by hand but what is wanted, and words.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ class Figure:
 
 def _trained(part: str, speed: float = 0.0, room: float = math.inf, mfu: float = 0.0) -> Callable[[Any], tuple[str, bool | None]]:
     def seen(result: Any) -> tuple[str, bool | None]:
-        found = result["parts"][part]
-        if "tokens_per_second" not in found:
-            return f"open: {next(iter(found.values()))}", None
+        found = result["parts"].get(part, {"left_out": "it was not asked for"})
+        if "tokens_per_second" not in found or "left_out" in found or "failed" in found:
+            return f"open: {found.get('left_out') or found.get('failed') or found}", None
         rates, peak = found["tokens_per_second"], found["reserved_bytes"] / 2**30
         share = f", {100 * found['mfu']:.1f} % MFU" if found["mfu"] else ""
-        told = f"{rates['median']:,.0f} tok/s ({rates['least']:,.0f} to {rates['most']:,.0f}), {peak:.1f} GiB{share}"
+        speed_seen = f"{rates['median']:,.0f} tok/s ({rates['least']:,.0f} to {rates['most']:,.0f})"
+        told = f"{found['tokens']:,} tokens: {speed_seen}, {peak:.1f} GiB{share}"
         return told, rates["median"] >= speed and peak <= room and (found["mfu"] or 0.0) >= mfu
 
     return seen
@@ -75,7 +76,7 @@ def _shared(result: Any) -> tuple[str, bool | None]:
 
 
 def _gap(result: Any) -> tuple[str, bool | None]:
-    found = result["parts"]["gap"]
+    found = result["parts"].get("gap", {"left_out": "it was not asked for"})
     means = [found[length]["mean"] for length in ("65536", "131072") if length in found]
     if len(means) < 2:
         return f"open: {found.get('left_out') or found.get('failed')}", None
@@ -84,7 +85,7 @@ def _gap(result: Any) -> tuple[str, bool | None]:
 
 def _planned(most: float) -> Callable[[Any], tuple[str, bool | None]]:
     def seen(result: Any) -> tuple[str, bool | None]:
-        found = result["parts"]["plan"] if "parts" in result else result
+        found = result["parts"].get("plan", {}) if "parts" in result else result
         if not found.get("error") or "left_out" in found:
             return f"open: {found.get('left_out', 'nothing was seen')}", None
         middle, worst = (100 * found["error"][name] for name in ("median", "most"))
@@ -106,7 +107,8 @@ def _sooner(side: str, least: float) -> Callable[[Any], tuple[str, bool | None]]
         told.append(f"{seeds} seed{'s' if seeds > 1 else ''}")
         if arrived < seeds:
             told.append(f"at least, as TRL was stopped in {seeds - arrived} of {seeds}")
-        return "; ".join(told), times(ratios["recipe"], least)[1] if ratios["recipe"] else None
+        everywhere = all(one["seconds"]["recipe"] is not None for one in result["seeds"].values())
+        return "; ".join(told), everywhere and times(ratios["recipe"], least)[1]
 
     return seen
 
@@ -120,9 +122,9 @@ def _since(result: Any) -> tuple[str, bool | None]:
 
 
 def _drawn(result: Any) -> tuple[str, bool | None]:
-    found = result["parts"]["sample-4b"]
+    found = result["parts"].get("sample-4b", {"left_out": "it was not asked for"})
     if found.get("ratio") is None:
-        return f"open: {next(iter(found.values()))}", None
+        return f"open: {found.get('left_out') or found.get('failed') or found}", None
     return f"{found['ratio']:.2f} x", found["ratio"] >= 2
 
 
@@ -169,7 +171,7 @@ FIGURES = (
         "length",
         lambda result: (times(result["late_over_early_beside"], 0)[0], result["late_over_early_beside"]["median"] <= 1.1),
     ),
-    Figure("the same, a layer of Qwen3-8B", "flat", "at most 1.1", "length-qwen3-8b", _late),
+    Figure("a turn at turn 128 over one at turn 8, a layer of Qwen3-8B", "flat", "at most 1.1", "length-qwen3-8b", _late),
     Figure("training, tokens/s at 8,192 over 2,048, laptop", "flat", "0.8", "length", _long),
     Figure("the same, a layer of Qwen3-8B", "flat", "0.8", "length-qwen3-8b", _long),
     Figure("`plan`, resident memory on a CPU", "measured", "below 10 %", "plan", _planned(10)),

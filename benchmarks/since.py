@@ -2,9 +2,10 @@
 
     python benchmarks/since.py 81f155f [--seeds 0] [--work runs/since]
 
-Both run by turns from nothing to the last evaluation, with the machine to themselves and in this environment; the other commit lies beside
-in a worktree. The `times` are the minutes of the other's last policy over those of the first of ours that solves at least as much.
-What is whole in the work folder is not run again. Prints progress, and JSON last.
+Both run from nothing to the last evaluation, one after the other, with the machine to themselves and in this environment; the other commit
+lies beside in a worktree. The `times` are the minutes of the first of the other's policies that solves as much as its last one over those
+of the first of ours that does, both with what measuring took. What is whole in the work folder is not run again. Prints progress, and JSON
+last.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from keep import commit
 
 HERE = Path(__file__).resolve().parent.parent
 MAIN = "import sys; from patchgrad.cli import main; sys.exit(main())"
@@ -52,12 +55,10 @@ def point(name: str, minutes: float, seen: Any) -> Point:
 
 
 def times(ours: list[Point], theirs: list[Point]) -> float | None:
-    """How many times as long the other took to its last policy."""
-    last = theirs[-1]
-    for one in ours:
-        if one["pass_at_1"] >= last["pass_at_1"]:
-            return float(last["minutes"] / one["minutes"])
-    return None
+    """How many times as long the other took to what it ended with."""
+    wanted = theirs[-1]["pass_at_1"]
+    took = [next((one["minutes"] for one in side if one["pass_at_1"] >= wanted), None) for side in (theirs, ours)]
+    return took[0] / took[1] if took[0] and took[1] else None
 
 
 def main() -> None:
@@ -69,8 +70,8 @@ def main() -> None:
     given = parser.parse_args()
     found = {}
     for seed in given.seeds.split(","):
-        sides = {"then": worktree(given.commit, given.work), "now": HERE}
-        one = {side: ran(tree, int(seed), given.work / f"{side}-{seed}") for side, tree in sides.items()}
+        sides = {"then": (worktree(given.commit, given.work), given.commit), "now": (HERE, commit())}
+        one = {side: ran(tree, int(seed), given.work / f"{name}-{seed}") for side, (tree, name) in sides.items()}
         found[seed] = {**one, "times": times(one["now"]["curve"], one["then"]["curve"])}
         print(f"seed {seed}: {found[seed]['times']}", flush=True)
     print(json.dumps({"commit": given.commit, "seeds": found}))

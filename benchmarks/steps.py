@@ -72,6 +72,8 @@ OURS = {
     "separate": Own(share=False),
     "packs of 4096": Own(4096),
     "packs of 4096, heap kept": Own(4096, heap=True),
+    "shared, given back": Own(back=True),
+    "separate, given back": Own(share=False, back=True),
     "packs of 4096, given back": Own(4096, back=True),
 }
 ROWS = {f"rows {rows}": Setting(rows) for rows in (1, 2, 4, 8)}

@@ -165,7 +165,12 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("runs/until"))
     given = parser.parse_args()
     seeds = [int(seed) for seed in given.seeds.split(",")]
-    found = json.loads(given.also.read_text())["result"]["seeds"] if given.also else {}
+    found = {}
+    if given.also:
+        before = json.loads(given.also.read_text())["result"]
+        if before["share"] != given.share:
+            parser.error(f"{given.also} is about a share of {before['share']}")
+        found = before["seeds"]
     found |= {str(seed): compared(seed, given.share, given.times, given.iterations, given.attempts, given.work) for seed in seeds}
     for seed, one in found.items():
         print(f"seed {seed}: {one['seconds']}, {one['ratios']}")

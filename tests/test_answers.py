@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,12 @@ from hypothesis import strategies as st
 from tests.test_rollout import AGENT, BUDGET, FILES, FIX, TASK, Script, command
 
 from patchgrad.answers import Answers
+from patchgrad.contracts import patience
 from patchgrad.errors import SandboxFault
 from patchgrad.rollout import _Episode, rollout
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
 from patchgrad.tools.shell import by_files
-from patchgrad.values import Call, Observation, Place, Snapshot, Task, Trajectory, Verdict
+from patchgrad.values import Call, Limits, Observation, Place, Snapshot, Task, Trajectory, Verdict
 
 SETTLED = ("open shop/cart.py", FIX, 'replace "x" "y" && git diff', 'replace "= 0" "= 1" && git diff || git restore .', "git restore .")
 OTHERS = ("cd shop", "export TOTAL=7", "echo $TOTAL; cat shop/cart.py", "echo '#' >> shop/cart.py", "create new.py", "open /etc/passwd")
@@ -26,8 +28,8 @@ OTHERS = ("cd shop", "export TOTAL=7", "echo $TOTAL; cat shop/cart.py", "echo '#
 class Few(LocalSandboxes):
     """At most `room` sandboxes at once; whoever wants another waits until one is closed. `began` are the states they were opened in."""
 
-    def __init__(self, room: int = 100) -> None:
-        super().__init__(FILES)
+    def __init__(self, room: int = 100, files: Mapping[str, str] = FILES) -> None:
+        super().__init__(files)
         self.began, self.closed = list[str](), 0
         self._free = asyncio.Semaphore(room)
 
@@ -50,9 +52,9 @@ async def tried(scripts: Sequence[Sequence[str]], answers: Answers | None, boxes
     return [await attempt(number, script, answers, boxes) for number, script in enumerate(scripts)]
 
 
-async def attempt(number: int, script: Sequence[str], answers: Answers | None, boxes: LocalSandboxes) -> Trajectory:
+async def attempt(number: int, script: Sequence[str], answers: Answers | None, boxes: LocalSandboxes, task: Task = TASK) -> Trajectory:
     policy = Script(*map(command, script), wait=0.002 * (number % 2))
-    return await rollout(TASK, AGENT, policy, boxes, BUDGET, attempt_id=f"t/{number}", seed=1, answers=answers)
+    return await rollout(task, AGENT, policy, boxes, BUDGET, attempt_id=f"t/{number}", seed=1, answers=answers)
 
 
 def told(attempts: Sequence[Trajectory]) -> list[tuple[list[str], str]]:
@@ -136,6 +138,28 @@ def test_after_a_call_that_files_do_not_settle_nothing_is_shared(call: str) -> N
 )
 def test_files_settle_what_pytest_and_git_say_when_asked_plainly(command: str, alone: bool) -> None:
     assert by_files(command) is alone
+
+
+@pytest.mark.parametrize("timeouts", [True, False])
+def test_that_time_ran_out_is_heard_of_where_limits_count_work(timeouts: bool) -> None:
+    endless = FILES | {"test_endless.py": "def test_it():\n    while True:\n        pass\n"}
+    task, boxes, answers = replace(TASK, limits=Limits(command_seconds=1.0)), Few(files=endless), Answers(timeouts=timeouts)
+
+    async def both() -> list[Trajectory]:
+        scripts = (["pytest", "submit"], ["pytest", "cat shop/cart.py", "submit"])
+        return [await attempt(number, script, answers, boxes, task) for number, script in enumerate(scripts)]
+
+    first, other = asyncio.run(both())
+    assert [one.turns[0].observation.failure for one in (first, other)] == ["timeout", "timeout"]
+    assert (other.turns[0].observation.seconds == 0.0) == timeouts, "the second heard of it"
+    assert boxes.began[-1] == (first.turns[0].state if timeouts else Snapshot.of({}).address), "and reads in the state that it left"
+    assert "total = x" in other.turns[1].observation.content
+
+
+def test_a_timeout_that_the_wall_decided_is_nobodys_answer() -> None:
+    episode = _Episode(TASK, AGENT, Script(), LocalSandboxes(FILES), BUDGET, "a", 1, None, None, None, (), Answers(timeouts=True))
+    for seconds, kept in ((3.0, True), (patience(TASK.limits.command_seconds) + 1, False)):
+        assert episode._settled(Call("shell", "pytest"), Observation("", Place(), failure="timeout", seconds=seconds)) == kept
 
 
 def test_what_a_killed_process_said_is_not_remembered() -> None:

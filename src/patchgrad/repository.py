@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -11,6 +12,7 @@ from patchgrad.errors import SandboxFault
 
 GRACE = 30.0  # seconds beyond a command's own deadline after which the sandbox counts as broken
 
+_BRANCH, _COMMIT = re.compile(rb"ref: refs/heads/(\w+)\n"), re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64})\n")
 _ALL_BINARY = "/tmp/.all-binary"
 _SCRIPT = """
 rm -f .git/index.lock
@@ -44,13 +46,14 @@ async def commit(sandbox: Sandbox) -> str:
 
 
 async def _at_the_tip(sandbox: Sandbox) -> str:
-    """What git's own files say of it, for which no program has to start; nothing where they say it in another way than usual."""
+    """What git's own files say of it, for which git does not have to start; nothing where they say it in another way than usual."""
     try:
-        head = (await sandbox.read(".git/HEAD")).decode().strip()
-        reference = head.removeprefix("ref: ")
-        return head if reference == head else (await sandbox.read(f".git/{reference}")).decode().strip()
-    except (OSError, UnicodeDecodeError):
+        async with within(60.0, "what git's files say"):
+            head = _BRANCH.fullmatch(await sandbox.read(".git/HEAD"))
+            tip = _COMMIT.fullmatch(await sandbox.read(f".git/refs/heads/{head[1].decode()}")) if head else None
+    except OSError:
         return ""
+    return tip[1].decode() if tip else ""
 
 
 async def difference(sandbox: Sandbox, base: str, seconds: float = 60.0) -> str:

@@ -19,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 from patchgrad.answers import Answers
-from patchgrad.contracts import Agent, Extend, Finish, Policy, Restart, Sandbox, Sandboxes, Tool
+from patchgrad.contracts import Agent, Extend, Finish, Policy, Restart, Sandbox, Sandboxes, Tool, patience
 from patchgrad.errors import CertificateError, ConfigError, ContextFault, PolicyFault, SandboxFault
 from patchgrad.repository import commit, difference, within
 from patchgrad.values import (
@@ -287,7 +287,9 @@ class _Episode:
         """What the tool says in the state that the attempt is in, and the state that it leaves."""
         sandbox = await self._sandbox_here()
         async with within(self.task.limits.command_seconds, f"the tool {call.tool}"):
+            began = time.monotonic()
             observation = await tool(call.arguments, sandbox, place)
+            observation = replace(observation, seconds=time.monotonic() - began)
         return observation, self.left if getattr(tool, "reads_only", False) else await self._snapshot()
 
     def _by_files(self, call: Call) -> bool:
@@ -296,11 +298,12 @@ class _Episode:
         return settled is not None and bool(settled(call.arguments))
 
     def _settled(self, call: Call | Malformed, observation: Observation) -> bool:
-        """Did they? Not if it was killed or went elsewhere, nor, unless limits count work, if it ran out of time."""
+        """Did they? Not if it was killed or went elsewhere, nor if it ran out of time, unless that was time of its own work."""
         if isinstance(call, Malformed):
             return True
         inside = observation.place.file is None or observation.place.file.startswith(f"{Place().directory}/")
-        ended = observation.failure in (None, "bad arguments") or (observation.failure == "timeout" and self.timeouts)
+        worked = self.timeouts and observation.seconds < patience(self.task.limits.command_seconds)
+        ended = observation.failure in (None, "bad arguments") or (observation.failure == "timeout" and worked)
         whole = ended and _KILLED.search(observation.content) is None
         return self._by_files(call) and inside and whole
 

@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 page = importlib.import_module("page")
+sys.path.pop(0)
 FILES = sorted((ROOT / "docs" / "benchmarks").glob("*.json"))
 
 

@@ -1,4 +1,7 @@
-"""On a GPU the same comes out as on a CPU: attention of a pack, a step of training, what the sampler reads."""
+"""On a GPU the same comes out in float32 as on a CPU: attention of a pack, a step of training, what the sampler reads page by page.
+
+The kernel that reads pages itself, in bfloat16, is held against that in `test_paged.py`.
+"""
 
 from __future__ import annotations
 

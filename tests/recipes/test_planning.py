@@ -156,7 +156,10 @@ def test_a_server_beside_the_trainer_on_a_gpu_is_looked_at_however_small_the_mod
     settle(override(served, {"policy.options": "gpu-memory-utilization=0.5"}))
 
 
-@pytest.mark.parametrize("option", ["generation-config=auto", "--seed=3", "logprobs-mode=processed_logprobs"])
+@pytest.mark.parametrize(
+    "option",
+    ["generation_config=auto", "--seed=3", "logprobs-mode=raw_logits", "override-generation-config.temperature=0.5", "config=x.yaml"],
+)
 def test_a_server_is_not_told_to_sample_otherwise(option: str) -> None:
     with pytest.raises(ConfigError, match="samples would not be the policy's own"):
         tiny(**{"policy.vllm": "python", "policy.options": option})

@@ -29,12 +29,9 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Go on, and tell how many were solved."""
-    from patchgrad.config import loads
     from patchgrad.evaluation import wilson
-    from patchgrad.recipes import Recipe
-    from patchgrad.recipes.evaluation import of_run
+    from patchgrad.recipes.advice import exhausted
     from patchgrad.recipes.forking import fork
-    from patchgrad.recipes.opening import afforded
     from patchgrad.recipes.world import sentence
     from patchgrad.store import Run
     from patchgrad.values import Rollout
@@ -50,8 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
             progress.say(sentence(rollout))
 
         try:
-            made = fork(source, arguments.attempt, arguments.turn, arguments.attempts, checkpoint=checkpoint, out=out, on_rollout=seen)
-            with afforded(of_run(loads(Recipe, source.recipe), checkpoint)):
+            with exhausted(lambda: "the policy and the caches of its attempts do not fit. Fewer --attempts take less."):
+                made = fork(source, arguments.attempt, arguments.turn, arguments.attempts, checkpoint=checkpoint, out=out, on_rollout=seen)
                 done = asyncio.run(made)
         except BaseException:
             if out is not None:

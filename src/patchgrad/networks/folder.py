@@ -6,7 +6,7 @@ Only safetensors are read: a pickle can run code, so a folder that has nothing e
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,6 @@ from torch import Tensor
 
 from patchgrad.errors import ConfigError, MissingDependency
 from patchgrad.networks.decoder import Decoder, DecoderConfig
-
-MODEL = ("*.safetensors", "*.json", "*.jinja")  # of a hub's repository: weights, JSON and templates only
 
 
 def save(folder: Path, config: DecoderConfig, state: Mapping[str, Tensor]) -> None:
@@ -35,8 +33,8 @@ def shape(source: str | Path) -> DecoderConfig:
 
     Of a hub's repository nothing else is fetched.
     """
-    folder = locate(source, ("config.json",))
-    config = folder / "config.json"
+    folder = Path(source)
+    config = folder / "config.json" if folder.is_dir() else _fetched(source, lambda hub: hub.hf_hub_download(source, "config.json"))
     if not config.is_file():
         raise ConfigError(f"{folder} is no model folder: it has no config.json")
     return DecoderConfig.from_json(_read(config))
@@ -77,20 +75,25 @@ def tensors(folder: Path) -> dict[str, Tensor]:
     return merged
 
 
-def locate(source: str | Path, files: Sequence[str] = MODEL) -> Path:
-    """The folder itself, or a download of these files of the hub repository that the text names."""
+def locate(source: str | Path) -> Path:
+    """The folder itself, or a download of the hub repository that the text names: weights, JSON and templates only."""
     folder = Path(source)
     if folder.is_dir():
         return folder
+    return _fetched(source, lambda hub: hub.snapshot_download(source, allow_patterns=["*.safetensors", "*.json", "*.jinja"]))
+
+
+def _fetched(source: str | Path, fetch: Callable[[Any], str]) -> Path:
+    """What of a hub's repository lies here now."""
     if isinstance(source, Path) or source.count("/") != 1 or source.startswith((".", "/", "~")):
         raise ConfigError(f"there is no model folder at {source}")
     try:
-        from huggingface_hub import snapshot_download
+        import huggingface_hub as hub
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
     except ImportError as error:
         raise MissingDependency("models from the hub need one more package: pip install 'patchgrad[hub]'") from error
     try:
-        return Path(snapshot_download(source, allow_patterns=[*files]))
+        return Path(fetch(hub))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         raise ConfigError(f"{source} is neither a folder nor a model that the hub gives out: {type(error).__name__}") from error
 

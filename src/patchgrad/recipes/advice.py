@@ -12,7 +12,7 @@ from patchgrad.config import leaves, override
 from patchgrad.errors import ConfigError, OutOfMemory, ran_out
 from patchgrad.recipes.planning import cached, free_for, phases, plan
 from patchgrad.recipes.plans import Plan, size
-from patchgrad.recipes.recipe import Recipe
+from patchgrad.recipes.recipe import Recipe, option_name
 from patchgrad.recipes.shapes import shape_of
 from patchgrad.trainers.allocator import give_back
 
@@ -45,7 +45,7 @@ def _less_served(recipe: Recipe) -> Mapping[str, str]:
     """Half of a GPU for vLLM's server."""
     if not (recipe.policy.vllm and recipe.machine.gpus):
         return {}
-    others = [option for option in recipe.policy.options if not option.startswith("gpu-memory-utilization")]
+    others = [option for option in recipe.policy.options if option_name(option) != "gpu-memory-utilization"]
     return {"policy.options": ",".join([*others, "gpu-memory-utilization=0.5"])}
 
 
@@ -103,16 +103,26 @@ def settle(recipe: Recipe) -> None:
 
 
 @contextmanager
-def exhausted(advice: Callable[[], str]) -> Iterator[None]:
+def exhausted(told: Callable[[], str]) -> Iterator[None]:
     """An allocation that fails becomes `OutOfMemory` with this advice, which is asked for when what was held has been let go."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
         if not ran_out(error):
             raise
-        traceback.clear_frames(error.__traceback__)
+        before: BaseException | None = error
+        while before is not None:
+            traceback.clear_frames(before.__traceback__)
+            before = before.__context__
         gc.collect()
-        raise OutOfMemory(f"Memory ran out: {advice()}") from error
+        raise OutOfMemory(f"Memory ran out: {_if_it_can(told)}") from error
+
+
+def _if_it_can(told: Callable[[], str]) -> str:
+    try:
+        return told()
+    except (MemoryError, RuntimeError):  # as of a GPU whose driver answers no more
+        return "and there is not enough left to say what would fit; patchgrad plan does."
 
 
 def advised(recipe: Recipe) -> AbstractContextManager[None]:

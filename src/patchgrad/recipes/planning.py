@@ -19,7 +19,7 @@ from patchgrad.networks.paged import PAGE
 from patchgrad.recipes.device import spare, supported
 from patchgrad.recipes.phases import Optimiser
 from patchgrad.recipes.plans import MARGIN, Part, Plan
-from patchgrad.recipes.recipe import Recipe
+from patchgrad.recipes.recipe import Recipe, option_name
 from patchgrad.recipes.room import empty, free
 from patchgrad.recipes.shapes import an_optimiser, shape_of
 from patchgrad.trainers.rehearsal import Footprint, rehearse
@@ -65,7 +65,7 @@ def plan(recipe: Recipe, room: int = 0, beside: int = 0) -> Plan:
 def _policy(shape: DecoderConfig, recipe: Recipe, room: int, left: int) -> list[Part]:
     """What samples, its caches last, where so many bytes of the room are left."""
     if recipe.policy.vllm:
-        named = dict(option.partition("=")[::2] for option in recipe.policy.options)
+        named = {option_name(option): option.partition("=")[2] for option in recipe.policy.options}
         return [Part("vLLM's server", int(_share(named) * room) if recipe.machine.gpus else copied(shape, recipe))]
     weights, whole, sessions = copied(shape, recipe), cached(shape, recipe), 2 * recipe.sandbox.live
     own = Part("the policy's weights, arranged for sampling", weights)

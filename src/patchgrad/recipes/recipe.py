@@ -91,8 +91,16 @@ class Shape:
         within(1, inf, "policy.shape.", self, *sizes)
 
 
-KEPT = ("generation-config", "override-generation-config", "logprobs-mode", "max-model-len", "model", "served-model-name", "seed", "uds")
-"""Options of vLLM's server that `policies/vllm/server.py` gives it."""
+KEPT = (
+    *("config", "model", "served-model-name", "uds", "max-model-len", "seed", "generation-config", "override-generation-config"),
+    *("logprobs-mode", "dtype", "quantization", "kv-cache-dtype", "hf-overrides"),
+)
+"""Options of vLLM's server that are not a user's: what `policies/vllm` says itself, and what would make another policy of the weights."""
+
+
+def option_name(option: str) -> str:
+    """As vLLM reads it: `option_name("--gpu_memory_utilization=0.5")` is `gpu-memory-utilization`."""
+    return option.partition("=")[0].lstrip("-").partition(".")[0].replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +111,7 @@ class PolicyChoice:
     factor is 4, from 32,768 to 131,072.
 
     It is sampled from by patchgrad's own code; or, where `vllm` names the Python of an environment that has it, by vLLM (`policies/vllm`)
-    with these `options` of its own, written as `tensor-parallel-size=2`. What keeps its samples those of the policy is not among them.
+    with these `options` of its own, written as `tensor-parallel-size=2`; not those of `KEPT`.
     """
 
     model: str = ""
@@ -118,8 +126,8 @@ class PolicyChoice:
         within(1, inf, "policy.", self, "threads")
         require(not self.options or bool(self.vllm), "policy.options are vLLM's: name its Python in policy.vllm, or leave them away")
         for option in self.options:
-            name = option.partition("=")[0].lstrip("-").removeprefix("no-")
-            require(name not in KEPT, f"policy.options has {option}; that is patchgrad's to say: its samples would not be the policy's own")
+            own = option_name(option).removeprefix("no-") not in KEPT
+            require(own, f"policy.options has {option}; leave it away, or samples would not be the policy's own")
         require(self.context >= 256, f"policy.context is {self.context}; an episode needs at least 256 tokens")
         require(self.yarn >= 1, f"policy.yarn is {self.yarn}; a model's positions can be stretched, by 1 or more, not squeezed")
         require(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from patchgrad.contracts import Sandbox, Sandboxes
+from patchgrad.repository import commit
 from patchgrad.values import Task
 
 _MARK = "patchgrad-check"
@@ -122,6 +123,7 @@ async def _check_commit(backend: Sandboxes, task: Task) -> None:
     for wait in (1.1, 0.0):  # a commit's time is in seconds, and part of its name
         async with await backend.open(task) as one:
             names.append((await one.exec(["git", "rev-parse", "HEAD"])).output)
+            assert await commit(one) == names[-1].strip(), "git's files say what git says"
         await asyncio.sleep(wait)
     assert names[0] == names[1], "all sandboxes of a task begin at one commit: an attempt that goes on in another one is compared with it"
 

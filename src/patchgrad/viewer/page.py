@@ -261,7 +261,9 @@ def _time(metrics: Sequence[Record], elsewhere: bool) -> str:
         for phase, total in spent.items()
     )
     note = "Sampling, tools, tests and training overlap, so their sum can pass the minutes on the clock, which stand at the right."
-    told = _by_the_clock(spent) if elsewhere else _bottleneck(spent)
+    told = "" if elsewhere else _bottleneck(spent)
+    if elsewhere and all("learning" in record["seconds"] for record in metrics if isinstance(record.get("seconds"), Mapping)):
+        told = _by_the_clock(spent)  # older runs do not tell
     return f'<p class="note">{told} {note}</p>{legend(kinds)}<div class="rows">{rows}</div>'
 
 

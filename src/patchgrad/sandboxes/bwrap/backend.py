@@ -52,7 +52,7 @@ class BwrapSandboxes:
         """What is enforced; raises `MissingDependency` when bubblewrap is not installed."""
         program()
         memory = "memory is limited by a cgroup" if cgroups.place() else "memory is watched, not reserved by a cgroup"
-        notes = (memory, "CPU time is not limited, wall time is")
+        notes = (memory, "limits on time count work, and the wall twelve times as long")
         return Capabilities("bwrap", True, True, True, True, True, True, notes, work=True)
 
     async def open(self, task: Task, state: Snapshot | None = None) -> BwrapSandbox:
