@@ -5,6 +5,8 @@ The kernel that reads pages itself, in bfloat16, is held against that in `test_p
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -54,7 +56,8 @@ def test_what_the_sampler_reads() -> None:
     network = Decoder(CONFIG)
     tokens, places = np.arange(50, dtype=np.int32), np.arange(50)
     logits = []
-    for decoder in (CachedDecoder(network, 256), DeviceDecoder(Decoder(CONFIG).cuda(), 256, 1 << 24)):
+    sides: list[Any] = [CachedDecoder(network, 256), DeviceDecoder(Decoder(CONFIG).cuda(), 256, 1 << 24)]
+    for decoder in sides:
         cache = decoder.cache(1)
         cache.grow(np.array([0]), np.array([50]))
         logits.append(decoder.run(cache, tokens, np.zeros(50, np.int64), places, places).cpu())
