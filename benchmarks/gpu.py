@@ -333,7 +333,7 @@ def apart(name: str, options: argparse.Namespace, left: float) -> dict[str, Any]
 def _last(told: str) -> dict[str, Any]:
     """The last whole line that a part has told."""
     for line in reversed(told.splitlines()):
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, TypeError):
             return dict(json.loads(line))
     return {}
 
