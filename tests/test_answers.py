@@ -97,6 +97,17 @@ def test_what_another_attempt_did_is_not_run_and_a_sandbox_is_opened_where_somet
     assert "total += x" in other.turns[1].observation.content
 
 
+def test_tasks_of_one_repository_hear_of_each_other_and_tasks_of_others_do_not() -> None:
+    boxes, answers = Few(), Answers()
+    words = replace(TASK, id="other words", instruction="Something else is wrong.")
+    longer = replace(TASK, limits=replace(TASK.limits, command_seconds=TASK.limits.command_seconds + 1))
+    script = ["open shop/cart.py", FIX, "submit"]
+    first, same, other = (asyncio.run(attempt(n, script, answers, boxes, task)) for n, task in enumerate((TASK, words, longer)))
+    assert [t.observation.content for t in first.turns] == [t.observation.content for t in same.turns]
+    assert first.submission == same.submission == other.submission
+    assert len(boxes.began) == 2, "the first one and that of the other ground"
+
+
 def test_what_an_agent_edits_outside_of_temporary_folders_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The double is a folder of this machine, and a test may be run by root."""
     (mine := tmp_path / "mine.txt").write_text("x")

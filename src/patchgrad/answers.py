@@ -1,10 +1,11 @@
-"""What was asked before is not asked again: the same call, in the same state of the same task, has the same answer.
+"""What was asked before is not asked again: the same call, in the same state of the same sandbox, has the same answer.
 
-    (task, files, place, call) -> (observation, files after it)
-    (task, files)              -> submission
-    (task, submission)         -> verdict
+    (ground, files, place, call) -> (observation, files after it)
+    (ground, files)              -> submission
+    (task, submission)           -> verdict
 
-Attempts at a task do much the same: most of their calls were made by another one before, in files of the same content.
+The ground is what a sandbox is made of (`Task.ground`), which tasks with other words share. Attempts at a task do much the same: most of
+their calls were made by another one before, in files of the same content.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class _Episode:
         self.left = Snapshot.of({})
         self.sandbox: Sandbox | None = None
         self.there = self.left  # the state that the sandbox is in; another than `self.left` when that was only heard of
-        self.answers, self.named = answers, task.digest()
+        self.answers, self.ground = answers, task.ground()
         self.timeouts = answers is not None and answers.timeouts
         self.alone = answers is None or not all(self._settled(turn.call, turn.observation) for turn in self.turns)
 
@@ -172,7 +172,7 @@ class _Episode:
         async def ask() -> tuple[str, Snapshot]:
             return await commit(await self._sandbox_here()), await self._snapshot()
 
-        (base, first), _ = await (self.answers or Answers()).once(("beginning", self.named), ask, lambda _: True)
+        (base, first), _ = await (self.answers or Answers()).once(("beginning", self.ground), ask, lambda _: True)
         self._arrive(first)
         return base
 
@@ -276,7 +276,7 @@ class _Episode:
         if tool is None:
             return Observation(f"There is no tool {call.tool}.", place, failure="unknown tool")
         started = time.monotonic()
-        question = ("call", self.named, self.state, place, call)
+        question = ("call", self.ground, self.state, place, call)
         self.alone |= not self._by_files(call)
         (observation, left), known = await self._once(question, lambda: self._run(tool, call, place), lambda a: self._settled(call, a[0]))
         self._arrive(left)
@@ -349,4 +349,4 @@ class _Episode:
         async def ask() -> str:
             return await difference(await self._sandbox_here(), base, self.task.limits.test_seconds)
 
-        return (await self._once(("submission", self.named, base, self.state), ask, lambda _: True))[0]
+        return (await self._once(("submission", self.ground, base, self.state), ask, lambda _: True))[0]

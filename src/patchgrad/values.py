@@ -140,6 +140,12 @@ class Task:
         content["repository"].pop("location")
         return digest(json.dumps(content, sort_keys=True))
 
+    def ground(self) -> str:
+        """The content hash of what an agent's sandbox is made of; tasks with other words and other hidden tests may have the same."""
+        repository, limits = self.repository, self.limits
+        content = (repository.kind, repository.digest, repository.patch, self.packages, self.setup, asdict(limits))
+        return digest(json.dumps(content, sort_keys=True))
+
 
 def genesis(task: Task, attempt: str) -> str:
     """The address before the first turn: the chain of an attempt names its task and itself."""

@@ -99,3 +99,9 @@ def test_a_tree_is_taken_where_it_costs_less() -> None:
     assert paying(*hinted, small, 400).nodes == apart(hinted[1]).nodes
     assert len(paying(*hinted, large, 400).first) == 2 + 8 * 40
     assert cost(paying(*siblings, small, 400), small, 400) < 0.4 * cost(apart(siblings[1]), small, 400)
+
+
+def test_attention_on_a_cpu_rounds_nothing_more_than_what_it_is_given() -> None:
+    q, k, v = (torch.randn(300, heads, 16).bfloat16() for heads in (4, 2, 2))
+    pieces = tuple(blocks.triangle(0, 0, 300))
+    assert torch.equal(blocks.seen(q, k, v, pieces), blocks.seen(q.float(), k.float(), v.float(), pieces))

@@ -15,14 +15,19 @@ from tests.recipes.forged import Inheriting, inherited
 from patchgrad.config import dumps, loads
 from patchgrad.contracts import Capabilities
 from patchgrad.errors import ConfigError, TrainingStopped
+from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes import RECIPES, Recipe, apprenticeship, train
+from patchgrad.recipes.apprenticeship import Lesson, demonstrate
 from patchgrad.recipes.course import Assigned, Course
 from patchgrad.recipes.phases import EvaluationChoice, Failures, Rft, Stage, Warmup
 from patchgrad.recipes.recipe import AgentChoice, Mix, SandboxChoice, TaskSource
 from patchgrad.recipes.rows import Mismatch, Penalty
-from patchgrad.recipes.world import sandboxes
+from patchgrad.recipes.world import a_world, sandboxes
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.store import Run
+from patchgrad.tasks.workshop import workshop_tasks
+from patchgrad.tasks.workshop.apprentice import Habits
+from patchgrad.values import Rollout
 from patchgrad.viewer.progress import Silent
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
@@ -127,6 +132,27 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     stopped = Run.open(tmp_path / "forged")
     assert [report.name for report in stopped.reports()] == ["base"], "what was committed stands"
     assert stopped.metrics() == [], "and nothing was learned from such samples"
+
+
+@needs_bubblewrap
+def test_only_lessons_that_tell_how_often_they_succeed_are_judged(tmp_path: Path) -> None:
+    found = tuple(workshop_tasks(4, 0, False, tmp_path / "archives"))
+    letters = ChatTokenizer.train([], 300)
+    able = Habits(skill=1.0, tests=1.0, resigns=0.0, slips=0.0, misquotes=0.0, malformed=0.0)
+    recipe = replace(TINY, warmup=replace(TINY.warmup, demonstrator=able))
+
+    async def taught(graded: bool) -> list[Rollout]:
+        boxes = sandboxes(recipe.sandbox)
+        try:
+            world = a_world(recipe.agent, recipe.sandbox, boxes)
+            return await demonstrate(recipe, (found,), world, letters, Lesson("some", 4, 6, graded=graded), lambda _: None)
+        finally:
+            await boxes.close()
+
+    judged, unjudged = (asyncio.run(taught(graded)) for graded in (True, False))
+    assert all(rollout.solved for rollout in judged)
+    assert not any(rollout.solved for rollout in unjudged)
+    assert [r.trajectory.submission for r in judged] == [r.trajectory.submission for r in unjudged]
 
 
 @needs_bubblewrap

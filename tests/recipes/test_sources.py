@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.curricula.test_pool import a_task
 
 from patchgrad.recipes import Recipe
+from patchgrad.recipes.apprenticeship import dealt
 from patchgrad.recipes.phases import Warmup
 from patchgrad.recipes.recipe import Mix, PolicyChoice, TaskSource
 from patchgrad.recipes.run import tasks
@@ -52,3 +58,16 @@ def test_generated_tasks_stand_beside_those_of_a_set(folder: Path, tmp_path: Pat
 def test_a_set_s_bugs_may_be_of_some_families_alone(folder: Path, tmp_path: Path) -> None:
     found = tasks(recipe(folder, planted=("cmp_negate",)), tmp_path)
     assert {task.tags["family"] for task in (*found.train, *found.held_out)} == {"cmp_negate"}
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 40), st.integers(0, 9))
+def test_a_lesson_takes_no_task_again_before_it_had_all_of_its_kind(one: int, other: int, count: int, seed: int) -> None:
+    pools = [[a_task(f"{kind}{n}") for n in range(size)] for kind, size in (("a", one), ("b", other))]
+    found = dealt(pools, count, random.Random(seed))
+    times = Counter(task.id for task, _ in found)
+    assert sum(times.values()) == count
+    for pool in pools:
+        had = [times[task.id] for task in pool]
+        assert max(had) - min(had) <= 1
+    assert {(task.id, before) for task, before in found} == {(name, n) for name, most in times.items() for n in range(most)}
+    assert found == dealt(pools, count, random.Random(seed))

@@ -44,9 +44,16 @@ def test_of_a_planted_task_the_patch_tells_the_line_and_the_issue_where_to_look(
 
 
 def test_practice_keeps_the_place_and_has_other_words(planted: Task) -> None:
-    for practice in (drill(planted), look(planted)):
+    for practice in (drill(planted), look(planted, 0), look(planted, 1)):
         assert "gives" not in practice.instruction
         assert known(practice) == known(planted)
+        assert practice.ground() == planted.ground(), "so that what one was answered the others are"
+
+
+def test_each_look_at_a_task_has_words_of_its_own(planted: Task) -> None:
+    looks = [look(planted, number) for number in range(5)]
+    assert len({task.instruction for task in looks}) == len({task.id for task in looks}) == 5
+    assert look(planted, 3) == looks[3]
 
 
 def test_of_a_generated_task_its_tags_tell(tmp_path: Path) -> None:

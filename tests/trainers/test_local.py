@@ -26,6 +26,7 @@ from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.recipes.phases import Optimiser
 from patchgrad.recipes.shapes import an_optimiser
 from patchgrad.testing.trainer import example_batches
+from patchgrad.trainers import local, muon
 from patchgrad.trainers.local import LocalTrainer, version_of
 from patchgrad.trainers.muon import AdamW, orthogonal
 from patchgrad.trainers.schedules import constant, cosine
@@ -172,6 +173,41 @@ def test_bfloat16_is_near_float32() -> None:
     half = LocalTrainer(Decoder(CONFIG), precision="bfloat16").update(batch, cross_entropy).metrics
     assert half["loss"] == pytest.approx(full["loss"], rel=1e-2)
     assert half["grad_norm"] == pytest.approx(full["grad_norm"], rel=5e-2)
+
+
+@pytest.mark.parametrize("multiplies", [True, False])
+def test_products_are_rounded_for_a_while_where_the_processor_multiplies_such_numbers(
+    multiplies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "multiplies_bfloat16", lambda: multiplies)
+    batch, _ = example_batches(CONFIG.vocabulary)
+    trainer = LocalTrainer(Decoder(CONFIG))
+    full = trainer.gradients(batch, cross_entropy)[0]
+    with trainer.rounding("bfloat16"):
+        rounded = trainer.gradients(batch, cross_entropy)[0]
+    assert all(gradient.dtype == torch.float32 for gradient in rounded.values())
+    same = [torch.equal(rounded[name], full[name]) for name in full]
+    assert not all(same) if multiplies else all(same)
+    again = trainer.gradients(batch, cross_entropy)[0]
+    assert all(torch.equal(again[name], full[name]) for name in full)
+
+
+def test_imitation_is_no_finer_than_weights_may_be_kept() -> None:
+    with pytest.raises(ConfigError, match=r"optimiser\.imitation is float32 and optimiser\.precision bfloat16"):
+        Optimiser(precision="bfloat16", imitation="float32")
+
+
+@pytest.mark.parametrize("multiplies", [True, False])
+def test_muon_makes_a_momentum_orthogonal_also_in_rounded_products(multiplies: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(muon, "multiplies_bfloat16", lambda: multiplies)
+    matrices = torch.randn(3, 24, 60, generator=torch.Generator().manual_seed(0))
+    for tall in (matrices, matrices.transpose(-2, -1)):
+        made = orthogonal(tall)
+        assert made.dtype == torch.float32
+        assert made.shape == tall.shape
+        values = torch.linalg.svdvals(made)
+        assert 0.65 < values.min() <= values.max() < 1.25
+    assert orthogonal(matrices.double()).dtype == torch.float64
 
 
 @pytest.mark.parametrize(("lora", "most"), [(None, 0.01), (Lora(4), 0.02)], ids=["whole", "adapters"])

@@ -36,21 +36,23 @@ from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.schedules import cosine
 from patchgrad.values import Call, Ending, Group, Rollout, Task, Turn, Update, Verdict, digest
 
-PRACTICE: dict[str, Callable[[Task], Task]] = {"": lambda task: task, "drill": drill, "look": look}
+PRACTICE: dict[str, Callable[[Task, int], Task]] = {"": lambda task, _: task, "drill": lambda task, _: drill(task), "look": look}
 OFTEN = 0.1  # operators and numbers lie above it, names and keywords below
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """`count` episodes of at most `turns` turns: whole demonstrations, or practice, which nobody grades.
+    """`count` episodes of at most `turns` turns: whole demonstrations, or practice.
 
     A `drill` is a look and eleven edits, without tests; a `look` is the first turn, which opens the file that an issue of gibberish names.
+    Nobody judges what is imitated whether it succeeds or not, unless it is to be told how often it does: then it is `graded`.
     """
 
     label: str
     count: int
     turns: int
     practice: Literal["", "drill", "look"] = ""
+    graded: bool = False
 
 
 async def demonstrate(
@@ -61,16 +63,13 @@ async def demonstrate(
     lesson: Lesson,
     on_rollout: Callable[[Rollout], None],
 ) -> list[Rollout]:
-    """A lesson by the apprentice through the ordinary loop, on tasks drawn from the seed; episodes come back in the order of the draw.
-
-    Each of several kinds of tasks is drawn from as often as the others, and of a kind each task.
-    """
-    chooser = random.Random(f"{lesson.label} {recipe.seed}")
+    """A lesson by the apprentice through the ordinary loop, on tasks drawn from the seed; episodes come back in the order of the draw."""
     pools = [kind[: recipe.warmup.tasks] for kind in tasks if kind]
-    chosen = [chooser.choice(chooser.choice(pools) if len(pools) > 1 else pools[0]) for _ in range(lesson.count)]
-    items = [Attempt(PRACTICE[lesson.practice](task), f"{lesson.label}/{i}", i) for i, task in enumerate(chosen)]
+    drawn = dealt(pools, lesson.count, random.Random(f"{lesson.label} {recipe.seed}"))
+    practice = PRACTICE[lesson.practice]
+    items = [Attempt(practice(task, before), f"{lesson.label}/{i}", i) for i, (task, before) in enumerate(drawn)]
     budget = Budget(lesson.turns, recipe.policy.context, 256)
-    world = replace(world, grade=_ungraded) if lesson.practice else world
+    world = world if lesson.graded else replace(world, grade=_ungraded)
     known = world.recall
 
     def ended(name: str, beginning: str) -> tuple[tuple[Turn, ...], Ending | None]:
@@ -100,6 +99,24 @@ async def demonstrate(
     shown = [rollout async for rollout in world.executor.map(episode, items)]
     order = {item.id: i for i, item in enumerate(items)}
     return sorted(shown, key=lambda rollout: order[rollout.trajectory.id])
+
+
+def dealt(pools: Sequence[Sequence[Task]], count: int, chooser: random.Random) -> list[tuple[Task, int]]:
+    """So many tasks, each with how often it was dealt before: from each pool as often as from the others, and none twice until all were.
+
+    Of one pool of three tasks, seven: all three in some order, all three in another, and one, which comes with a 2.
+    """
+    hands: list[list[Task]] = [[] for _ in pools]
+    before: Counter[str] = Counter()
+    found = []
+    for _ in range(count):
+        which = chooser.randrange(len(pools))
+        if not hands[which]:
+            hands[which] = chooser.sample(pools[which], len(pools[which]))
+        task = hands[which].pop()
+        found.append((task, before[task.id]))
+        before[task.id] += 1
+    return found
 
 
 async def _ungraded(task: Task, patch: str) -> Verdict:

@@ -197,7 +197,8 @@ class Course:
             return
         letters = ChatTokenizer.train([], 300)
         self.progress.stage("first demonstrations, for the tokenizer", FIRST)
-        first = await demonstrate(recipe, self.lessons, self._world(), letters, Lesson("first", FIRST, warmup.turns), self._seen)
+        lesson = Lesson("first", FIRST, warmup.turns, graded=True)
+        first = await demonstrate(recipe, self.lessons, self._world(), letters, lesson, self._seen)
         own = {task.id: task for kind in (*self.lessons, self.train) for task in kind}
         tokenizer = learn_tokenizer(recipe, tuple(own.values()), first, letters)
         shown = []
@@ -208,8 +209,7 @@ class Course:
         )
         for lesson in lessons:
             self.progress.stage(lesson.label, lesson.count)
-            seen = self._practised if lesson.practice else self._seen
-            shown += await demonstrate(recipe, self.lessons, self._world(), tokenizer, lesson, seen)
+            shown += await demonstrate(recipe, self.lessons, self._world(), tokenizer, lesson, self._practised)
         held_out = {task.tags.get("broken_line", "").strip() for task in self.held_out} - {""}
         shown = [rollout for rollout in shown if not shows(rollout, held_out)]  # a wrong edit may happen to write a held-out bug
         self.run.write_rollouts("demonstrations", 0, shown)
@@ -217,7 +217,8 @@ class Course:
         self._trainer = a_trainer(network, recipe)
         self.progress.stage("warm-up", warmup.epochs * -(-len(shown) // warmup.batch))
         told = lambda update: self.progress.advance(loss=update.metrics["loss"])  # noqa: E731
-        await asyncio.to_thread(warm_up, recipe, shown, self._trainer, told)
+        with self._trainer.rounding(recipe.optimiser.imitation):
+            await asyncio.to_thread(warm_up, recipe, shown, self._trainer, told)
         self._trainer.freeze(recipe.optimiser.frozen)
         self._policy = a_policy(network, tokenizer, recipe)
         self.policy.load(self.trainer.weights(), self.trainer.version)  # a warm-up has taken steps: what is resumed here says so too
@@ -242,11 +243,11 @@ class Course:
         plan = Plan(rft.tasks, rft.attempts, budget, Resolved(), rft.batch, pack, workers, rft.epochs, self._scheduled)
         self.trainer.forget()
         self.progress.stage("rejection fine-tuning", rft.tasks * rft.attempts)
-        if not rft.demonstration or round_:  # it is for the base model, which never saw the protocol
-            await self._iterate("rft", round_, imitation(rft), plan, self._world())
-            return
-        shown = replace(self._world(), agent=replace(self.agent, demonstration=True))
-        await self._iterate("rft", round_, imitation(rft, self._beginning), plan, shown)
+        row, world = imitation(rft), self._world()
+        if rft.demonstration and not round_:  # it is for the base model, which never saw the protocol
+            row, world = imitation(rft, self._beginning), replace(world, agent=replace(self.agent, demonstration=True))
+        with self.trainer.rounding(self.recipe.optimiser.imitation):
+            await self._iterate("rft", round_, row, plan, world)
 
     def _beginning(self, task: Task) -> Ids:
         """The first prompt of an attempt, as RL and evaluations give it."""

@@ -133,6 +133,7 @@ UNREPORTED: Mapping[str, str] = {
     "optimiser.pack": "one longest attempt",
     "optimiser.recompute": "what 80 layers keep of 131,072 tokens would be terabytes",
     "optimiser.precision": "weights and states stay float32",
+    "optimiser.imitation": "as in RL",
     "optimiser.alpha": "there are no adapters",
     "optimiser.offload": "its cards hold the optimiser's states",
     "rft.turns": "as in the first stage",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import fnmatch
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -23,6 +24,7 @@ from patchgrad.networks import lora as adapters
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.lora import Lora, adapt, merged, reduce
 from patchgrad.networks.prefixes import apart
+from patchgrad.networks.rounding import Precision, multiplies_bfloat16
 from patchgrad.networks.scoring import wide
 from patchgrad.trainers.measures import Tally, tally
 from patchgrad.trainers.muon import AdamW, Muon, Optimiser
@@ -65,7 +67,7 @@ class LocalTrainer:
         schedule: Schedule | float = 1e-3,
         optimiser: Literal["muon", "adamw"] | Make = "muon",
         clip: float = 1.0,
-        precision: Literal["float32", "bfloat16"] = "float32",
+        precision: Precision = "float32",
         threads: int = 1,
         held: Held | None = None,
         share: bool = True,
@@ -219,6 +221,20 @@ class LocalTrainer:
         """Log-probability and entropy at each mask token, `[N]` both."""
         with self._computing():
             return self.network.logprobs(*self._hidden(pack))
+
+    @contextmanager
+    def rounding(self, precision: Precision) -> Iterator[None]:
+        """Products in this precision meanwhile, if that is no finer; on a CPU that does not multiply `bfloat16` they stay as they are.
+
+        For imitation, which takes no ratio to what the sampler said: there a rounding is noise, and in RL a policy that did not act.
+        """
+        own = self.precision
+        if self.device.type != "cpu" or multiplies_bfloat16():
+            self.precision = precision
+        try:
+            yield
+        finally:
+            self.precision = own
 
     def _computing(self) -> torch.autocast:
         """Products in the trainer's precision."""

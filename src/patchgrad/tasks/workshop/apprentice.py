@@ -20,7 +20,7 @@ from functools import lru_cache
 from patchgrad.contracts import Weights
 from patchgrad.errors import PolicyFault
 from patchgrad.tasks.mutations import mutants
-from patchgrad.tasks.workshop.known import known
+from patchgrad.tasks.workshop.known import known, place
 from patchgrad.tasks.workshop.names import gibberish
 from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, floats
 
@@ -139,24 +139,29 @@ class Apprentice:
         self._encode_messages = encode_messages
         self._encode_action = encode_action
         self._known = known(task)
-        self._look(1)
+        self._window = 1
         self._tried: list[Edit] = []
         self._said: dict[bytes, tuple[Action, str]] = {}
         self._observation = ""
         self._last = ""
 
-    def _look(self, window: int) -> None:
-        """What can be edited, and how, where the window begins at this line."""
+    @property
+    def _repair(self) -> Edit:
+        """What repairs it, where the window begins at the line that it does."""
         known = self._known
         line = known.source.splitlines().index(known.broken, known.begins - 1) + 1
-        self._repair = line_edit(known.source, line, known.fixed, window)
-        self._wrong = wrong_edits(known.source, known.function, window)
+        return line_edit(known.source, line, known.fixed, self._window)
+
+    @property
+    def _wrong(self) -> tuple[Edit, ...]:
+        """What else can be edited there; a look, after which nothing is, need not know."""
+        return wrong_edits(self._known.source, self._known.function, self._window)
 
     def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
         self._observation = messages[-1].content
         first = re.match(r"\[File: .*\n([0-9]+):", self._observation)
         if first:
-            self._look(int(first[1]))
+            self._window = int(first[1])
         return self._encode_messages(messages, previous)
 
     async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
@@ -233,12 +238,16 @@ def shows(rollout: Rollout, lines: Set[str]) -> bool:
 
 def drill(task: Task) -> Task:
     """The task to practise on: the same repository, with words that no issue has, so that practice is not mistaken for work."""
-    return replace(task, id=f"{task.id}:drill", instruction=f"Practise.\n{known(task).place}")
+    return replace(task, id=f"{task.id}:drill", instruction=f"Practise.\n{place(task)}")
 
 
-def look(task: Task) -> Task:
-    """The task with a symptom of gibberish, so that whoever learns to open its file learns to do so whatever the symptom says."""
-    return replace(task, id=f"{task.id}:look", instruction=f"{gibberish(random.Random(task.id))}\n{known(task).place}")
+def look(task: Task, number: int) -> Task:
+    """The task with a symptom of gibberish, so that whoever learns to open its file learns to do so whatever the symptom says.
+
+    Each `number` has another.
+    """
+    name = f"{task.id}:look-{number}"
+    return replace(task, id=name, instruction=f"{gibberish(random.Random(name))}\n{place(task)}")
 
 
 def turn(thought: str, command: str) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from patchgrad.errors import TaskError
 from patchgrad.tasks.archive import open_archive
 from patchgrad.tasks.trees import patched
-from patchgrad.values import Task
+from patchgrad.values import Repository, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +26,27 @@ class Known:
 
 def teachable(task: Task) -> bool:
     """Is one line wrong, and does the issue end with the command that opens it? So of all workshop tasks, and of brief planted ones."""
-    return _exchanged(task) is not None and _place(task).startswith("open ")
+    return _exchanged(task) is not None and place(task).startswith("open ")
 
 
 def known(task: Task) -> Known:
     """What is known of it. Raises `TaskError` where it is not `teachable`."""
-    lines, place = _exchanged(task), _place(task)
-    if lines is None or not place.startswith("open "):
+    lines, opens, tags = _exchanged(task), place(task), task.tags
+    if lines is None or not opens.startswith("open "):
         raise TaskError(f"{task.id} cannot be shown to work on: its bug is no single line, or its issue does not end with what opens it.")
-    files, patch, tags = open_archive(task.repository), task.repository.patch, task.tags
-    source = (patched(files, patch) if patch else files)[tags["file"]].decode()
-    return Known(source, place, int(tags.get("begins") or tags["line"]), *lines, tags["function"])
+    return Known(_source(task.repository, tags["file"]), opens, int(tags.get("begins") or tags["line"]), *lines, tags["function"])
 
 
-def _place(task: Task) -> str:
+def place(task: Task) -> str:
+    """The last line of its issue: in a task that is `teachable` the command that opens its file."""
     return task.instruction.rstrip().rpartition("\n")[2]
+
+
+@lru_cache(maxsize=4096)
+def _source(repository: Repository, file: str) -> str:
+    """The file as the repository begins; the same task is shown several times."""
+    files, patch = open_archive(repository), repository.patch
+    return (patched(files, patch) if patch else files)[file].decode()
 
 
 def _exchanged(task: Task) -> tuple[str, str] | None:

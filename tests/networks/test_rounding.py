@@ -1,0 +1,36 @@
+"""Whether the processor multiplies bfloat16."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from patchgrad.networks import rounding
+
+
+@pytest.mark.skipif(not hasattr(torch.cpu, "get_capabilities"), reason="this torch does not tell what a processor has")
+def test_what_linux_says_of_the_processor_torch_says_too() -> None:
+    told = torch.cpu.get_capabilities()
+    assert rounding.multiplies_bfloat16.__wrapped__() == any(told.get(name) for name in rounding.INSTRUCTIONS)
+
+
+@pytest.mark.parametrize(
+    ("told", "multiplies"),
+    [
+        ("flags\t\t: fpu avx512f avx512_bf16\n", True),
+        ("flags\t\t: fpu amx_bf16 amx_tile\n", True),
+        ("flags\t\t: fpu avx2 avx512f\n", False),
+        ("Features\t: fp asimd bf16\n", False),
+        ("", False),
+    ],
+)
+def test_a_processor_that_does_not_say_so_is_taken_for_one_that_does_not(
+    told: str, multiplies: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cpuinfo").write_text(told)
+    monkeypatch.setattr(rounding, "TOLD", tmp_path / "cpuinfo")
+    assert rounding.multiplies_bfloat16.__wrapped__() == multiplies
+    monkeypatch.setattr(rounding, "TOLD", tmp_path / "nothing")
+    assert not rounding.multiplies_bfloat16.__wrapped__()
