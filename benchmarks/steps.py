@@ -1,4 +1,4 @@
-"""One training step against TRL 1.16 on the same batch from the same weights: forward, backward and AdamW, in float32 on one thread.
+"""One training step against TRL 1.16 on the same batch from the same weights: forward, backward and AdamW on one thread.
 
     python benchmarks/steps.py [--vocabulary 151936] [--hidden 128] [--layers 4] [--rounds 3] [--only rl] [--tried "rows 1;rows 2"]
 
@@ -8,9 +8,10 @@ rft    sixteen samples of 500 to 3,000 tokens that share nothing: `update` with 
 
 First each side makes two steps, and what it says is held against ours: the loss, and the gradient of every parameter. That is also how
 TRL's settings are tried: micro-batches of several sizes, packed and grouped by length where there is such a thing, `torch_compile`,
-layers computed again, eager attention. Gradient checkpointing and bfloat16, which are on in TRL as it comes, are off otherwise. Its fused
-log-probabilities are on, as always in 1.16; Liger's kernels and the hub's need a GPU. The fastest goes on to the rounds, and beside it
-the fastest of those that are `lent` what TRL does not do on a CPU (`steps_trl.Setting`), so that it is told what a ratio is owed to.
+layers computed again, eager attention, products `rounded` to bfloat16, which of ours imitation's are. Gradient checkpointing and
+bfloat16, which are on in TRL as it comes, are off otherwise. Its fused log-probabilities are on, as always in 1.16; Liger's kernels and
+the hub's need a GPU. The fastest goes on to the rounds, rounded and not, and beside it the fastest of those that are `lent` what TRL does
+not do on a CPU (`steps_trl.Setting`), so that it is told what a ratio is owed to.
 
 Each side is a process of its own that makes a step when it is asked to; sides take turns in each round. Seconds are of the process's CPU;
 tokens are those of the batch, without padding. Memory is the most that a process held, and the same less what it held before its first
@@ -41,6 +42,7 @@ from steps_trl import HIGH, LOW, RATE, Line, Setting
 
 from patchgrad.networks import folder as folders
 from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.rounding import Precision
 from patchgrad.objectives.clipped import clipped
 from patchgrad.objectives.cross_entropy import cross_entropy
 from patchgrad.packing import pack, scored
@@ -58,16 +60,18 @@ HEAP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What of our trainer is set: packs of so many tokens, whether what sequences share is computed once, and whether memory that is freed
-    stays in the `heap` or is given `back` at once, as a run asks for where memory is short; else glibc does as it likes."""
+    """What of our trainer is set: packs of so many tokens, whether what sequences share is computed once, whether products are `rounded`,
+    and whether memory that is freed stays in the `heap` or is given `back` at once, as a run asks for where memory is short; else glibc
+    does as it likes."""
 
     budget: int = EVERYTHING
     share: bool = True
     heap: bool = False
     back: bool = False
+    rounded: bool = False
 
 
-OURS = {
+BOTH = {
     "shared": Own(),
     "separate": Own(share=False),
     "packs of 4096": Own(4096),
@@ -76,6 +80,7 @@ OURS = {
     "separate, given back": Own(share=False, back=True),
     "packs of 4096, given back": Own(4096, back=True),
 }
+OURS = {"rl": BOTH, "rft": BOTH | {"packs of 4096, heap kept, rounded": Own(4096, heap=True, rounded=True)}}
 ROWS = {f"rows {rows}": Setting(rows) for rows in (1, 2, 4, 8)}
 ALIKE = {
     "heap kept": Setting(heap=True),
@@ -84,6 +89,7 @@ ALIKE = {
     "eager": Setting(attention="eager"),
     "compact": Setting(lent=("compact",)),
     "compact, tiles": Setting(lent=("compact", "tiles")),
+    "heap kept, rounded": Setting(heap=True, rounded=True),
 }
 TRIED = {
     "rl": ROWS
@@ -101,6 +107,7 @@ TRIED = {
         "rows 4, grouped": Setting(4, grouped=True),
         "packed 4096": Setting(packed=4096),
         "compact, tiles, heap kept": Setting(heap=True, lent=("compact", "tiles")),
+        "compact, tiles, heap kept, rounded": Setting(heap=True, rounded=True, lent=("compact", "tiles")),
     },
 }
 Told = dict[str, Any]
@@ -170,13 +177,14 @@ def prepared(folder: Path, kind: str, shape: DecoderConfig) -> dict[str, Any]:
 def ours(folder: Path, name: str) -> None:
     """Our side, in a process of its own, until no step is asked for."""
     line, told = Line(), dict(np.load(folder / "batch.npz"))
-    own = OURS[name]
+    own = OURS["rft"][name]
     if own.back:
         give_back()
     torch.set_num_threads(1)
     objective = clipped(LOW, HIGH) if "advantages" in told else cross_entropy
     batch: Batch = pack(samples(told), own.budget)
-    trainer = LocalTrainer(folders.load(folder / "model"), schedule=RATE, optimiser="adamw", share=own.share)
+    precision: Precision = "bfloat16" if own.rounded else "float32"
+    trainer = LocalTrainer(folders.load(folder / "model"), schedule=RATE, optimiser="adamw", precision=precision, share=own.share)
     line.tell()
     kept = False
     while line.asked():
@@ -265,10 +273,10 @@ def tried(folder: Path, settings: Mapping[str, Setting | Own]) -> tuple[dict[str
 
 
 def family(name: str, setting: Setting | Own) -> str:
-    """Ours, each for itself; TRL as it is; with something lent; with something lent that only we do."""
+    """Ours, each for itself; TRL as it is; with something lent; with something lent that only we do; each of them rounded or not."""
     if isinstance(setting, Own):
         return name
-    return "trained" if "trained" in setting.lent else "lent" if setting.lent else "as it is"
+    return ("trained" if "trained" in setting.lent else "lent" if setting.lent else "as it is") + ", rounded" * setting.rounded
 
 
 def by_turns(sides: Sequence[Side], rounds: int) -> dict[str, list[Told]]:
@@ -297,7 +305,7 @@ def compared(kind: str, shape: DecoderConfig, rounds: int, chosen: Sequence[str]
         batch = prepared(folder, kind, shape)
         tokens, trained = int(batch["starts"][-1]), int(batch["mask"].sum())
         print(f"{kind}: {tokens} tokens, {trained} of them trained", flush=True)
-        alone, sides = tried(folder, {**OURS, **settings})
+        alone, sides = tried(folder, {**OURS[kind], **settings})
         steps = by_turns(sides, rounds)
     spent = {name: [step["seconds"] for step in told] for name, told in steps.items()}
     rows = {
@@ -307,13 +315,13 @@ def compared(kind: str, shape: DecoderConfig, rounds: int, chosen: Sequence[str]
             "tokens_a_second": tokens / median(seconds),
             "peak": steps[name][-1]["peak"],
             "above_idle": steps[name][-1]["above_idle"],
-            "over": {own: over(seconds, spent[own]) for own in OURS},
+            "over": {own: over(seconds, spent[own]) for own in OURS[kind]},
         }
         for name, seconds in spent.items()
     }
     for name, row in rows.items():
         print(f"  {name:34} {row['median']:7.2f} s, {row['tokens_a_second']:6.0f} tokens a second, {row['peak'] / 1e6:.0f} MB", flush=True)
-        for own, ratio in row["over"].items() if name not in OURS else ():
+        for own, ratio in row["over"].items() if name not in OURS[kind] else ():
             print(f"      over {own}: {ratio['median']:.2f} x ({ratio['least']:.2f} to {ratio['most']:.2f})", flush=True)
     written = {name: asdict(setting) for name, setting in settings.items()}
     return {"tokens": tokens, "trained": trained, "settings": written, "alone": alone, "rounds": rows}

@@ -29,7 +29,7 @@ class Setting:
     """What of TRL's settings differs from the plainest, and what is `lent` to it: what TRL 1.16 does not do on a CPU, or nowhere.
 
     `rows` of a micro-batch; samples `packed` into rows of so many tokens, or `grouped` by length; layers computed again; `torch_compile`;
-    another attention; a `heap` that keeps what is freed, which the script that starts this sees to.
+    another attention; a `heap` that keeps what is freed, which the script that starts this sees to; products `rounded` to bfloat16.
 
     compact: the head sees the labelled positions alone, as it does where there is Triton.
     trimmed: attempts sorted by length, and a micro-batch as wide as its own longest.
@@ -44,6 +44,7 @@ class Setting:
     compiled: bool = False
     attention: str = "sdpa"
     heap: bool = False
+    rounded: bool = False
     lent: tuple[str, ...] = ()
 
 
@@ -110,7 +111,7 @@ def sft(folder: Path, setting: Setting, batch: dict[str, Any]) -> Any:
 
 
 def common(folder: Path, setting: Setting, parts: int) -> dict[str, Any]:
-    """What both trainers are told: float32, our AdamW's numbers, so many micro-batches a step, nothing written, nothing logged."""
+    """What both trainers are told: our AdamW's numbers, so many micro-batches a step, nothing written, nothing logged."""
     return {
         "output_dir": str(folder / "trl"),
         "per_device_train_batch_size": setting.rows,
@@ -127,7 +128,7 @@ def common(folder: Path, setting: Setting, parts: int) -> dict[str, Any]:
         "save_strategy": "no",
         "report_to": [],
         "use_cpu": True,
-        "bf16": False,
+        "bf16": setting.rounded,
         "disable_tqdm": True,
         "dataloader_pin_memory": False,
     }

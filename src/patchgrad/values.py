@@ -143,7 +143,8 @@ class Task:
     def ground(self) -> str:
         """The content hash of what an agent's sandbox is made of; tasks with other words and other hidden tests may have the same."""
         repository, limits = self.repository, self.limits
-        content = (repository.kind, repository.digest, repository.patch, self.packages, self.setup, asdict(limits))
+        code = (repository.kind, repository.digest or repository.location, repository.patch)
+        content = (*code, self.packages, self.setup, asdict(limits))
         return digest(json.dumps(content, sort_keys=True))
 
 

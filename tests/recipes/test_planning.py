@@ -12,6 +12,7 @@ import torch
 
 from patchgrad.config import override
 from patchgrad.errors import ConfigError, OutOfMemory
+from patchgrad.networks import rounding
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lora import Lora
@@ -207,14 +208,19 @@ def test_free_memory_is_what_the_kernel_has_or_a_group_leaves(tmp_path: Path) ->
     assert free(tmp_path, tmp_path) == 50 * 1024
 
 
-def test_seconds_follow_from_the_work_and_the_speed() -> None:
-    recipe = laptop()
-    told = seconds(recipe, Speed({"float32": 1e9}, {"float32": 1e9}, 1e12, 1e9))
+@pytest.mark.parametrize("multiplies", [True, False])
+def test_seconds_follow_from_the_work_and_the_speed(multiplies: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounding, "multiplies_bfloat16", lambda: multiplies)
+    recipe, rates = laptop(), {"float32": 1e9, "bfloat16": 4e9}
+    told = seconds(recipe, Speed(rates, rates, 1e12, 1e9))
     shape, stage = shape_of(recipe), recipe.stages[0]
     dense, paired = work(shape, (stage.context,) * stage.minibatch, int(0.25 * stage.context * stage.minibatch), recompute=False)
     assert set(told) == {"fine-tuning", "stage 1", "stage 2"}
     assert told["stage 1"] > (dense + paired) / 1e9 / recipe.optimiser.threads
     assert told["stage 1"] < 1.2 * (dense + paired) / 1e9 / recipe.optimiser.threads
+    plain = seconds(override(recipe, {"optimiser.imitation": "float32"}), Speed(rates, rates, 1e12, 1e9))
+    assert plain["stage 1"] == told["stage 1"]
+    assert (told["fine-tuning"] < 0.5 * plain["fine-tuning"]) == multiplies
 
 
 def test_sizes_are_said_for_people() -> None:

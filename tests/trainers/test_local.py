@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from patchgrad.errors import ConfigError, StoreError
+from patchgrad.networks import rounding
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.folder import load
 from patchgrad.networks.lora import Lora
@@ -26,7 +27,7 @@ from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.recipes.phases import Optimiser
 from patchgrad.recipes.shapes import an_optimiser
 from patchgrad.testing.trainer import example_batches
-from patchgrad.trainers import local, muon
+from patchgrad.trainers import muon
 from patchgrad.trainers.local import LocalTrainer, version_of
 from patchgrad.trainers.muon import AdamW, orthogonal
 from patchgrad.trainers.schedules import constant, cosine
@@ -179,7 +180,7 @@ def test_bfloat16_is_near_float32() -> None:
 def test_products_are_rounded_for_a_while_where_the_processor_multiplies_such_numbers(
     multiplies: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "multiplies_bfloat16", lambda: multiplies)
+    monkeypatch.setattr(rounding, "multiplies_bfloat16", lambda: multiplies)
     batch, _ = example_batches(CONFIG.vocabulary)
     trainer = LocalTrainer(Decoder(CONFIG))
     full = trainer.gradients(batch, cross_entropy)[0]

@@ -23,3 +23,8 @@ def multiplies_bfloat16() -> bool:
         return False
     flags = next((line for line in told.splitlines() if line.startswith("flags")), "")
     return not INSTRUCTIONS.isdisjoint(flags.split())
+
+
+def worthwhile(wanted: Precision, own: Precision, gpu: bool) -> Precision:
+    """The precision that is `wanted` for a while, if that is no waste here, and else the `own`."""
+    return wanted if gpu or multiplies_bfloat16() else own

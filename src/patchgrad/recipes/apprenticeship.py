@@ -102,7 +102,7 @@ async def demonstrate(
 
 
 def dealt(pools: Sequence[Sequence[Task]], count: int, chooser: random.Random) -> list[tuple[Task, int]]:
-    """So many tasks, each with how often it was dealt before: from each pool as often as from the others, and none twice until all were.
+    """So many tasks, each with how often it was dealt before: from each pool as likely as from the others, and none twice until all were.
 
     Of one pool of three tasks, seven: all three in some order, all three in another, and one, which comes with a 2.
     """

@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 
 from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.rounding import worthwhile
 from patchgrad.networks.threads import one_thread
 from patchgrad.recipes.planning import DRAWN
 from patchgrad.recipes.recipe import Recipe
@@ -74,13 +75,14 @@ def calibrate() -> Speed:
 def seconds(recipe: Recipe, speed: Speed) -> dict[str, float]:
     """Seconds of an optimiser's step by phase, where every attempt fills its context, on as many cores as there are workers."""
     shape, choice, rft = shape_of(recipe), recipe.optimiser, recipe.rft
-    batches = {"fine-tuning": (rft.batch, rft.context)} if rft.rounds else {}
-    batches |= {f"stage {number}": (stage.minibatch, stage.context) for number, stage in enumerate(recipe.stages, 1)}
+    rounded = worthwhile(choice.imitation, choice.precision, recipe.machine.gpus > 0)
+    batches = {"fine-tuning": (rft.batch, rft.context, rounded)} if rft.rounds else {}
+    batches |= {f"stage {n}": (stage.minibatch, stage.context, choice.precision) for n, stage in enumerate(recipe.stages, 1)}
     told = {}
-    for name, (attempts, context) in batches.items():
+    for name, (attempts, context, precision) in batches.items():
         trained = int(DRAWN * attempts * context)
         dense, paired = work(shape, (context,) * attempts, trained, choice.recompute)
-        passing = dense / speed.dense[choice.precision] + paired / speed.paired[choice.precision]
+        passing = dense / speed.dense[precision] + paired / speed.paired[precision]
         passing += trained * shape.vocabulary / speed.logits
         told[name] = passing / min(choice.threads, attempts) + _stepping(shape, recipe, speed)
     return told

@@ -199,7 +199,8 @@ LAPTOP = (
         {"optimiser.frozen": "model.embed_tokens.weight"},
     ),
     Change("usual for small networks; not compared", {"optimiser.betas": "0.9,0.95", "optimiser.weight_decay": "0"}),
-    Change("faster on such cores", {"optimiser.pack": "2560", "optimiser.recompute": "false", "optimiser.precision": "float32"}),
+    Change("faster on such cores", {"optimiser.pack": "2560", "optimiser.recompute": "false"}),
+    Change("what such cores sample in, so that ratios begin at 1", {"optimiser.precision": "float32"}),
     Change(
         "minutes, not days",
         {"rft.tasks": "100", "rft.batch": "8", "rft.turns": "12", "rft.context": "1536", "rft.seconds": "600"},

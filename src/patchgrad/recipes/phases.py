@@ -26,7 +26,7 @@ class Warmup:
 
     demonstrations: int = 1100
     drills: int = 500
-    looks: int = 3500
+    looks: int = 2500
     tasks: int = 800
     epochs: int = 1
     batch: int = 16

@@ -24,7 +24,7 @@ from patchgrad.networks import lora as adapters
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.lora import Lora, adapt, merged, reduce
 from patchgrad.networks.prefixes import apart
-from patchgrad.networks.rounding import Precision, multiplies_bfloat16
+from patchgrad.networks.rounding import Precision, worthwhile
 from patchgrad.networks.scoring import wide
 from patchgrad.trainers.measures import Tally, tally
 from patchgrad.trainers.muon import AdamW, Muon, Optimiser
@@ -229,8 +229,7 @@ class LocalTrainer:
         For imitation, which takes no ratio to what the sampler said: there a rounding is noise, and in RL a policy that did not act.
         """
         own = self.precision
-        if self.device.type != "cpu" or multiplies_bfloat16():
-            self.precision = precision
+        self.precision = worthwhile(precision, own, self.device.type != "cpu")
         try:
             yield
         finally:
