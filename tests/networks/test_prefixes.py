@@ -105,3 +105,15 @@ def test_attention_on_a_cpu_rounds_nothing_more_than_what_it_is_given() -> None:
     q, k, v = (torch.randn(300, heads, 16).bfloat16() for heads in (4, 2, 2))
     pieces = tuple(blocks.triangle(0, 0, 300))
     assert torch.equal(blocks.seen(q, k, v, pieces), blocks.seen(q.float(), k.float(), v.float(), pieces))
+
+
+@given(st.lists(st.integers(1, 90), min_size=1, max_size=4), st.integers(1, 100))
+def test_a_padded_layout_computes_the_same_and_a_multiple_of_tokens(lengths: list[int], multiple: int) -> None:
+    layout = apart([0, *np.cumsum(lengths).tolist()])
+    wider = layout.padded(multiple)
+    assert len(wider.first) == sum(node.length for node in wider.nodes)
+    assert len(wider.first) % multiple == 0
+    assert len(wider.first) - len(layout.first) < multiple
+    assert np.array_equal(wider.first[: len(layout.first)], layout.first)
+    assert wider.place is layout.place
+    assert wider.nodes[: len(layout.nodes)] == layout.nodes

@@ -27,7 +27,7 @@ from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.recipes.phases import Optimiser
 from patchgrad.recipes.shapes import an_optimiser
 from patchgrad.testing.trainer import example_batches
-from patchgrad.trainers import muon
+from patchgrad.trainers import local, muon
 from patchgrad.trainers.local import LocalTrainer, version_of
 from patchgrad.trainers.muon import AdamW, orthogonal
 from patchgrad.trainers.schedules import constant, cosine
@@ -191,6 +191,11 @@ def test_products_are_rounded_for_a_while_where_the_processor_multiplies_such_nu
     assert not all(same) if multiplies else all(same)
     again = trainer.gradients(batch, cross_entropy)[0]
     assert all(torch.equal(again[name], full[name]) for name in full)
+    monkeypatch.setattr(local, "ALIKE", 1)
+    with trainer.rounding("bfloat16"):
+        bare = trainer.gradients(batch, cross_entropy)[0]
+    for name, gradient in bare.items():
+        torch.testing.assert_close(gradient, rounded[name], rtol=0.02, atol=0.02 * float(gradient.abs().max()), msg=name)
 
 
 def test_imitation_is_no_finer_than_weights_may_be_kept() -> None:

@@ -32,6 +32,7 @@ from patchgrad.trainers.offload import Offloaded
 from patchgrad.trainers.schedules import Schedule, constant
 from patchgrad.values import Batch, Floats, Pack, Update, floats
 
+ALIKE = 64  # tokens: oneDNN compiles rounded products for each shape that it meets, and keeps them: of 700 shapes some 800 MB
 Gradients = dict[str, Tensor]
 Make = Callable[[Mapping[str, Tensor]], Optimiser]
 
@@ -243,6 +244,8 @@ class LocalTrainer:
         """The hidden states that predict the mask tokens `[N, d]`, and those tokens `[N]`; what sequences share is computed once."""
         at, starts = pack.mask.nonzero()[0], pack.starts.tolist()
         layout = self.network.layout(pack.tokens, starts) if self._sharing else apart(starts)
+        if self.precision == "bfloat16" and self.device.type == "cpu":
+            layout = layout.padded(ALIKE)
         whole = (pack.tokens[layout.first], pack.positions[layout.first], layout.place[at - 1], pack.tokens[at])
         tokens, positions, places, targets = (torch.from_numpy(array.astype("int64")).to(self.device) for array in whole)
         hidden = self.network.forward_packed(tokens, positions, layout.nodes, self._recompute)
