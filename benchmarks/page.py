@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from tables import TABLES, fastest, table, times
@@ -116,10 +115,10 @@ def _sooner(side: str, least: float) -> Callable[[Any], tuple[str, bool | None]]
 
 def _since(result: Any) -> tuple[str, bool | None]:
     found = [one["times"] for one in result["seeds"].values()]
-    if None in found:
+    if None in (*found, result["mean"]["times"]):
         return "it does not get there", False
-    told, reached = times((median(found), min(found), max(found)), 2)
-    return f"{told}; {len(found)} seed{'s' if len(found) > 1 else ''}", reached
+    each = ", ".join(f"{one:.2f}" for one in found)
+    return f"{result['mean']['times']:.2f} x in the mean of {len(found)} seeds, {each} in each", result["mean"]["times"] >= 2
 
 
 def _drawn(result: Any) -> tuple[str, bool | None]:

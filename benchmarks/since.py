@@ -4,8 +4,8 @@
 
 Both run from nothing to the last evaluation, one after the other, with the machine to themselves and in this environment; the other commit
 lies beside in a worktree. The `times` are the minutes of the first of the other's policies that solves as much as its last one over those
-of the first of ours that does, both with what measuring took. What is whole in the work folder is not run again. Prints progress, and JSON
-last.
+of the first of ours that does, both with what measuring took: of each seed, and of the `mean` over seeds of minutes and of what is solved.
+What is whole in the work folder is not run again. Prints progress, and JSON last.
 """
 
 from __future__ import annotations
@@ -61,6 +61,19 @@ def times(ours: list[Point], theirs: list[Point]) -> float | None:
     return took[0] / took[1] if took[0] and took[1] else None
 
 
+def mean(curves: list[list[Point]]) -> list[Point]:
+    """The seeds' policies of one name as one, with the error over all their tasks."""
+    count = len(curves)
+    return [
+        point(
+            same[0]["name"],
+            sum(one["minutes"] for one in same) / count,
+            {"mean": sum(one["pass_at_1"] for one in same) / count, "error": sum(one["error"] ** 2 for one in same) ** 0.5 / count},
+        )
+        for same in zip(*curves, strict=True)
+    ]
+
+
 def main() -> None:
     """Runs both, seed by seed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -74,7 +87,8 @@ def main() -> None:
         one = {side: ran(tree, int(seed), given.work / f"{name}-{seed}") for side, (tree, name) in sides.items()}
         found[seed] = {**one, "times": times(one["now"]["curve"], one["then"]["curve"])}
         print(f"seed {seed}: {found[seed]['times']}", flush=True)
-    print(json.dumps({"commit": given.commit, "seeds": found}))
+    both = {side: mean([one[side]["curve"] for one in found.values()]) for side in ("then", "now")}
+    print(json.dumps({"commit": given.commit, "seeds": found, "mean": {**both, "times": times(both["now"], both["then"])}}))
 
 
 if __name__ == "__main__":

@@ -132,7 +132,8 @@ def _steps(result: Any) -> list[str]:
 
 def _since(result: Any) -> list[str]:
     rows = []
-    for seed, told in result["seeds"].items():
+    whole = {"mean": {side: {"curve": result["mean"][side]} for side in ("then", "now")}}
+    for seed, told in {**result["seeds"], **whole}.items():
         for side in ("then", "now"):
             for one in told[side]["curve"]:
                 share, then = f"{100 * one['pass_at_1']:.1f} ± {100 * one['error']:.1f}", f"then, commit {result['commit']}"
