@@ -22,7 +22,7 @@ HEAD = """# What was measured
 Written by `python benchmarks/keep.py --page` from the files in [benchmarks/](benchmarks): each has the command, the machine, the versions
 and what the benchmark told. Times on a CPU are CPU seconds of one thread unless a clock is named, since the machines are shared: all sides
 by turns in each round, medians, and the least and the most over rounds in brackets. `until` and `since` are seconds and minutes on the
-clock of an idle machine, one side after the other, with the least and the most over seeds.
+clock of an idle machine, one side after the other, `until` with the least and the most over seeds.
 **Is a setting of a peer not its best?** Change it in the script, run `python benchmarks/keep.py NAME`, send both: it is corrected here.
 
 Measured by hand before, each with its command: [sandboxes](studies/sandboxes.md), [making tasks](studies/tasks.md),

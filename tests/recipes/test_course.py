@@ -98,6 +98,7 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     assert any("mlp" in name for name in stepped)
     assert not any("embed_tokens" in name for name in stepped), "what is frozen has no optimiser once there is a base"
 
+    assert all(m["probe_gap"] < 1e-4 for m in finished.metrics()), "the sampler is probed in its own precision, also where imitation rounds"
     assert [m["iteration"] for m in finished.metrics() if "held_out_pass_at_1" in m] == [1], "every second iteration of RL"
     assert all(len(m["steps"]) == m["updates"] for m in finished.metrics() if m["episodes"])
     steps = {path.name: int(load_file(path / "optimiser.safetensors")["steps"]) for path in finished.checkpoints()}

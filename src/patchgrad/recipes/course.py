@@ -246,8 +246,7 @@ class Course:
         row, world = imitation(rft), self._world()
         if rft.demonstration and not round_:  # it is for the base model, which never saw the protocol
             row, world = imitation(rft, self._beginning), replace(world, agent=replace(self.agent, demonstration=True))
-        with self.trainer.rounding(self.recipe.optimiser.imitation):
-            await self._iterate("rft", round_, row, plan, world)
+        await self._iterate("rft", round_, row, plan, world)
 
     def _beginning(self, task: Task) -> Ids:
         """The first prompt of an attempt, as RL and evaluations give it."""
@@ -313,7 +312,9 @@ class Course:
         label, seed, began = f"{phase}/{iteration}", self.recipe.seed, time.monotonic()
         probed = await self._probed(plan.budget, int(digest(str(seed), label)[:8], 16))
         _stop(self._alarmed(Watch(self.recipe.guards), probed))  # before an iteration is spent on it
-        done = await iterate(world, self.policy, self.pool, self.trainer, row, plan, label, seed, self._seen)
+        products = self.recipe.optimiser
+        with self.trainer.rounding(products.precision if stage else products.imitation):
+            done = await iterate(world, self.policy, self.pool, self.trainer, row, plan, label, seed, self._seen)
         for group in done.groups if world.agent == self.agent else ():  # nobody goes on after another agent's prompt
             self.prefixes.observe(group)
         self.run.write_rollouts(phase, iteration, [r for group in done.groups for r in group.rollouts])
