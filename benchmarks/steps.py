@@ -8,10 +8,10 @@ rft    sixteen samples of 500 to 3,000 tokens that share nothing: `update` with 
 
 First each side makes two steps, and what it says is held against ours: the loss, and the gradient of every parameter. That is also how
 TRL's settings are tried: micro-batches of several sizes, packed and grouped by length where there is such a thing, `torch_compile`,
-layers computed again, eager attention, products `rounded` to bfloat16, which of ours imitation's are. Gradient checkpointing and
-bfloat16, which are on in TRL as it comes, are off otherwise. Its fused log-probabilities are on, as always in 1.16; Liger's kernels and
-the hub's need a GPU. The fastest goes on to the rounds, rounded and not, and beside it the fastest of those that are `lent` what TRL does
-not do on a CPU (`steps_trl.Setting`), so that it is told what a ratio is owed to.
+layers computed again, eager attention, products `rounded` to bfloat16; of ours imitation's are, and RL's where a recipe asks for it.
+Gradient checkpointing and bfloat16, which are on in TRL as it comes, are off otherwise. Its fused log-probabilities are on, as always in
+1.16; Liger's kernels and the hub's need a GPU. The fastest goes on to the rounds, rounded and not, and beside it the fastest of those that
+are `lent` what TRL does not do on a CPU (`steps_trl.Setting`), so that it is told what a ratio is owed to.
 
 Each side is a process of its own that makes a step when it is asked to; sides take turns in each round. Seconds are of the process's CPU;
 tokens are those of the batch, without padding. Memory is the most that a process held, and the same less what it held before its first
@@ -71,7 +71,7 @@ class Own:
     rounded: bool = False
 
 
-BOTH = {
+OURS = {
     "shared": Own(),
     "separate": Own(share=False),
     "packs of 4096": Own(4096),
@@ -79,8 +79,8 @@ BOTH = {
     "shared, given back": Own(back=True),
     "separate, given back": Own(share=False, back=True),
     "packs of 4096, given back": Own(4096, back=True),
+    "packs of 4096, heap kept, rounded": Own(4096, heap=True, rounded=True),
 }
-OURS = {"rl": BOTH, "rft": BOTH | {"packs of 4096, heap kept, rounded": Own(4096, heap=True, rounded=True)}}
 ROWS = {f"rows {rows}": Setting(rows) for rows in (1, 2, 4, 8)}
 ALIKE = {
     "heap kept": Setting(heap=True),
@@ -177,7 +177,7 @@ def prepared(folder: Path, kind: str, shape: DecoderConfig) -> dict[str, Any]:
 def ours(folder: Path, name: str) -> None:
     """Our side, in a process of its own, until no step is asked for."""
     line, told = Line(), dict(np.load(folder / "batch.npz"))
-    own = OURS["rft"][name]
+    own = OURS[name]
     if own.back:
         give_back()
     torch.set_num_threads(1)
@@ -305,7 +305,7 @@ def compared(kind: str, shape: DecoderConfig, rounds: int, chosen: Sequence[str]
         batch = prepared(folder, kind, shape)
         tokens, trained = int(batch["starts"][-1]), int(batch["mask"].sum())
         print(f"{kind}: {tokens} tokens, {trained} of them trained", flush=True)
-        alone, sides = tried(folder, {**OURS[kind], **settings})
+        alone, sides = tried(folder, {**OURS, **settings})
         steps = by_turns(sides, rounds)
     spent = {name: [step["seconds"] for step in told] for name, told in steps.items()}
     rows = {
@@ -315,13 +315,13 @@ def compared(kind: str, shape: DecoderConfig, rounds: int, chosen: Sequence[str]
             "tokens_a_second": tokens / median(seconds),
             "peak": steps[name][-1]["peak"],
             "above_idle": steps[name][-1]["above_idle"],
-            "over": {own: over(seconds, spent[own]) for own in OURS[kind]},
+            "over": {own: over(seconds, spent[own]) for own in OURS},
         }
         for name, seconds in spent.items()
     }
     for name, row in rows.items():
         print(f"  {name:34} {row['median']:7.2f} s, {row['tokens_a_second']:6.0f} tokens a second, {row['peak'] / 1e6:.0f} MB", flush=True)
-        for own, ratio in row["over"].items() if name not in OURS[kind] else ():
+        for own, ratio in row["over"].items() if name not in OURS else ():
             print(f"      over {own}: {ratio['median']:.2f} x ({ratio['least']:.2f} to {ratio['most']:.2f})", flush=True)
     written = {name: asdict(setting) for name, setting in settings.items()}
     return {"tokens": tokens, "trained": trained, "settings": written, "alone": alone, "rounds": rows}

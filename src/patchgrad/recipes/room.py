@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+
+from patchgrad.errors import OutOfMemory
 
 LIMITS = (
     ("memory.max", "memory.current", "memory.stat", "inactive_file"),
@@ -31,7 +34,15 @@ def free(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> i
 
 @cache
 def empty(recompute: bool) -> int:
-    """Bytes of a process that has imported what a run does, and made a step of next to nothing; another process tells it."""
+    """Bytes of a process that has imported what a run does, and made a step of next to nothing; another process tells it.
+
+    One that is killed before it told is asked once more. `OutOfMemory` where that one is, too.
+    """
     code = f"import patchgrad.recipes.course; from patchgrad.trainers.rehearsal import idle; print(idle({recompute}))"
-    words = [sys.executable, "-c", code]
-    return int(subprocess.run(words, check=True, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}).stdout)
+    for _ in range(2):
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        if told.returncode >= 0:
+            told.check_returncode()
+            return int(told.stdout)
+    name = signal.Signals(-told.returncode).name
+    raise OutOfMemory(f"A process that only imports what a run does was ended by {name}, and so was the next: free some memory first.")

@@ -122,9 +122,10 @@ def bugs_of(template: Template) -> tuple[Bug, ...]:
 
 def _distinct_cases(template: Template, random_: random.Random) -> tuple[tuple[Any, ...], ...]:
     cases: dict[str, tuple[Any, ...]] = {}
+    function = _compiled(template.source, template.name)
     for _ in range(200):
         case = template.case(random_)
-        if call(_compiled(template.source, template.name), case).kind == "returns":
+        if call(function, case).kind == "returns":
             cases.setdefault(repr(case), case)
         if len(cases) == 14:
             break
