@@ -40,9 +40,9 @@ class Timed(Cache):
 
     seconds = 0.0
 
-    def attend(self, layer: int, q: Floats, k: Floats, v: Floats, slots: Places, positions: Places) -> Floats:
+    def attend(self, layer: int, q: Floats, k: Floats, v: Floats, slots: Places, positions: Places, wanted: Places) -> Floats:
         began = time.process_time()
-        attended = super().attend(layer, q, k, v, slots, positions)
+        attended = super().attend(layer, q, k, v, slots, positions, wanted)
         self.seconds += time.process_time() - began
         return attended
 

@@ -2,6 +2,8 @@
 
     python benchmarks/steps.py [--vocabulary 151936] [--hidden 128] [--layers 4] [--rounds 3] [--only rl] [--tried "rows 1;rows 2"]
 
+With a large vocabulary not all sides fit in 24 GB at once, and those that matter have to be chosen.
+
 rl     eight attempts of one group, 1,000 to 4,000 tokens, of which 400 are the prompt that they share and 15 % were drawn: `update` with
        `clipped(0.2, 0.3)` against GRPOTrainer with `loss_type="dapo"` and a tool mask.
 rft    sixteen samples of 500 to 3,000 tokens that share nothing: `update` with `cross_entropy` against SFTTrainer with assistant masks.
@@ -297,15 +299,20 @@ def over(theirs: Sequence[float], own: Sequence[float]) -> dict[str, float]:
     return {"median": median(each), "least": min(each), "most": max(each)}
 
 
+def of(settings: Mapping[str, Any], chosen: Sequence[str]) -> dict[str, Any]:
+    """Those that are chosen, and all where none is."""
+    return {name: setting for name, setting in settings.items() if name in chosen} or dict(settings)
+
+
 def compared(kind: str, shape: DecoderConfig, rounds: int, chosen: Sequence[str]) -> Told:
     """Everything of one kind of step."""
-    settings = {name: setting for name, setting in TRIED[kind].items() if not chosen or name in chosen}
+    settings, own = of(TRIED[kind], chosen), of(OURS, chosen)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         batch = prepared(folder, kind, shape)
         tokens, trained = int(batch["starts"][-1]), int(batch["mask"].sum())
         print(f"{kind}: {tokens} tokens, {trained} of them trained", flush=True)
-        alone, sides = tried(folder, {**OURS, **settings})
+        alone, sides = tried(folder, {**own, **settings})
         steps = by_turns(sides, rounds)
     spent = {name: [step["seconds"] for step in told] for name, told in steps.items()}
     rows = {
@@ -315,14 +322,14 @@ def compared(kind: str, shape: DecoderConfig, rounds: int, chosen: Sequence[str]
             "tokens_a_second": tokens / median(seconds),
             "peak": steps[name][-1]["peak"],
             "above_idle": steps[name][-1]["above_idle"],
-            "over": {own: over(seconds, spent[own]) for own in OURS},
+            "over": {side: over(seconds, spent[side]) for side in own},
         }
         for name, seconds in spent.items()
     }
     for name, row in rows.items():
         print(f"  {name:34} {row['median']:7.2f} s, {row['tokens_a_second']:6.0f} tokens a second, {row['peak'] / 1e6:.0f} MB", flush=True)
-        for own, ratio in row["over"].items() if name not in OURS else ():
-            print(f"      over {own}: {ratio['median']:.2f} x ({ratio['least']:.2f} to {ratio['most']:.2f})", flush=True)
+        for side, ratio in row["over"].items() if name not in OURS else ():
+            print(f"      over {side}: {ratio['median']:.2f} x ({ratio['least']:.2f} to {ratio['most']:.2f})", flush=True)
     written = {name: asdict(setting) for name, setting in settings.items()}
     return {"tokens": tokens, "trained": trained, "settings": written, "alone": alone, "rounds": rows}
 
@@ -345,13 +352,15 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", choices=tuple(LENGTHS), help="one kind of step")
-    parser.add_argument("--tried", default="", help="settings of TRL by their names, parted by semicolons; all unless told")
+    parser.add_argument(
+        "--tried", default="", help="settings of either side by their names, parted by semicolons; all of a side of which none is told"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     shape = DecoderConfig(options.vocabulary, options.hidden, options.layers, heads=4, kv_heads=2, head_size=options.hidden // 4)
     shape = replace(shape, intermediate=3 * options.hidden, context=8192)
     chosen = [name.strip() for name in options.tried.split(";") if name.strip()]
-    if lost := {*chosen} - {name for settings in TRIED.values() for name in settings}:
+    if lost := {*chosen} - {name for settings in (OURS, *TRIED.values()) for name in settings}:
         parser.error(f"there is no setting {min(lost)}")
     told: Told = {"shape": asdict(shape), "parameters": folders.count(Decoder(shape)), "versions": versions(), "rounds": options.rounds}
     for kind in [options.only] if options.only else LENGTHS:

@@ -1,4 +1,4 @@
-"""The compiled kernel is the same code whether this process compiled it or loaded it from Numba's cache."""
+"""The compiled kernel: the same code whether this process compiled it or loaded it from Numba's cache, and nothing that nobody wants."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from patchgrad.networks.attention import Cache
+from patchgrad.networks.cached import CachedDecoder, exact
+from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.values import ids
 
 ATTENDED = """
 import hashlib
@@ -15,7 +24,7 @@ from patchgrad.networks.decoder import DecoderConfig
 
 cache, random = Cache(DecoderConfig(90, 192, 1, 3, 3, 64), 1, 256), np.random.default_rng(0)
 rows = [random.standard_normal((200, 3, 64)).astype(np.float32) for _ in range(3)]
-print(hashlib.sha256(cache.attend(0, *rows, np.zeros(200, np.int64), np.arange(200)).tobytes()).hexdigest())
+print(hashlib.sha256(cache.attend(0, *rows, np.zeros(200, np.int64), np.arange(200), np.arange(200)).tobytes()).hexdigest())
 """
 
 
@@ -24,3 +33,18 @@ def test_a_kernel_gives_the_bits_that_it_gives_when_it_is_loaded_from_its_cache(
     told = [subprocess.run([sys.executable, "-c", ATTENDED], env=around, capture_output=True, text=True, check=True).stdout for _ in "ab"]
     assert list(tmp_path.rglob("*.nbc")), "the first compiled it, the second did not"
     assert told[0] == told[1]
+
+
+@pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")
+@pytest.mark.parametrize("wanted", [[], [4], [0, 7, 11], list(range(12))])
+def test_what_is_not_wanted_is_left_out_of_the_last_layer_and_the_rest_is_the_same(wanted: list[int]) -> None:
+    shape, random = DecoderConfig(90, 32, 2, 4, 2, 8, intermediate=48), np.random.default_rng(0)
+    decoder, caches = CachedDecoder(Decoder(shape), 32), [Cache(shape, 2, 32) for _ in "ab"]
+    tokens, slots, positions = ids(random.integers(0, 90, 12)).copy(), np.repeat([0, 1], 6), np.tile(np.arange(6), 2)
+    some, all_ = (
+        decoder.run(cache, tokens, slots, positions, np.array(rows, np.int64))
+        for cache, rows in zip(caches, (wanted, range(12)), strict=True)
+    )
+    assert torch.equal(some, all_[wanted])
+    assert np.array_equal(caches[0].keys, caches[1].keys)
+    assert np.array_equal(caches[0].values, caches[1].values)

@@ -10,7 +10,7 @@ position a column, so that both products run along memory; nothing is padded, ma
 The parts of the kernel are forced into it: called, the process that compiles them would call copies that were made by themselves, and one
 that loads the kernel from Numba's cache those that were made with it, which add up in other lanes.
 
-Axes: N new tokens, S slots, T positions, H heads, K key-value heads, D head size.
+Axes: N new tokens, W of them wanted, S slots, T positions, H heads, K key-value heads, D head size.
 """
 
 from __future__ import annotations
@@ -47,15 +47,26 @@ class Cache:
         self.values[:, slot, :, first:last] = self.values[:, origin, :, first:last]
         return last
 
-    def attend(self, layer: int, q: Floats, k: Floats, v: Floats, slots: Places, positions: Places) -> Floats:
-        """Stores the keys and values of new tokens, then attends: `[N, H, D]`. A token sees those of its slot that lie before it."""
-        out = np.empty_like(q)
-        _attend(q, k, v, self.keys[layer], self.values[layer], slots, positions, out)
+    def attend(self, layer: int, q: Floats, k: Floats, v: Floats, slots: Places, positions: Places, wanted: Places) -> Floats:
+        """Stores the keys and values of new tokens, then attends with those at `wanted`: `[W, H, D]`. A token sees those of its slot that
+        lie before it."""
+        out = np.empty((len(wanted), *q.shape[1:]), np.float32)
+        _attend(q, k, v, self.keys[layer], self.values[layer], slots, positions, wanted, out)
         return out
 
 
 @njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy")
-def _attend(q: Floats, k: Floats, v: Floats, keys: Floats, values: Floats, slots: Places, positions: Places, out: Floats) -> None:
+def _attend(
+    q: Floats,
+    k: Floats,
+    v: Floats,
+    keys: Floats,
+    values: Floats,
+    slots: Places,
+    positions: Places,
+    wanted: Places,
+    out: Floats,
+) -> None:
     count, heads, size = q.shape
     kv_heads = k.shape[1]
     for n in range(count):
@@ -66,13 +77,14 @@ def _attend(q: Floats, k: Floats, v: Floats, keys: Floats, values: Floats, slots
                 values[slots[n], h, positions[n], d] = v[n, h, d]
     scores = np.empty((positions.max() // TILE + 1) * TILE, np.float32)
     powers = np.empty(len(scores), np.int32)
-    for n in range(count):
+    for w in range(len(wanted)):
+        n = wanted[w]
         seen = positions[n] + 1
         for h in range(heads):
             shared = h * kv_heads // heads
             _score(q[n, h], keys[slots[n], shared], scores, seen)
             total = _exponentials(scores, powers, powers.view(np.float32), seen)
-            _mean(scores, values[slots[n], shared], F(1) / total, out[n, h], seen)
+            _mean(scores, values[slots[n], shared], F(1) / total, out[w, h], seen)
 
 
 @njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy", forceinline=True)

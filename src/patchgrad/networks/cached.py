@@ -120,14 +120,16 @@ class CachedDecoder:
         """
         c = self.config
         x = self.embedding[torch.from_numpy(tokens)].numpy()
-        rows = normed(x, c.epsilon)
+        rows, said = normed(x, c.epsilon), np.arange(len(x))
         for number, layer in enumerate(self.layers):
             mixed = self._mixed(layer, rows)
             q, k, v = turned(mixed, layer.scale, self.cosines, self.sines, positions, c.epsilon, c.heads, c.family == "qwen3")
-            attended = cache.attend(number, q, k, v, slots, positions)
-            rows = added(x, _product(attended.reshape(len(x), -1), layer.out), c.epsilon)
+            if number == c.layers - 1:  # where of the others keys and values are all that is read
+                x, said = x[wanted], wanted
+            attended = cache.attend(number, q, k, v, slots, positions, said)
+            rows = added(x, _product(attended.reshape(len(x), len(layer.out)), layer.out), c.epsilon)
             rows = added(x, _product(gated(_product(rows, layer.gate_up)), layer.down), c.epsilon)
-        return torch.from_numpy(_product(rows[wanted], self.head))
+        return torch.from_numpy(_product(rows, self.head))
 
     def _mixed(self, layer: CachedLayer, rows: Floats) -> Floats:
         """Queries, keys and values side by side, `[N, (H + 2 K) D]`."""
