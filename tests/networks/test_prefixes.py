@@ -88,6 +88,29 @@ def test_hidden_states_and_gradients_are_those_of_separate_sequences(
         assert torch.allclose(one, other, atol=1e-10)
 
 
+@given(TEXTS, st.data(), st.integers(1, 5), st.sampled_from([3, 1024]), st.booleans())
+def test_what_nothing_is_read_from_is_left_out_of_the_last_layer_and_the_rest_is_the_same(
+    texts: list[list[int]], data: st.DataObject, multiple: int, least: int, again: bool
+) -> None:
+    network = Decoder(DecoderConfig(3, 8, 2, 2, 1, 4, intermediate=8), 0).double()
+    tokens, starts = joined(texts)
+    positions = np.concatenate([np.arange(last - first) for first, last in pairwise(starts)])
+    read = np.array(data.draw(st.lists(st.integers(0, len(tokens) - 1))), np.int64)
+    weights = torch.randn(len(read), 8, dtype=torch.float64)
+    for layout in (apart(starts), together(tokens, starts)):
+        stream, places = (torch.from_numpy(one[layout.first].astype("int64")) for one in (tokens, positions))
+        said = layout.said(read, multiple)
+        assert (np.diff(said) > 0).all()
+        assert len(said) % multiple == 0 or len(said) == len(stream)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(blocks, "LEAST", least)
+            whole = network.forward_packed(stream, places, layout.nodes)[layout.place[read]]
+            some = network.forward_packed(stream, places, layout.nodes, again, said)[np.searchsorted(said, layout.place[read])]
+        own = list(network.parameters())
+        told = [(one, *torch.autograd.grad((one * weights).sum(), own)) for one in (whole, some)]
+        assert all(torch.allclose(one, other, atol=1e-10) for one, other in zip(*told, strict=True))
+
+
 def test_a_tree_is_taken_where_it_costs_less() -> None:
     random = np.random.default_rng(0)
     stem, tails = random.integers(0, 99, 400).tolist(), [random.integers(100 * i, 100 * i + 99, 40).tolist() for i in range(1, 9)]

@@ -327,9 +327,8 @@ def test_a_mean_over_tokens_is_bit_for_bit_the_sum_over_their_number() -> None:
     (whole,) = batch.packs
     network = Decoder(CONFIG)
     tokens, positions, at = torch.from_numpy(whole.tokens).long(), torch.from_numpy(whole.positions).long(), whole.mask.nonzero()[0]
-    hidden = network.forward_packed(tokens, positions, apart(whole.starts.tolist()).nodes)
-    said, _ = network.logprobs(hidden[at - 1], tokens[at])
-    torch.autograd.backward(-(torch.from_numpy(whole.advantages[at]) * said).sum() / batch.trained)
+    logprobs, _ = network.logprobs(network.forward_packed(tokens, positions, apart(whole.starts.tolist()).nodes, said=at - 1), tokens[at])
+    torch.autograd.backward(-(torch.from_numpy(whole.advantages[at]) * logprobs).sum() / batch.trained)
     expected = {name: parameter.grad for name, parameter in network.named_parameters()}
     seen: dict[str, torch.Tensor] = {}
 

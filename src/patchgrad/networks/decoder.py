@@ -22,7 +22,7 @@ from torch.utils.checkpoint import checkpoint
 
 from patchgrad.errors import ConfigError
 from patchgrad.networks import rope, scoring
-from patchgrad.networks.packed import Attend, within
+from patchgrad.networks.packed import Attend, Rows, within
 from patchgrad.networks.prefixes import Layout, Node, paying
 from patchgrad.networks.rope import Yarn, rotate
 from patchgrad.values import Ids
@@ -182,15 +182,15 @@ class Attention(nn.Module):
             self.q_norm, self.k_norm = Norm(c.head_size, c.epsilon), Norm(c.head_size, c.epsilon)
         self.normed = c.family == "qwen3"
 
-    def forward(self, x: Tensor, rotations: tuple[Tensor, Tensor], attend: Seen) -> Tensor:
-        tokens = x.shape[0]
-        q = self.q_proj(x).view(tokens, self.heads, self.size)
-        k = self.k_proj(x).view(tokens, self.kv_heads, self.size)
-        v = self.v_proj(x).view(tokens, self.kv_heads, self.size)
+    def forward(self, x: Tensor, rotations: tuple[Tensor, Tensor], attend: Seen, said: Tensor | None) -> Tensor:
+        q = self.q_proj(_of(x, said)).view(-1, self.heads, self.size)
+        k = self.k_proj(x).view(-1, self.kv_heads, self.size)
+        v = self.v_proj(x).view(-1, self.kv_heads, self.size)
         if self.normed:
             q, k = self.q_norm(q), self.k_norm(k)
-        q, k = (rotate(part, *rotations).to(v.dtype) for part in (q, k))
-        out: Tensor = self.o_proj(attend(q, k, v).reshape(tokens, -1))
+        q = rotate(q, *(_of(part, said) for part in rotations)).to(v.dtype)
+        k = rotate(k, *rotations).to(v.dtype)
+        out: Tensor = self.o_proj(attend(q, k, v).flatten(1))
         return out
 
 
@@ -209,7 +209,7 @@ class FeedForward(nn.Module):
 
 
 class Layer(nn.Module):
-    """Pre-norm residual block."""
+    """Pre-norm residual block, of all tokens or of those that are `said`."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -218,10 +218,15 @@ class Layer(nn.Module):
         self.post_attention_layernorm = Norm(config.hidden, config.epsilon)
         self.mlp = FeedForward(config)
 
-    def forward(self, x: Tensor, rotations: tuple[Tensor, Tensor], attend: Seen) -> Tensor:
-        x = x + self.self_attn(self.input_layernorm(x), rotations, attend)
+    def forward(self, x: Tensor, rotations: tuple[Tensor, Tensor], attend: Seen, said: Tensor | None = None) -> Tensor:
+        x = _of(x, said) + self.self_attn(self.input_layernorm(x), rotations, attend, said)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
+
+
+def _of(x: Tensor, said: Tensor | None) -> Tensor:
+    """These rows of it, or all."""
+    return x if said is None else x.index_select(0, said)
 
 
 class Body(nn.Module):
@@ -255,23 +260,28 @@ class Decoder(nn.Module):
         """The output matrix `[V, d]`; the embedding itself when tied."""
         return self.model.embed_tokens.weight if self.config.tied else self.lm_head.weight
 
-    def forward(self, tokens: Tensor, positions: Tensor, attend: Attend, recompute: bool = False) -> Tensor:
-        """Hidden states `[N, d]` of tokens at these positions that see what `attend` says.
+    def forward(self, tokens: Tensor, positions: Tensor, attend: Attend, recompute: bool = False, said: Tensor | None = None) -> Tensor:
+        """Hidden states `[N, d]` of tokens at these positions that see what `attend` says; or only of those in the rows `said`, `[S, d]`.
 
-        With `recompute` layers run again in the backward pass.
+        Of other tokens the last layer needs keys and values alone, and computes no more. With `recompute` layers run again in the backward
+        pass.
         """
         turns, yarn = self.config.frequencies, self.config.yarn
         rotations = rope.rotations(positions, turns, yarn.scale if yarn else 1.0)
         x: Tensor = self.model.embed_tokens(tokens)
         for number, layer in enumerate(self.model.layers):
             again = partial(checkpoint, layer, use_reentrant=False, preserve_rng_state=False)  # nothing is drawn in a layer
-            x = (again if recompute else layer)(x, rotations, partial(attend, number))
+            last = number == self.config.layers - 1
+            x = (again if recompute else layer)(x, rotations, partial(attend, number), said if last else None)
         normed: Tensor = self.model.norm(x)
         return normed
 
-    def forward_packed(self, tokens: Tensor, positions: Tensor, nodes: Sequence[Node], recompute: bool = False) -> Tensor:
-        """Hidden states `[P, d]` of the tokens of these nodes, laid end to end."""
-        return self.forward(tokens, positions, within(nodes), recompute)
+    def forward_packed(
+        self, tokens: Tensor, positions: Tensor, nodes: Sequence[Node], recompute: bool = False, said: Rows | None = None
+    ) -> Tensor:
+        """Hidden states `[P, d]` of the tokens of these nodes, laid end to end; on a CPU only of those `said`, `[S, d]`, if some are."""
+        rows = None if said is None or len(said) == len(tokens) else torch.from_numpy(said)
+        return self.forward(tokens, positions, within(nodes, said), recompute, rows)
 
     def layout(self, tokens: Ids, starts: Sequence[int]) -> Layout:
         """How the sequences of a pack are computed for the least: with what they have in common once, where that pays."""

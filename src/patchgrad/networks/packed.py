@@ -1,13 +1,15 @@
 """Attention among the tokens of a pack, which lie in the nodes of a tree (`networks/prefixes.py`).
 
-Axes: P tokens of a pack, N new tokens, T tokens that they see, H heads, K key-value heads, D head size.
+Axes: P tokens of a pack, S of them said, N new tokens, T tokens that they see, H heads, K key-value heads, D head size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -15,20 +17,25 @@ from torch import Tensor
 from patchgrad.networks.blocks import Block, seen, triangle
 from patchgrad.networks.prefixes import Node
 
+Rows = npt.NDArray[np.int64]
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
-"""What a layer's new queries see: its number, `q [N, H, D]`, `k [N, K, D]`, `v [N, K, D]` -> `[N, H, D]`."""
+"""What a layer's new queries see: its number, `q [N, H, D]`, `k [N, K, D]`, `v [N, K, D]` -> `[N, H, D]`. Where some are left out,
+`q [S, H, D] -> [S, H, D]`."""
 
 
-def within(nodes: Sequence[Node]) -> Attend:
+def within(nodes: Sequence[Node], said: Rows | None = None) -> Attend:
     """Each token of a pack sees those before it in its own sequence, that is in its node and in the nodes above.
 
-    On a CPU a node is seen by all that stand below it at once. A GPU's kernels want each node with all that it sees.
+    On a CPU a node is seen by all that stand below it at once, and there may be queries of the tokens `said` alone, `[S]`, ascending. A
+    GPU's kernels want each node with all that it sees.
     """
-    lengths, blocks = [node.length for node in nodes], tuple(_blocks(nodes))
+    lengths = [node.length for node in nodes]
+    everything = tuple(_blocks(lengths, nodes, np.arange(sum(lengths))))
+    some = everything if said is None else tuple(_blocks(lengths, nodes, said))
 
     def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         if not q.is_cuda:
-            return seen(q, k, v, blocks)
+            return seen(q, k, v, everything if len(q) == len(k) else some)
         queries, keys, values = (torch.split(part, lengths) for part in (q, k, v))
         parts = []
         for number, node in enumerate(nodes):
@@ -56,14 +63,27 @@ def behind(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=not ahead, enable_gqa=shared > 1)[0].transpose(0, 1)
 
 
-def _blocks(nodes: Sequence[Node]) -> Iterator[Block]:
-    """What the tokens of these nodes see, laid end to end: a triangle a node, and a rectangle for each run of nodes below one."""
-    places = [slice(end - node.length, end) for node, end in zip(nodes, accumulate(node.length for node in nodes), strict=True)]
-    for place in places:
-        yield from triangle(place.start, place.start, place.stop - place.start)
-    for number, keys in enumerate(places):
+def _blocks(lengths: Sequence[int], nodes: Sequence[Node], said: Rows) -> Iterator[Block]:
+    """What these of the tokens of the nodes, laid end to end, see: a triangle a run of them, and a rectangle of what lies before it in its
+    node; and for each node a rectangle a run of nodes below it."""
+    ends = list(accumulate(lengths))
+    keys = [slice(end - length, end) for length, end in zip(lengths, ends, strict=True)]
+    queries = [slice(*np.searchsorted(said, (place.start, place.stop)).tolist()) for place in keys]
+    for own, place in zip(queries, keys, strict=True):
+        for first, last in _runs(said, own):
+            begin = int(said[first])
+            yield from triangle(first, begin, last - first)
+            if begin > place.start:
+                yield Block(slice(first, last), slice(place.start, begin))
+    for number, place in enumerate(keys):
         below = [number in node.path for node in nodes]
         for under, run in groupby(range(len(nodes)), below.__getitem__):
-            if under:
-                them = [places[i] for i in run]
-                yield Block(slice(them[0].start, them[-1].stop), keys)
+            them = [queries[i] for i in run]
+            if under and them[0].start < them[-1].stop:
+                yield Block(slice(them[0].start, them[-1].stop), place)
+
+
+def _runs(said: Rows, part: slice) -> Iterator[tuple[int, int]]:
+    """Where in a part of them numbers follow one another: of `[3, 4, 5, 9]` these are `(0, 3)` and `(3, 4)`."""
+    cuts = (part.start + 1 + np.flatnonzero(np.diff(said[part]) > 1)).tolist()
+    return pairwise([part.start, *cuts, part.stop]) if part.start < part.stop else iter(())

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from patchgrad.values import Ids, common
 
+NEARLY = 0.9  # of all tokens: to leave the others out costs more than they do
 CALL = 3e6  # multiplications in the time that one call of attention takes whatever its size
 
 
@@ -45,6 +46,18 @@ class Layout:
     def reach(self, node: Node) -> int:
         """The tokens that stand before a node's in its sequences."""
         return sum(self.nodes[above].length for above in node.path)
+
+    def said(self, tokens: npt.NDArray[np.int64], multiple: int = 1) -> npt.NDArray[np.int64]:
+        """Where these of the pack's tokens are computed, each place once, ascending; with other places, if they are to be a multiple, and
+        with all where few are others.
+
+        Tokens 4 and 5 of the pack above, and 1: `[0, 1]`, and with a multiple of 3 `[0, 1, 2]`.
+        """
+        places = np.unique(self.place[tokens])
+        if len(places) > NEARLY * len(self.first):
+            return np.arange(len(self.first))
+        others = np.setdiff1d(np.arange(len(self.first)), places)
+        return np.sort(np.append(places, others[: -len(places) % multiple]))
 
     def padded(self, multiple: int) -> Layout:
         """The same with as many tokens as a multiple of that: behind them stand copies of the first one, which no place is at.

@@ -241,15 +241,21 @@ class LocalTrainer:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16")
 
     def _hidden(self, pack: Pack) -> tuple[Tensor, Tensor]:
-        """The hidden states that predict the mask tokens `[N, d]`, and those tokens `[N]`; what sequences share is computed once."""
+        """The hidden states that predict the mask tokens `[N, d]`, and those tokens `[N]`; what sequences share is computed once.
+
+        On a CPU the last layer computes no others; on a GPU, where layers are many, it takes a kernel whole nodes.
+        """
         at, starts = pack.mask.nonzero()[0], pack.starts.tolist()
         layout = self.network.layout(pack.tokens, starts) if self._sharing else apart(starts)
-        if self.precision == "bfloat16" and self.device.type == "cpu":
-            layout = layout.padded(ALIKE)
-        whole = (pack.tokens[layout.first], pack.positions[layout.first], layout.place[at - 1], pack.tokens[at])
-        tokens, positions, places, targets = (torch.from_numpy(array.astype("int64")).to(self.device) for array in whole)
-        hidden = self.network.forward_packed(tokens, positions, layout.nodes, self._recompute)
-        return hidden[places], targets
+        cpu, alike = self.device.type == "cpu", 1
+        if self.precision == "bfloat16" and cpu:
+            layout, alike = layout.padded(ALIKE), ALIKE
+        said, places = layout.said(at - 1, alike) if cpu else None, layout.place[at - 1]
+        rows = places if said is None else np.searchsorted(said, places)
+        whole = (pack.tokens[layout.first], pack.positions[layout.first], rows, pack.tokens[at])
+        tokens, positions, predicting, targets = (torch.from_numpy(array.astype("int64")).to(self.device) for array in whole)
+        hidden = self.network.forward_packed(tokens, positions, layout.nodes, self._recompute, said)
+        return hidden[predicting], targets
 
     def weights(self) -> Weights:
         """The parameters by their transformers names, adapters merged; views where nothing is, so copy what must outlive an update."""
