@@ -116,7 +116,7 @@ class Bench:
         self.peak()
         spent = self.seconds(lambda: trainer.update(batch, clipped(0.2, 0.3)), often)
         passes = 2 if rank else 3
-        dense, paired = work(shape, (length,), int(batch.trained), recompute=False)
+        dense, paired = work(shape, (length,), int(batch.trained), recompute=False, gpu=True)
         operations = 2 * (dense * passes / 3 + paired)
         known = next((peak for card, peak in PEAKS.items() if self.cuda and card in torch.cuda.get_device_name()), None)
         rates = [length / each for each in spent]

@@ -2,7 +2,7 @@
 
     python benchmarks/length.py [--rounds 3] [--rows 8] [--tokens 16384] [--shape qwen3-8b]
 
-The network is the laptop's, or one layer of a Qwen3. The embedded policy draws 20 tokens a turn and reads 40, for so many episodes
+The network is the laptop's, or a few layers of a Qwen3. The embedded policy draws 20 tokens a turn and reads 40, for so many episodes
 together, with caches kept; CPU-seconds of the turns around the eighth and the last, and of what in them is not attention, which reads all
 that was said. The trainer makes gradients of 16,384 tokens in sequences of either length. `arithmetic` and `turn_arithmetic` are what
 multiplications alone would make of either, since attention has more of them the more was said. Prints progress, and JSON last.
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from trainer import SHAPES, group
+from trainer import DRAWN, SHAPES, TURN, group
 
 from patchgrad.networks.attention import Cache
 from patchgrad.networks.cached import CachedDecoder
@@ -75,10 +75,13 @@ def turns(shape: DecoderConfig, rows: int, seed: int) -> list[tuple[float, float
 
 
 def multiplied(shape: DecoderConfig, turn: int) -> int:
-    """Multiplications of an episode's turn: those of its tokens with the matrices and with all keys and values before, and the logits."""
+    """Multiplications of an episode's turn: those of its tokens with the matrices and with all keys and values before, and the logits.
+
+    In the last layer tokens that are only read have a key and a value, and no more.
+    """
     before = FIRST + (NEW + ANSWER) * (turn - 1)
-    paired = shape.paired * (before + (NEW + ANSWER) // 2)
-    return (NEW + ANSWER) * shape.layers * (shape.dense + paired) + NEW * shape.vocabulary * shape.hidden
+    each = shape.dense + shape.paired * (before + (NEW + ANSWER) // 2)
+    return (NEW + ANSWER) * (shape.layers - 1) * each + NEW * each + ANSWER * shape.kept + NEW * shape.vocabulary * shape.hidden
 
 
 def training(shape: DecoderConfig, tokens: int) -> float:
@@ -125,7 +128,8 @@ def main() -> None:
             f"turn 128 / turn 8: {late[-1]:.2f}, without attention {beside[-1]:.2f}, training at 8,192 / 2,048: {long[-1]:.2f}",
             flush=True,
         )
-    short, longer = (sum(work(trained, (length,) * (options.tokens // length), 0, False)) for length in (SHORT, LONG))
+    drawn = options.tokens // TURN * DRAWN
+    short, longer = (sum(work(trained, (length,) * (options.tokens // length), drawn, False)) for length in (SHORT, LONG))
     told: dict[str, Any] = {
         "shape": options.shape,
         "rows": options.rows,

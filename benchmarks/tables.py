@@ -47,10 +47,10 @@ def _vllm(result: Any) -> list[str]:
     return [about, table(("", "tokens drawn a CPU second", "a second"), rows)]
 
 
-def layer(result: Any) -> str:
-    """Whose layer was measured; nothing where it was the laptop's network."""
+def layers(result: Any) -> str:
+    """Whose layers were measured; nothing where it was the laptop's network."""
     shape = result.get("shape", "laptop")
-    return "" if shape == "laptop" else f"a layer of {shape.replace('qwen', 'Qwen').replace('b', 'B')}"
+    return "" if shape == "laptop" else f"a few layers of {shape.replace('qwen', 'Qwen').replace('b', 'B')}"
 
 
 GAP = "gradients apart, of the largest, float64"
@@ -69,8 +69,8 @@ def _trainer(result: Any) -> list[str]:
             f"{result['gradient_gap']:.0e}",
         )
     ]
-    layers = f", {layer(result)}" if layer(result) else ""
-    about = f"{result['attempts']} attempts of {result['tokens']:,} tokens, {result['parameters'] / 1e6:.1f} million parameters{layers}.\n"
+    whose = f", {layers(result)}" if layers(result) else ""
+    about = f"{result['attempts']} attempts of {result['tokens']:,} tokens, {result['parameters'] / 1e6:.1f} million parameters{whose}.\n"
     head = ("shared", "separate rows, s", "shared once, s", "ratio", "multiplications alone", "optimiser's step, s", GAP)
     return [about + "Forward and backward pass; the optimiser's step is the same for both.\n", table(head, rows)]
 
@@ -103,7 +103,7 @@ def _length(result: Any) -> list[str]:
         "Attention reads all that was said, which in a small network outweighs the rest, so that 1.1 is out of its reach. The rest\n"
         "makes the same calls at both turns, and waits longer for weights where many keys and values were read before.\n"
     )
-    return [f"Of {layer(result)}.\n{note}" if layer(result) else note, table(("", "CPU seconds", "ratio"), rows)]
+    return [f"Of {layers(result)}.\n{note}" if layers(result) else note, table(("", "CPU seconds", "ratio"), rows)]
 
 
 def _steps(result: Any) -> list[str]:

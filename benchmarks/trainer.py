@@ -2,7 +2,7 @@
 
     python benchmarks/trainer.py [--attempts 8] [--tokens 2048] [--shared 0.75] [--rounds 7] [--shape qwen3-0.6b]
 
-The network is the laptop's, or one layer of a Qwen3. Forward and backward pass, in seconds of the process's CPU, both sides by turns
+The network is the laptop's, or a few layers of a Qwen3. Forward and backward pass, in seconds of the process's CPU, both sides by turns
 in each round, one worker; the ratio is told with its spread over rounds, beside the one that multiplications alone would have. The
 optimiser's step, which is the same for both and made once for many groups, is told apart. So is how far gradients are apart in float64.
 Prints progress, and JSON last.
@@ -20,19 +20,20 @@ import torch
 
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
-from patchgrad.networks.prefixes import apart, multiplications, together
+from patchgrad.networks.prefixes import Layout, apart, multiplications, together
 from patchgrad.objectives.clipped import clipped
 from patchgrad.packing import pack
 from patchgrad.trainers.local import LocalTrainer
-from patchgrad.values import Action, Batch, Call, Ids, Observation, Place, Sample, Segment, Turn, floats, ids
+from patchgrad.values import Action, Batch, Call, Ids, Observation, Pack, Place, Sample, Segment, Turn, floats, ids
 
 TURN, DRAWN = 200, 30  # tokens of a turn, and how many of them were drawn
 RATE = 1e-4
 SHAPE = DecoderConfig(1024, hidden=192, layers=4, heads=3, kv_heads=3, head_size=64, intermediate=512)
-LAYERS = {"qwen3-0.6b": (1024, 16, 3072), "qwen3-4b": (2560, 32, 9728), "qwen3-8b": (4096, 32, 12288)}  # hidden, heads, intermediate
+FEW = {"qwen3-0.6b": (4, 1024, 16, 3072), "qwen3-4b": (2, 2560, 32, 9728), "qwen3-8b": (2, 4096, 32, 12288)}
+"""Of a few layers of theirs: how many, hidden, heads, intermediate. The last one computes less, and has a larger part than in the whole."""
 SHAPES = {"laptop": SHAPE} | {
-    name: DecoderConfig(1024, hidden=hidden, layers=1, heads=heads, kv_heads=8, head_size=128, intermediate=intermediate)
-    for name, (hidden, heads, intermediate) in LAYERS.items()
+    name: DecoderConfig(1024, hidden=hidden, layers=layers, heads=heads, kv_heads=8, head_size=128, intermediate=intermediate)
+    for name, (layers, hidden, heads, intermediate) in FEW.items()
 }
 
 
@@ -56,6 +57,14 @@ def group(attempts: int, tokens: int, shared: float, shape: DecoderConfig = SHAP
 def _turn(stream: Ids) -> Turn:
     context, drawn = ids(stream[:-DRAWN]), ids(stream[-DRAWN:])
     return Turn(context, Action(drawn, floats([-7.0] * DRAWN), 0, "", "stop"), Call("shell", ""), Observation("", Place()), "", "")
+
+
+def multiplied(layout: Layout, whole: Pack, shape: DecoderConfig) -> float:
+    """Multiplications of a forward pass: all layers but the last of all tokens, and the last of those that are read."""
+    said = layout.said(whole.mask.nonzero()[0] - 1)
+    pairs = float((whole.positions[layout.first][said] + 1).sum())
+    last = len(layout.first) * shape.kept + len(said) * (shape.dense - shape.kept) + pairs * shape.paired
+    return (shape.layers - 1) * multiplications(layout, shape.dense, shape.paired) + last
 
 
 def gap(batch: Batch, shape: DecoderConfig) -> float:
@@ -95,7 +104,7 @@ def main() -> None:
         print(number, {("shared" if share else "separate"): round(times[-1], 2) for share, times in spent.items() if times}, flush=True)
     (whole,) = batch.packs
     layouts = apart(whole.starts.tolist()), together(whole.tokens, whole.starts.tolist())
-    separately, once = (multiplications(layout, shape.dense, shape.paired) for layout in layouts)
+    separately, once = (multiplied(layout, whole, shape) for layout in layouts)
     ratios = [separate / shared for separate, shared in zip(spent[False], spent[True], strict=True)]
     told = {
         "shape": options.shape,

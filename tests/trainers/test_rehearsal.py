@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lora import Lora
 from patchgrad.trainers.muon import AdamW, Muon
-from patchgrad.trainers.rehearsal import Alive, Footprint, _kernel, passed, rehearse
+from patchgrad.trainers.rehearsal import Alive, Footprint, _kernel, passed, rehearse, spoken
 
 SHAPE = DecoderConfig(512, hidden=64, layers=3, heads=2, kv_heads=1, head_size=32, intermediate=128)
 
@@ -44,7 +45,7 @@ def test_layers_that_are_computed_again_hold_less() -> None:
 
 def test_a_fused_kernel_holds_what_it_is_given_and_what_it_gives_and_repeats_no_keys_in_half_precision() -> None:
     shape = replace(SHAPE, layers=1, heads=8, kv_heads=1, family="llama", hidden=256)
-    blocks, fused = (rehearse(shape, AdamW, tokens=512, trained=8, precision="bfloat16", fused=fused) for fused in (False, True))
+    blocks, fused = (rehearse(shape, AdamW, tokens=512, trained=512, precision="bfloat16", fused=fused) for fused in (False, True))
     repeated = 2 * 512 * 8 * 32 * 2  # keys and values of eight heads, of which one is there already
     assert blocks.passing - fused.passing >= repeated * 7 // 8
     with Alive() as alive:
@@ -52,6 +53,22 @@ def test_a_fused_kernel_holds_what_it_is_given_and_what_it_gives_and_repeats_no_
         given = alive.bytes
         out = _kernel(0, q, k, v)
         assert alive.bytes - given == out.nbytes + 4 * 100 * 8, "means, and a sum of exponentials for each query and head"
+
+
+@given(st.integers(1, 500), st.data())
+def test_so_many_tokens_are_spoken_in_runs_apart(tokens: int, data: st.DataObject) -> None:
+    trained = data.draw(st.integers(1, tokens))
+    rows = spoken(tokens, trained)
+    assert len(rows) == trained
+    assert (np.diff(rows) > 0).all()
+    assert rows[-1] == tokens - 1
+    assert rows[0] >= 0
+
+
+def test_what_is_not_trained_costs_a_last_layer_that_is_as_much_smaller() -> None:
+    few, all_ = (rehearse(SHAPE, AdamW, tokens=512, trained=trained) for trained in (64, 512))
+    assert few.passing < 0.8 * all_.passing
+    assert few.weights == all_.weights
 
 
 def test_adapters_have_small_states_and_gradients() -> None:

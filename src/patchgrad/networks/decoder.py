@@ -74,6 +74,11 @@ class DecoderConfig:
         return self.hidden * self.head_size * (2 * self.heads + 2 * self.kv_heads) + 3 * self.hidden * self.intermediate
 
     @property
+    def kept(self) -> int:
+        """Those of `dense` that make a token's key and value."""
+        return 2 * self.hidden * self.head_size * self.kv_heads
+
+    @property
     def paired(self) -> int:
         """Multiplications of a layer with each pair of tokens of which one sees the other."""
         return 2 * self.heads * self.head_size

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -22,12 +23,13 @@ from torch.utils._pytree import tree_iter
 
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lora import Lora, adapt, reduce
-from patchgrad.networks.packed import Attend, within
+from patchgrad.networks.packed import Attend, Rows, within
 from patchgrad.networks.prefixes import Node
 from patchgrad.networks.scoring import wide
 from patchgrad.trainers.muon import Optimiser
 
 FEW, MORE = 3, 5  # layers of which a difference is taken
+TURN = 32  # tokens that are trained in a run
 SCORED = 1024  # tokens whose log-probabilities are rehearsed: more of them meet the vocabulary in tiles of the same size
 
 
@@ -74,9 +76,7 @@ def rehearse(
     """
 
     def rehearsed(layers: int) -> Footprint:
-        return _rehearsed(
-            replace(shape, layers=layers), optimiser, tokens, min(trained, SCORED), precision, recompute, lora, frozen, offload, fused
-        )
+        return _rehearsed(replace(shape, layers=layers), optimiser, tokens, trained, precision, recompute, lora, frozen, offload, fused)
 
     if shape.layers <= MORE:
         return rehearsed(shape.layers)
@@ -113,7 +113,8 @@ def _rehearsed(
         steps = None if offload else optimiser(parameters)
         states = alive.bytes - weights
         alive.most = before = alive.bytes
-        gradients = passed(network, parameters, (tokens,), trained, precision, recompute, _kernel if fused else None)
+        attend = _kernel if fused else None
+        gradients = passed(network, parameters, (tokens,), trained, precision, recompute, attend, min(trained, SCORED))
         passing, held = alive.most - before, alive.bytes - before
         alive.most = alive.bytes
         if steps:
@@ -130,17 +131,32 @@ def passed(
     precision: str,
     recompute: bool,
     attend: Attend | None = None,
+    scored: int = 0,
 ) -> dict[str, Tensor]:
-    """Gradients after one pack of sequences of these lengths and no meaning, of which so many tokens are trained.
+    """Gradients after one pack of sequences of these lengths and no meaning, of which so many tokens are trained, and so many `scored` or
+    all of those.
 
-    Tokens see those before them in their sequence, or what `attend` says.
+    Tokens see those before them in their sequence, and the last layer computes those that are trained; or they see what `attend` says,
+    as on a GPU, and it computes all.
     """
-    stream = torch.zeros(sum(lengths), dtype=torch.int64)
-    positions, attend = torch.cat([torch.arange(length) for length in lengths]), attend or within([Node(length) for length in lengths])
+    stream, nodes = torch.zeros(sum(lengths), dtype=torch.int64), [Node(length) for length in lengths]
+    positions, said = torch.cat([torch.arange(length) for length in lengths]), spoken(len(stream), trained)
+    own = None if attend or len(said) == len(stream) else torch.from_numpy(said)
     with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
-        hidden = network.forward(stream, positions, attend, recompute)
-        logprobs, _ = network.logprobs(hidden[torch.arange(trained)], stream[:trained])
+        hidden = network.forward(stream, positions, attend or within(nodes, said), recompute, own)
+        read = hidden[torch.arange(trained)][: scored or trained]
+        logprobs, _ = network.logprobs(read, stream[: len(read)])
     return dict(zip(parameters, torch.autograd.grad(logprobs.sum(), list(parameters.values())), strict=True))
+
+
+def spoken(tokens: int, trained: int) -> Rows:
+    """So many of the tokens, in runs of about `TURN` that lie as far apart as they can: `[S]`, ascending.
+
+    Of 512 tokens 128 are the last 32 of each quarter, and of 6 tokens 2 the last two.
+    """
+    parts = max(1, -(-trained // TURN))
+    sizes = map(len, np.array_split(np.arange(trained), parts))
+    return np.concatenate([part[len(part) - size :] for part, size in zip(np.array_split(np.arange(tokens), parts), sizes, strict=True)])
 
 
 def _kernel(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
