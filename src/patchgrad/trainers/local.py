@@ -243,7 +243,7 @@ class LocalTrainer:
     def _hidden(self, pack: Pack) -> tuple[Tensor, Tensor]:
         """The hidden states that predict the mask tokens `[N, d]`, and those tokens `[N]`; what sequences share is computed once.
 
-        On a CPU the last layer computes no others; on a GPU, where layers are many, it takes a kernel whole nodes.
+        On a CPU the last layer computes no others; on a GPU, whose kernels take whole nodes and whose networks are deep, it computes all.
         """
         at, starts = pack.mask.nonzero()[0], pack.starts.tolist()
         layout = self.network.layout(pack.tokens, starts) if self._sharing else apart(starts)
