@@ -1,4 +1,4 @@
-"""The known bugs of `tests/test_certificates.py` that can be put into TRL's asynchronous worker: which of them does it notice?
+"""The known bugs of `tests/learning/test_provenance.py` that can be put into TRL's asynchronous worker: which of them does it notice?
 
     python benchmarks/faults_trl.py
 

@@ -1,4 +1,4 @@
-"""The known bugs of `tests/test_certificates.py` that can be put into what verl's agent loops hand over: which of them does it notice?
+"""Errors put into what verl's agent loops hand over: which does it notice?
 
     python benchmarks/faults_verl.py
 

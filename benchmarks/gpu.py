@@ -30,16 +30,16 @@ import numpy as np
 import torch
 from trainer import DRAWN, TURN, group
 
+from patchgrad.learning.objectives.clipped import clipped
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.device import DeviceDecoder
 from patchgrad.networks.lora import Lora
 from patchgrad.networks.rope import Yarn
-from patchgrad.objectives.clipped import clipped
 from patchgrad.policies.embedded.sampler import Request, Sampler
-from patchgrad.recipes.calibration import work
+from patchgrad.runs.planning.calibration import work
+from patchgrad.runs.planning.rehearsal import rehearse
 from patchgrad.trainers.local import LocalTrainer
-from patchgrad.trainers.muon import AdamW
-from patchgrad.trainers.rehearsal import rehearse
+from patchgrad.trainers.optimisers import AdamW
 from patchgrad.values import Batch, Ids, Pack, Sampling, floats, ids
 
 QWEN = DecoderConfig(151_936, heads=32, kv_heads=8, head_size=128, theta=1e6, context=40_960)

@@ -34,7 +34,9 @@ from peers import TRL, interpreter
 from patchgrad.config import dumps
 from patchgrad.evaluation.table import row
 from patchgrad.policies.embedded import ChatTokenizer
-from patchgrad.recipes import RECIPES, train
+from patchgrad.recipes import RECIPES
+from patchgrad.runs.api import train
+from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.store import Run
 from patchgrad.store.states import States
 from patchgrad.values import (
@@ -54,7 +56,6 @@ from patchgrad.values import (
     ids,
     stream_digest,
 )
-from patchgrad.viewer.progress import Silent
 
 HERE = Path(__file__).resolve().parent
 PEERS = {"trl": TRL, "mini-swe-agent": ("mini-swe-agent==2.4.6",)}

@@ -20,13 +20,13 @@ import numpy as np
 import torch
 from trainer import DRAWN, SHAPES, TURN, group
 
+from patchgrad.learning.objectives.clipped import clipped
 from patchgrad.networks.attention import Cache
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lanes import Places
-from patchgrad.objectives.clipped import clipped
 from patchgrad.policies.embedded.sampler import Request, Sampler
-from patchgrad.recipes.calibration import work
+from patchgrad.runs.planning.calibration import work
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.values import Floats, Sampling, ids
 

@@ -66,8 +66,8 @@ def rehearsed(point: dict[str, Any]) -> int:
 
     from patchgrad.networks.decoder import DecoderConfig
     from patchgrad.networks.lora import Lora
-    from patchgrad.trainers.muon import AdamW, Muon
-    from patchgrad.trainers.rehearsal import rehearse
+    from patchgrad.runs.planning.rehearsal import rehearse
+    from patchgrad.trainers.optimisers import AdamW, Muon
 
     footprint = rehearse(
         DecoderConfig(**point["shape"]),
@@ -83,10 +83,10 @@ def rehearsed(point: dict[str, Any]) -> int:
 
 def nothing(recompute: bool) -> int:
     """What a process has resident that has imported what `resident` does, and made a step of next to nothing."""
-    from patchgrad.objectives.clipped import clipped
+    from patchgrad.learning.objectives.clipped import clipped
+    from patchgrad.runs.planning.rehearsal import idle
     from patchgrad.trainers.allocator import give_back
     from patchgrad.trainers.local import LocalTrainer
-    from patchgrad.trainers.rehearsal import idle
 
     assert clipped
     assert LocalTrainer
@@ -101,9 +101,9 @@ def resident(point: dict[str, Any]) -> int:
 
     from trainer import group
 
+    from patchgrad.learning.objectives.clipped import clipped
     from patchgrad.networks.decoder import Decoder, DecoderConfig
     from patchgrad.networks.lora import Lora
-    from patchgrad.objectives.clipped import clipped
     from patchgrad.trainers.allocator import give_back
     from patchgrad.trainers.local import LocalTrainer
 

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.packing import pack
 from patchgrad.networks import folder
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
-from patchgrad.objectives.clipped import clipped
-from patchgrad.packing import pack
 from patchgrad.policies.embedded.sampler import Request, Sampler
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.values import Action, Call, Ids, Observation, Place, Sample, Sampling, Segment, Turn, floats, ids

@@ -42,12 +42,12 @@ from peers import TRL, interpreter
 from safetensors.torch import load_file, save_file
 from steps_trl import HIGH, LOW, RATE, Line, Setting
 
+from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.cross_entropy import cross_entropy
+from patchgrad.learning.packing import pack, scored
 from patchgrad.networks import folder as folders
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.rounding import Precision
-from patchgrad.objectives.clipped import clipped
-from patchgrad.objectives.cross_entropy import cross_entropy
-from patchgrad.packing import pack, scored
 from patchgrad.trainers.allocator import give_back
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.values import Action, Batch, Call, Observation, Place, Sample, Segment, Turn, floats, ids

@@ -19,11 +19,12 @@ from typing import Any
 
 from patchgrad.config import dumps, leaves, override
 from patchgrad.evaluation import over_seeds, pooled, shares
-from patchgrad.recipes import Recipe, laptop, train
+from patchgrad.recipes import Recipe, laptop
+from patchgrad.runs.api import train
+from patchgrad.runs.trackers.terminal import choose
 from patchgrad.store import Run, finite, plain, read_report
 from patchgrad.store.files import put
 from patchgrad.values import Report
-from patchgrad.viewer.progress import choose
 
 Changes = Mapping[str, str]
 PATIENT = {"guards.patience": "1000"}

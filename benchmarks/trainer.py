@@ -18,11 +18,11 @@ from statistics import median
 import numpy as np
 import torch
 
+from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.packing import pack
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.prefixes import Layout, apart, multiplications, together
-from patchgrad.objectives.clipped import clipped
-from patchgrad.packing import pack
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.values import Action, Batch, Call, Ids, Observation, Pack, Place, Sample, Segment, Turn, floats, ids
 

@@ -18,14 +18,15 @@ from pathlib import Path
 from patchgrad.config import loads
 from patchgrad.evaluation import compare, shares
 from patchgrad.packages import cache
-from patchgrad.recipes import Recipe, evaluate
+from patchgrad.recipes import Recipe
+from patchgrad.runs.api import evaluate
+from patchgrad.runs.trackers.terminal import choose
 from patchgrad.store import Run, plain
 from patchgrad.tasks.forge import Order
 from patchgrad.tasks.making import forge_set
 from patchgrad.tasks.projects.catalogue import CATALOGUE
 from patchgrad.tasks.sets import TASKS
-from patchgrad.tasks.workshop.bugs import SWAPS
-from patchgrad.viewer.progress import choose
+from patchgrad.tasks.synthetic.bugs import SWAPS
 
 
 def make_set(folder: Path, count: int, families: Sequence[str]) -> None:

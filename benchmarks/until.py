@@ -31,11 +31,11 @@ from studies import PATIENT, finished
 from patchgrad.config import dumps, override
 from patchgrad.recipes import Recipe, laptop
 from patchgrad.recipes.evaluation import of_run
-from patchgrad.recipes.measuring import measure
-from patchgrad.recipes.run import held_out_tasks
+from patchgrad.runs.measure import measure
+from patchgrad.runs.trackers.terminal import Silent
+from patchgrad.runs.train import held_out_tasks
 from patchgrad.store import Run
 from patchgrad.values import Task
-from patchgrad.viewer.progress import Silent
 
 HERE = Path(__file__).resolve().parent
 AROUND = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1", "TRL_EXPERIMENTAL_SILENCE": "1"}

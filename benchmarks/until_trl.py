@@ -35,15 +35,16 @@ from trl import GRPOConfig, GRPOTrainer
 from patchgrad.config import loads
 from patchgrad.errors import ContextFault
 from patchgrad.networks import folder as folders
-from patchgrad.networks.induction import planted
-from patchgrad.playing import Attempt, World, attempt, drawn
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes import Recipe
-from patchgrad.recipes.algorithms import shaped
-from patchgrad.recipes.apprenticeship import an_optimiser
-from patchgrad.recipes.run import tasks
-from patchgrad.recipes.world import a_world, sandboxes
-from patchgrad.rollout import Budget
+from patchgrad.rollouts.attempts import Attempt, attempt, drawn
+from patchgrad.rollouts.budget import Budget
+from patchgrad.rollouts.world import World
+from patchgrad.runs.algorithms import shaped
+from patchgrad.runs.build import a_world, sandboxes
+from patchgrad.runs.demonstrations.induction import planted
+from patchgrad.runs.demonstrations.lessons import an_optimiser
+from patchgrad.runs.train import tasks
 from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, Verdict, floats
 
 T = TypeVar("T")

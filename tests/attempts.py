@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from patchgrad.credit import by_group
+from patchgrad.learning.credit import by_group
 from patchgrad.values import (
     Action,
     Call,

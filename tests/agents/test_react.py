@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchgrad.agents import ReactAgent
+from patchgrad.agents.tools import View, toolset
 from patchgrad.contracts import Extend, Finish
-from patchgrad.tools import View, toolset
 from patchgrad.values import NO_IDS, Action, Call, Malformed, Observation, Place, Turn, floats
 
 FULL = ReactAgent(toolset())

@@ -218,7 +218,7 @@ FILL = """
 import json, sys
 from dataclasses import replace
 from pathlib import Path
-from patchgrad import recipes
+from patchgrad.runs import api
 from patchgrad.store import Run, value
 from patchgrad.values import Turn
 turn = value(Turn, json.loads(sys.argv.pop()))
@@ -226,7 +226,7 @@ def train(recipe, run, progress):
     run.save_state({"position": 1})
     for number in range(10_000):
         run.write_turn("t/0", replace(turn, parent=f"{number:064}"))
-recipes.train = train
+api.train = train
 try:
     from patchgrad.cli import main
     code = main(sys.argv[1:])

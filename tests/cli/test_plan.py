@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from patchgrad.cli import main
-from patchgrad.recipes import calibration
+from patchgrad.runs.planning import calibration
 
 SMALL = ("--policy.shape.layers", "2", "--policy.shape.vocabulary", "512")
 

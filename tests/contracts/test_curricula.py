@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from patchgrad.curricula import Pool
+from patchgrad.learning.curricula import Pool
 from patchgrad.testing import check_curriculum
 from patchgrad.values import Task
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from patchgrad.executors import LocalExecutor
+from patchgrad.rollouts.executors import LocalExecutor
 from patchgrad.testing import check_executor
 
 

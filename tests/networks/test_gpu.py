@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from patchgrad.learning.objectives.cross_entropy import cross_entropy
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.device import DeviceDecoder
 from patchgrad.networks.packed import within
 from patchgrad.networks.prefixes import Node
-from patchgrad.objectives.cross_entropy import cross_entropy
 from patchgrad.testing.trainer import example_batches
 from patchgrad.trainers.local import LocalTrainer
 

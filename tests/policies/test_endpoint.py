@@ -9,17 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgrad.advantages import Ones
 from patchgrad.agents import ReactAgent
-from patchgrad.credit import assign
+from patchgrad.agents.tools import View, toolset
 from patchgrad.endpoints import Chat
 from patchgrad.errors import CertificateError, ConfigError, EndpointRefused, PolicyFault
+from patchgrad.learning.advantages import Ones
+from patchgrad.learning.credit import assign
 from patchgrad.policies.endpoint import EndpointPolicy
 from patchgrad.policies.endpoint.spelling import MARKS, STOP, encode, read, spell
-from patchgrad.rollout import Budget, rollout
+from patchgrad.rollouts.budget import Budget
+from patchgrad.rollouts.loop import rollout
 from patchgrad.testing import LocalSandboxes
 from patchgrad.testing.endpoint import ScriptedEndpoint, Trouble
-from patchgrad.tools import View, toolset
 from patchgrad.values import (
     Action,
     Checks,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchgrad.errors import ConfigError
-from patchgrad.policies.embedded.tokenizer import CHATML, ChatTokenizer
+from patchgrad.policies.tokenizers.chat import CHATML, ChatTokenizer
 from patchgrad.values import Action, Message, floats, ids
 
 TOKENIZER = ChatTokenizer.train(["def add(a, b):\n    return a + b\n", "<observation> exit code 1"] * 3, 400)

@@ -10,14 +10,16 @@ import pytest
 import torch
 
 from patchgrad.agents import prompts_full
+from patchgrad.agents.tools import toolset
 from patchgrad.config import dumps, leaves, loads, override, written
 from patchgrad.errors import ConfigError
-from patchgrad.recipes import Recipe, laptop, nebius2508, printed, train
-from patchgrad.recipes.nebius2508 import CHANGES, PAPER, READ, REPORTED, UNREPORTED, Scale, remarks
-from patchgrad.recipes.phases import Failures
+from patchgrad.recipes import Recipe, laptop, nebius2508
+from patchgrad.recipes.failures import Failures
+from patchgrad.recipes.nebius2508 import CHANGES, PAPER, READ, REPORTED, UNREPORTED, Scale
+from patchgrad.runs.api import train
+from patchgrad.runs.printing import printed, remarks
+from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.store import Run
-from patchgrad.tools import toolset
-from patchgrad.viewer.progress import Silent
 
 EVERY = pytest.mark.parametrize("scale", get_args(Scale))
 PAGE = Path(__file__).parents[2] / "docs" / "paper.md"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from patchgrad.contracts import Result
-from patchgrad.executors import LocalExecutor
 from patchgrad.grading import grade
+from patchgrad.rollouts.executors import LocalExecutor
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.tasks.archive import pack, store
 from patchgrad.values import Checks, Limits, Task, Verdict

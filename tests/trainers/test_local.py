@@ -15,21 +15,22 @@ import pytest
 import torch
 
 from patchgrad.errors import ConfigError, StoreError
+from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.cross_entropy import cross_entropy
+from patchgrad.learning.packing import pack
 from patchgrad.networks import rounding
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.folder import load
 from patchgrad.networks.lora import Lora
 from patchgrad.networks.prefixes import apart
-from patchgrad.objectives.clipped import clipped
-from patchgrad.objectives.cross_entropy import cross_entropy
-from patchgrad.packing import pack
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
-from patchgrad.recipes.phases import Optimiser
-from patchgrad.recipes.shapes import an_optimiser
+from patchgrad.recipes.optimiser import Optimiser
+from patchgrad.runs.planning.shapes import an_optimiser
 from patchgrad.testing.trainer import example_batches
-from patchgrad.trainers import local, muon
+from patchgrad.trainers import local
+from patchgrad.trainers import optimisers as muon
 from patchgrad.trainers.local import LocalTrainer, version_of
-from patchgrad.trainers.muon import AdamW, orthogonal
+from patchgrad.trainers.optimisers import AdamW, orthogonal
 from patchgrad.trainers.schedules import constant, cosine
 from patchgrad.values import Action, Batch, Call, Message, Observation, Place, Sample, Sampling, Segment, Turn, floats, ids
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from patchgrad.learning.objectives.cross_entropy import cross_entropy
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.folder import load
 from patchgrad.networks.lora import Lora
-from patchgrad.objectives.cross_entropy import cross_entropy
 from patchgrad.testing.trainer import example_batches
 from patchgrad.trainers.local import LocalTrainer
 

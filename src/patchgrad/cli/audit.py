@@ -17,7 +17,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from patchgrad.recipes.audit import Audited
+    from patchgrad.runs.inspection.audit import Audited
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +28,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Verify, tell, and exit with 1 where something does not hold."""
-    from patchgrad.recipes.audit import audit
+    from patchgrad.runs.inspection.audit import audit
     from patchgrad.store import Run
 
     found = audit(Run.open(arguments.run))

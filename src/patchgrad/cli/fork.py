@@ -13,7 +13,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from patchgrad.viewer.progress import choose
+from patchgrad.runs.trackers.terminal import choose
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -30,9 +30,9 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Go on, and tell how many were solved."""
     from patchgrad.evaluation import wilson
-    from patchgrad.recipes.advice import exhausted
-    from patchgrad.recipes.forking import fork
-    from patchgrad.recipes.world import sentence
+    from patchgrad.runs.build import sentence
+    from patchgrad.runs.inspection.forking import fork
+    from patchgrad.runs.planning.advice import exhausted
     from patchgrad.store import Run
     from patchgrad.values import Rollout
 

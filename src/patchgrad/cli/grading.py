@@ -9,13 +9,13 @@ from pathlib import Path
 
 from patchgrad.contracts import Sandboxes
 from patchgrad.errors import ConfigError, TaskError
-from patchgrad.executors import LocalExecutor
 from patchgrad.grading import Grader
 from patchgrad.grading.logs import reader
 from patchgrad.grading.predictions import GOLD, Prediction, gold_predictions, known, read_predictions
 from patchgrad.grading.recorded import Recordings, agreement, judge
 from patchgrad.grading.reports import Graded, instance_report, run_report, write_instance, write_run
 from patchgrad.grading.rows import Row, read_rows
+from patchgrad.rollouts.executors import LocalExecutor
 from patchgrad.tasks.sets import TASKS, members
 from patchgrad.values import Task
 

@@ -23,7 +23,7 @@ import shutil
 from patchgrad.cli import options as shared
 from patchgrad.config import override
 from patchgrad.errors import ConfigError
-from patchgrad.recipes.plans import Plan, size
+from patchgrad.runs.planning.plan import Plan, size
 from patchgrad.store import plain
 
 UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
@@ -44,9 +44,9 @@ def run(arguments: argparse.Namespace) -> int:
     recipe = override(shared.recipe(arguments.recipe, arguments.scale), arguments.changes)
     room, beside = _bytes("memory", arguments.memory), _bytes("host-memory", arguments.host_memory)
     with shared.installed():
-        from patchgrad.recipes.advice import advice
-        from patchgrad.recipes.calibration import calibrate, known, seconds
-        from patchgrad.recipes.planning import plan
+        from patchgrad.runs.planning.advice import advice
+        from patchgrad.runs.planning.calibration import calibrate, known, seconds
+        from patchgrad.runs.planning.estimate import plan
 
         found = plan(recipe, room, beside)
         changes, then = advice(recipe, room, beside)

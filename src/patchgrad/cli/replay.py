@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from patchgrad.errors import ConfigError
 
 if TYPE_CHECKING:
-    from patchgrad.recipes.replay import Replayed
+    from patchgrad.runs.inspection.replay import Replayed
     from patchgrad.store import Run
     from patchgrad.values import Rollout
 
@@ -35,7 +35,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Replay, tell, and exit with 1 where an answer or a state is another one."""
-    from patchgrad.recipes.replay import find
+    from patchgrad.runs.inspection.replay import find
     from patchgrad.store import Run
 
     folder = Run.open(arguments.run)
@@ -49,8 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
 async def _again(folder: Run, found: Rollout, count: int, as_json: bool) -> int:
     from patchgrad.config import loads
     from patchgrad.recipes.recipe import Recipe
-    from patchgrad.recipes.replay import replay
-    from patchgrad.recipes.world import an_agent, sandboxes
+    from patchgrad.runs.build import an_agent, sandboxes
+    from patchgrad.runs.inspection.replay import replay
 
     recipe = loads(Recipe, folder.recipe)
     boxes, good = sandboxes(recipe.sandbox), 0
@@ -69,8 +69,8 @@ async def _again(folder: Run, found: Rollout, count: int, as_json: bool) -> int:
 async def _shell(folder: Run, found: Rollout, count: int, as_json: bool) -> int:
     from patchgrad.config import loads
     from patchgrad.recipes.recipe import Recipe
-    from patchgrad.recipes.replay import opened
-    from patchgrad.recipes.world import sandboxes
+    from patchgrad.runs.build import sandboxes
+    from patchgrad.runs.inspection.replay import opened
 
     boxes = sandboxes(loads(Recipe, folder.recipe).sandbox)
     prompt = "$ " if sys.stdin.isatty() else ""
@@ -87,7 +87,7 @@ async def _shell(folder: Run, found: Rollout, count: int, as_json: bool) -> int:
 
 
 def _lines(one: Replayed) -> Iterator[str]:
-    from patchgrad.recipes.replay import told
+    from patchgrad.runs.inspection.replay import told
 
     state = "" if one.same_state else ", and the files are others"
     yield f"turn {one.number:>3}  {one.answer}{state}: {told(one.turn)}"
@@ -101,6 +101,6 @@ def _lines(one: Replayed) -> Iterator[str]:
 
 
 def _plain(one: Replayed) -> dict[str, object]:
-    from patchgrad.recipes.replay import told
+    from patchgrad.runs.inspection.replay import told
 
     return {"turn": one.number, "call": told(one.turn), "answer": one.answer, "same_state": one.same_state}

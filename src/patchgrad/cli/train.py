@@ -72,7 +72,7 @@ def _load_torch() -> None:
 
 
 def _print(arguments: argparse.Namespace) -> int:
-    from patchgrad.recipes import printed
+    from patchgrad.runs.printing import printed
 
     recipe = _asked(arguments)
     print(json.dumps({"recipe": plain(recipe)}) if arguments.json else printed(recipe), end="\n" if arguments.json else "")
@@ -116,13 +116,13 @@ def _recipe(store: Run) -> Recipe:
 
 
 def _train(store: Run, arguments: argparse.Namespace) -> int:
-    from patchgrad import recipes
+    from patchgrad.runs import api
+    from patchgrad.runs.trackers.terminal import choose
     from patchgrad.viewer import report
-    from patchgrad.viewer.progress import choose
 
     try:
         with shared.installed(), choose(quiet=arguments.json) as progress:
-            recipes.train(_recipe(store), store, progress)
+            api.train(_recipe(store), store, progress)
     except KeyboardInterrupt:
         print(f"patchgrad: stopped; go on with: patchgrad train --run {store.folder} --resume", file=sys.stderr)
         return 130

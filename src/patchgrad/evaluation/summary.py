@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from patchgrad.credit import failed
 from patchgrad.evaluation.figures import best_at_n, bounds, over_runs, over_tasks, pass_at_k
+from patchgrad.learning.failures import failed
 from patchgrad.values import UNKNOWN, Estimate, Group, Outcomes, Report, Rollout, Trajectory
 
 Scores = Mapping[str, Sequence[float]]

@@ -8,7 +8,7 @@ from pathlib import Path
 from patchgrad.config import require
 from patchgrad.errors import ConfigError
 from patchgrad.evaluation import PROTOCOLS
-from patchgrad.recipes.phases import EvaluationChoice
+from patchgrad.recipes.evaluation_choice import EvaluationChoice
 from patchgrad.recipes.recipe import AgentChoice, Recipe, SandboxChoice
 
 

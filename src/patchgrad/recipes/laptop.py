@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from patchgrad.recipes.evaluation_choice import EvaluationChoice
 from patchgrad.recipes.nebius2508 import nebius2508
-from patchgrad.recipes.phases import EvaluationChoice, Rft, Stage, Warmup
 from patchgrad.recipes.recipe import Recipe, TaskSource
+from patchgrad.recipes.rft import Rft
+from patchgrad.recipes.stage import Stage
+from patchgrad.recipes.warmup import Warmup
 
 
 def laptop() -> Recipe:

@@ -8,9 +8,13 @@ from typing import Literal
 
 from patchgrad.config import require, within
 from patchgrad.contracts import ENFORCED
-from patchgrad.recipes.guards import Guards
-from patchgrad.recipes.phases import EvaluationChoice, Optimiser, Rft, Stage, Warmup
-from patchgrad.tasks.workshop.bugs import FAMILIES, SWAPS
+from patchgrad.recipes.bounds import Guards
+from patchgrad.recipes.evaluation_choice import EvaluationChoice
+from patchgrad.recipes.optimiser import Optimiser
+from patchgrad.recipes.rft import Rft
+from patchgrad.recipes.stage import Stage
+from patchgrad.recipes.warmup import Warmup
+from patchgrad.tasks.synthetic.bugs import FAMILIES, SWAPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,8 @@ class TaskSource:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A Qwen3-shaped network made from scratch; with `copies` it starts with heads that copy and point (`networks/induction.py`)."""
+    """A Qwen3-shaped network made from scratch; with `copies` it starts with heads that copy and point
+    (`runs/demonstrations/induction.py`)."""
 
     hidden: int = 192
     layers: int = 4
@@ -167,7 +172,8 @@ class SandboxChoice:
     A backend that does not enforce what the recipe `requires` on this host is refused by name (`contracts.Capabilities`). `oci` opens
     archives in containers of `image`, through the engine at `socket`; where that is empty, at DOCKER_HOST or a usual place. `landlock` is
     for hosts without user namespaces, and weaker; reports say what it does not enforce. With `once` a call that another attempt at the same
-    task made in the same state is not run again, nor the same submission judged again (`patchgrad.answers`): for tests that do not flake.
+    task made in the same state is not run again, nor the same submission judged again
+    (`rollouts/tool_cache.py`): for tests that do not flake.
     """
 
     backend: Literal["bwrap", "oci", "landlock"] = "bwrap"

@@ -1,6 +1,6 @@
 """The table of algorithms in words and numbers, without torch, so that a recipe can be printed and refused anywhere.
 
-`recipes/algorithms.py` makes a row and a stage into functions; `docs/guide/algorithms.md` says when to use which.
+`runs/algorithms.py` makes a row and a stage into functions; `docs/guide/algorithms.md` says when to use which.
 """
 
 from __future__ import annotations

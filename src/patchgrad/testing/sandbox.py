@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from patchgrad.contracts import Sandbox, Sandboxes
-from patchgrad.repository import commit
+from patchgrad.rollouts.repository import commit
 from patchgrad.values import Task
 
 _MARK = "patchgrad-check"

@@ -27,8 +27,8 @@ from patchgrad.networks.prefixes import apart
 from patchgrad.networks.rounding import Precision, worthwhile
 from patchgrad.networks.scoring import wide
 from patchgrad.trainers.measures import Tally, tally
-from patchgrad.trainers.muon import AdamW, Muon, Optimiser
 from patchgrad.trainers.offload import Offloaded
+from patchgrad.trainers.optimisers import AdamW, Muon, Optimiser
 from patchgrad.trainers.schedules import Schedule, constant
 from patchgrad.values import Batch, Floats, Pack, Update, floats
 

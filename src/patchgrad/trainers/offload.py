@@ -8,7 +8,7 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from patchgrad.trainers.muon import Optimiser, Spread
+from patchgrad.trainers.optimisers import Optimiser, Spread
 
 
 class Offloaded:

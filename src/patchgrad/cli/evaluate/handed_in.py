@@ -32,7 +32,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Grade each file, then tell of all of them as of runs of one policy."""
-    from patchgrad.viewer.progress import choose
+    from patchgrad.runs.trackers.terminal import choose
 
     if not arguments.tasks:
         raise ConfigError("Name what the predictions are for, as in --tasks sets/mine or --tasks verified.jsonl.gz.")

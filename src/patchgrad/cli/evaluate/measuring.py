@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure and tell; a run that is measured is only read."""
-    from patchgrad import recipes
-    from patchgrad.viewer.progress import choose
+    from patchgrad.runs import api
+    from patchgrad.runs.trackers.terminal import choose
 
     evaluation, recipe = _asked(arguments)
     if arguments.print:
         print(json.dumps({"evaluation": plain(evaluation)}) if arguments.json else dumps(evaluation), end="\n" if arguments.json else "")
         return 0
     with _kept(arguments.out, evaluation) as out, shared.installed(), choose(quiet=arguments.json) as progress:
-        report = recipes.measure(evaluation, progress, recipe=recipe, out=out)
+        report = api.measure(evaluation, progress, recipe=recipe, out=out)
     return tell(report, arguments.json, out.folder if out is not None else None)
 
 

@@ -6,7 +6,7 @@ import argparse
 import json
 
 from patchgrad.errors import ConfigError
-from patchgrad.evaluation.planning import Plan, assumed_noise, even_and_concentrated, noise_of, plan, spread_of
+from patchgrad.evaluation.sample_size import Plan, assumed_noise, even_and_concentrated, noise_of, plan, spread_of
 from patchgrad.evaluation.summary import outcomes_of
 from patchgrad.store import plain, read_report
 from patchgrad.values import Report
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     for name, found in plans.items():
         print(f"  {_needs(found)} if {_when(name, found)}")
-    print(f"Attempts at one task vary as {source}. Formula: arXiv 2411.00640; patchgrad.evaluation.planning states it.")
+    print(f"Attempts at one task vary as {source}. Formula: arXiv 2411.00640; patchgrad.evaluation.sample_size states it.")
     return 0
 
 

@@ -22,11 +22,11 @@ from pathlib import Path
 from patchgrad.cli.tasks.telling import Told, listed
 from patchgrad.errors import ConfigError
 from patchgrad.packages.sites import cache
+from patchgrad.runs.trackers.terminal import choose
 from patchgrad.tasks.forge import FRUITLESS, Order
 from patchgrad.tasks.making import Made, forge_set
 from patchgrad.tasks.mutations import FAMILIES
 from patchgrad.tasks.projects.catalogue import CATALOGUE
-from patchgrad.viewer.progress import choose
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -33,7 +33,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Grade, write and tell; the exit code says only that it was done, not what the predictions are worth."""
-    from patchgrad.viewer.progress import choose
+    from patchgrad.runs.trackers.terminal import choose
 
     run_id = plain_word(arguments.run_id)
     held = held_against(Path(arguments.tasks))

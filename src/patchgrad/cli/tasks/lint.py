@@ -25,13 +25,13 @@ from patchgrad.errors import ConfigError, TaskError
 from patchgrad.grading import Conditions, grade
 from patchgrad.packages.resolving import resolve
 from patchgrad.packages.sites import cache
+from patchgrad.runs.trackers.terminal import choose
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.tasks.linting import Checked, Plan, Report, lint
 from patchgrad.tasks.linting.chance import power
 from patchgrad.tasks.linting.findings import MEANINGS
 from patchgrad.tasks.sets import Member, members, quarantine
 from patchgrad.values import Task, Verdict, digest
-from patchgrad.viewer.progress import choose
 
 RUNS, PAPER_RUNS = 5, 50
 FILTERS = ("nebius2508",)

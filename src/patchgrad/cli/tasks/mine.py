@@ -22,9 +22,9 @@ from pathlib import Path
 from patchgrad.cli.tasks.telling import Told, listed
 from patchgrad.errors import ConfigError
 from patchgrad.packages.sites import cache
+from patchgrad.runs.trackers.terminal import choose
 from patchgrad.tasks.history import Mined, Wish
 from patchgrad.tasks.making import mine_set
-from patchgrad.viewer.progress import choose
 
 
 def options(parser: argparse.ArgumentParser) -> None:

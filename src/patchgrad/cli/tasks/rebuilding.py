@@ -14,9 +14,9 @@ from pathlib import Path
 
 from patchgrad.errors import TaskError
 from patchgrad.packages.sites import cache
+from patchgrad.runs.trackers.terminal import choose
 from patchgrad.tasks.rebuilding import rebuild
 from patchgrad.tasks.sets import read_origins
-from patchgrad.viewer.progress import choose
 
 
 def options(parser: argparse.ArgumentParser) -> None:

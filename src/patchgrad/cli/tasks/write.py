@@ -17,9 +17,9 @@ from pathlib import Path
 
 from patchgrad.endpoints import KEY
 from patchgrad.packages.sites import cache
+from patchgrad.runs.trackers.terminal import choose
 from patchgrad.tasks.sets import Member, members, save
 from patchgrad.tasks.statements.model import LEVEL, Writer, write_all
-from patchgrad.viewer.progress import choose
 
 
 def options(parser: argparse.ArgumentParser) -> None:

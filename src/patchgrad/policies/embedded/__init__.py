@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from patchgrad.policies.embedded.policy import EmbeddedPolicy
-from patchgrad.policies.embedded.tokenizer import ChatTokenizer
+from patchgrad.policies.tokenizers.chat import ChatTokenizer
 
 __all__ = ["ChatTokenizer", "EmbeddedPolicy"]

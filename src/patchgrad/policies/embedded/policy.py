@@ -16,7 +16,7 @@ from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.device import DeviceDecoder
 from patchgrad.policies.embedded.lane import Lane
 from patchgrad.policies.embedded.sampler import Drawn, Reader, Request, Sampler
-from patchgrad.policies.embedded.tokenizer import ChatTokenizer
+from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.values import Action, Ids, Message, Origin, Sampling, floats, stream_digest
 
 

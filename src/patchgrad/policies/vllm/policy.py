@@ -20,7 +20,7 @@ from patchgrad.contracts import Weights
 from patchgrad.errors import ConfigError, PolicyFault, SamplingRefused
 from patchgrad.networks import folder as folders
 from patchgrad.networks.decoder import DecoderConfig
-from patchgrad.policies.embedded.tokenizer import ChatTokenizer
+from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.policies.vllm.server import MODEL, Server
 from patchgrad.values import Action, Ids, Message, Origin, Sampling, floats, ids, stream_digest
 

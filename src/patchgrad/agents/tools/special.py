@@ -1,0 +1,158 @@
+"""What the special tools share, and those that change nothing: open, goto, scroll_down, scroll_up, search_file, submit.
+
+They run on the host through `sandbox.read` and `sandbox.write`: a file operation, and no process but `open`'s search for a name.
+Usage: paper section 3.3.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+
+from patchgrad.agents.tools.arguments import number, parse
+from patchgrad.agents.tools.window import File, Unusable, View, answer, clamp, find, load, locate, render, short, top
+from patchgrad.contracts import Sandbox
+from patchgrad.values import Observation, Place
+
+
+@dataclass(frozen=True)
+class Special(ABC):
+    """A tool without state: where the agent stands comes in as a `Place` and goes out with the observation.
+
+    `reads_only` tells the rollout that files cannot have changed, so that no snapshot is taken, and `settled` whether the repository's
+    files and the place settle what these arguments do.
+    """
+
+    view: View
+
+    name = ""
+    usage = ""
+    reads_only = False
+
+    async def __call__(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+        try:
+            return await self._do(arguments, sandbox, place)
+        except Unusable as error:
+            message = str(error) if self.view.brief else f"{error}\nUsage: {self.usage}"
+            return answer(message, place, self.view, failure="bad arguments")
+
+    def settled(self, arguments: str) -> bool:
+        return True
+
+    @abstractmethod
+    async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+        """The call itself; raises `Unusable` for arguments that cannot work."""
+
+    def _show(self, file: File, first: int, place: Place) -> Observation:
+        return answer(render(file, first, self.view), replace(place, file=file.path, line=first), self.view)
+
+
+def opened(place: Place) -> str:
+    """The open file's path; raises `Unusable` when none is."""
+    if place.file is None:
+        raise Unusable("No file is open: use open FILE first.")
+    return place.file
+
+
+class Open(Special):
+    """`open shop/cart.py 40`: the window of a file with line 40 in it; without a file, the last one again.
+
+    `open cart.py` finds `shop/cart.py` too where no other file of the repository ends in that: a name alone is what issues and
+    tracebacks tend to give, and all of it that a small policy copies without a mistake.
+    """
+
+    name = "open"
+    usage = "open [OPTIONS] [FILE] [LINE_NUMBER]"
+    reads_only = True
+
+    async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+        words = list(parse(arguments, words=2).words)
+        line = number(words.pop()) if words and (len(words) == 2 or (words[0].isdecimal() and place.file)) else None
+        file = await find(sandbox, words[0], place) if words else await load(sandbox, opened(place))
+        if line is not None:
+            first = top(file, within(line, file), self.view)
+        else:
+            first = clamp(file, place.line if file.path == place.file else 1, self.view)
+        return self._show(file, first, place)
+
+
+class Goto(Special):
+    """`goto 120`: the window of the open file with line 120 in it."""
+
+    name = "goto"
+    usage = "goto [OPTIONS] LINE_NUMBER"
+    reads_only = True
+
+    async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+        words = parse(arguments, words=1).words
+        if not words:
+            raise Unusable("goto needs a line number.")
+        file = await load(sandbox, opened(place))
+        return self._show(file, top(file, within(number(words[0]), file), self.view), place)
+
+
+class ScrollDown(Special):
+    """`scroll_down`: the next window, which repeats `overlap` lines."""
+
+    name = "scroll_down"
+    usage = "scroll_down [OPTIONS]"
+    reads_only = True
+    direction = 1
+
+    async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+        parse(arguments)
+        file = await load(sandbox, opened(place))
+        step = max(1, self.view.lines - self.view.overlap) * self.direction
+        return self._show(file, clamp(file, place.line + step, self.view), place)
+
+
+class ScrollUp(ScrollDown):
+    """`scroll_up`: the window before, which repeats `overlap` lines."""
+
+    name = "scroll_up"
+    usage = "scroll_up [OPTIONS]"
+    direction = -1
+
+
+class SearchFile(Special):
+    """`search_file total shop/cart.py`: the lines that hold the text as it stands, no pattern; at most 100 (SWE-agent)."""
+
+    name = "search_file"
+    usage = "search_file [OPTIONS] SEARCH_TERM [FILE]"
+    reads_only = True
+    most = 100
+
+    async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+        words = parse(arguments, words=2).words
+        if not words or not words[0]:
+            raise Unusable("search_file needs a text to search for.")
+        file = await load(sandbox, locate(words[1], place) if len(words) == 2 else opened(place))
+        hits = [(n, line.rstrip("\r")) for n, line in enumerate(file.lines, 1) if words[0] in line]
+        name = short(file.path) if self.view.brief else file.path
+        if not hits:
+            return answer(f'No matches found for "{words[0]}" in {name}', place, self.view)
+        if len(hits) > self.most:
+            raise Unusable(f'More than {self.most} lines match "{words[0]}" in {name}: search for something narrower.')
+        if self.view.brief:
+            return answer("\n".join(f"{n}:{line}" for n, line in hits), place, self.view)
+        rows = [f'Found {len(hits)} matching lines for "{words[0]}" in {name}:', *(f"Line {n}:{line}" for n, line in hits)]
+        return answer("\n".join(rows), place, self.view)
+
+
+class Submit(Special):
+    """`submit`: the episode ends, and its difference from the repository's commit is graded."""
+
+    name = "submit"
+    usage = "submit [OPTIONS]"
+    reads_only = True
+
+    async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+        parse(arguments)
+        return answer("" if self.view.brief else "Submitted.", place, self.view)
+
+
+def within(line: int, file: File) -> int:
+    """The line itself if the file has it; raises `Unusable` otherwise."""
+    if line > max(1, len(file.lines)):
+        raise Unusable(f"Line {line} is past the end: {short(file.path)} has {len(file.lines)} lines.")
+    return line

@@ -1,0 +1,7 @@
+"""Rewards: pure functions of task, trajectory and verdict, so that any of them can be recomputed from a stored run."""
+
+from __future__ import annotations
+
+from patchgrad.grading.rewards.tests import Resolved, TurnPenalty, Weighted
+
+__all__ = ["Resolved", "TurnPenalty", "Weighted"]

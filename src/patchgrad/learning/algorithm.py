@@ -1,0 +1,69 @@
+"""A row of the table of algorithms, and the sizes of one iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from patchgrad.contracts import (
+    Aggregate,
+    Correction,
+    Estimator,
+    Objective,
+    Rescale,
+    RewardFunction,
+    Score,
+    Select,
+)
+from patchgrad.learning.aggregation import token_mean
+from patchgrad.learning.branching import Forking
+from patchgrad.learning.credit import as_they_are
+from patchgrad.learning.failures import FailurePolicy
+from patchgrad.rollouts.attempts import from_the_beginning
+from patchgrad.rollouts.budget import Budget
+from patchgrad.values import Start, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """A row of the table of algorithms.
+
+    With `whole_groups` a minibatch never holds a part of a group: advantages that add up to zero in a group then do so in every step.
+    Where `old` is `recomputed`, ratios are taken to the trainer's own log-probabilities from before the first step, and `correction` may
+    answer for their difference to the sampler's. `reference` scores for a penalty that pulls to another model (`objectives/penalty.py`).
+    """
+
+    select: Select
+    estimator: Estimator
+    objective: Objective
+    failures: FailurePolicy
+    whole_groups: bool = False
+    rescale: Rescale = as_they_are
+    certain: float = 1.0
+    aggregate: Aggregate = token_mean
+    old: Literal["sampled", "recomputed"] = "sampled"
+    correction: Correction | None = None
+    reference: Score | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The sizes of one iteration.
+
+    `minibatch` is the least number of trajectories in an optimiser step, `pack` the tokens of a forward pass, shared by `workers`.
+    `on_steps` is told how many optimiser steps come, before the first: a schedule may need to know. Attempts at a task begin where `start`
+    says, and with `forking` some go on again after turns of theirs.
+    """
+
+    tasks: int
+    attempts: int
+    budget: Budget
+    reward: RewardFunction
+    minibatch: int
+    pack: int
+    workers: int = 1
+    epochs: int = 1
+    on_steps: Callable[[int], None] = lambda _: None
+    start: Callable[[Task], Start] = from_the_beginning
+    forking: Forking | None = None

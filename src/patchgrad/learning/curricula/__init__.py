@@ -1,0 +1,8 @@
+"""Which tasks come next, and where attempts at them begin."""
+
+from __future__ import annotations
+
+from patchgrad.learning.curricula.pool import Pool
+from patchgrad.learning.curricula.prefixes import Prefixes
+
+__all__ = ["Pool", "Prefixes"]

@@ -1,0 +1,1 @@
+"""A recipe becomes a run: its parts are built, its phases are done in order, and what it did can be looked into."""

@@ -1,0 +1,44 @@
+"""What a run is for those who start one: train, evaluate, measure, plan. Heavy parts are loaded when they are needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from patchgrad.contracts import Progress
+from patchgrad.recipes.evaluation import Evaluation, of_run
+from patchgrad.recipes.recipe import Recipe
+from patchgrad.runs.planning.plan import Plan
+from patchgrad.store import Run
+from patchgrad.values import Report
+
+
+def train(recipe: Recipe, run: Run, progress: Progress) -> None:
+    """Take the whole course of a recipe in a run folder, or what is left of it when the run was interrupted."""
+    from patchgrad.runs.train import train as take  # torch and the sandboxes are heavy; printing a recipe needs neither
+
+    take(recipe, run, progress)
+
+
+def evaluate(run: Run, recipe: Recipe, checkpoint: str | None, progress: Progress) -> Report:
+    """Measure one checkpoint of a run, the last one unless named, on the recipe's held-out tasks; the run is only read."""
+    return measure(of_run(recipe, run.find(checkpoint)), progress, recipe=recipe)
+
+
+def measure(evaluation: Evaluation, progress: Progress, *, recipe: Recipe | None = None, out: Run | None = None) -> Report:
+    """Measure any policy on any set of tasks, or on those that a `recipe` holds out; `out` is a run's folder that keeps what happens."""
+    from patchgrad.runs.measure import measure as any_policy  # the sandboxes are heavy, and torch where the policy needs it
+
+    if recipe is None:
+        return any_policy(evaluation, progress, out)
+    from patchgrad.runs.train import held_out_tasks
+
+    with TemporaryDirectory() as archives:
+        return any_policy(evaluation, progress, out, held_out_tasks(recipe, Path(archives)))
+
+
+def plan(recipe: Recipe, room: int = 0) -> Plan:
+    """What a recipe takes of a machine with so many bytes of memory free, or of this one; nothing is loaded."""
+    from patchgrad.runs.planning.estimate import plan as ahead  # torch is heavy
+
+    return ahead(recipe, room)

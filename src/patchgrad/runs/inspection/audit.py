@@ -1,0 +1,148 @@
+"""What a finished run was trained on, proved from its folder alone: every chain anew, every token counted.
+
+recipe, tables, journal -> the attempts of each iteration -> their samples -> tokens that were trained, and why others were not
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from patchgrad.config import loads
+from patchgrad.learning.algorithm import Algorithm
+from patchgrad.learning.credit import by_group
+from patchgrad.learning.failures import kept, kinds
+from patchgrad.learning.provenance import MEANINGS, Terms, flaw
+from patchgrad.recipes.recipe import Recipe
+from patchgrad.runs.algorithms import algorithm, imitation
+from patchgrad.store import Run
+from patchgrad.values import Group, Rollout, Trajectory
+
+NOT_CHOSEN = "not chosen by the algorithm"
+NOTHING_TO_TEACH = "an advantage of zero"
+BROKEN = "broken by infrastructure"
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """One iteration. Tokens are action tokens; `left_out` says why others of those that were sampled were not trained.
+
+    `versions` are those of the policy that sampled what was trained, with their tokens; `current` is the one that the run's own updates
+    had led to when it was trained. `recorded` is how many tokens were counted then, where that can be told from the attempts alone.
+    `retold` of the trained tokens were imitated after a prompt without the demonstration that they were collected with
+    (`algorithms.retold`): all others were sampled after exactly what they were trained after. `flaws` are attempts that do not verify.
+    """
+
+    phase: str
+    iteration: int
+    attempts: int
+    turns: int
+    sampled: int
+    trained: int
+    current: int
+    recorded: int | None
+    versions: Mapping[int, int]
+    left_out: Mapping[str, int]
+    retold: int
+    flaws: Sequence[str] = field(default=())
+
+    @property
+    def sound(self) -> bool:
+        """Is every chain whole, was all sampled by the version that was trained, and were as many tokens trained as the record says?"""
+        return not self.flaws and not self.behind and self.recorded in (None, self.trained)
+
+    @property
+    def behind(self) -> Mapping[int, int]:
+        """How many updates behind the policy that was trained -> how many of its tokens were sampled there: `{}` where none was."""
+        return {self.current - version: tokens for version, tokens in self.versions.items() if version != self.current}
+
+
+def audit(run: Run) -> list[Audited]:
+    """Every iteration of learning that the folder holds, in order. `StoreError` where a part of the folder is damaged."""
+    recipe = loads(Recipe, run.recipe)
+    recorded = {(row["phase"], row["iteration"]): row for row in run.metrics()}
+    rows = run.rows(columns=["phase", "iteration", "policy_version", "attempt"])
+    learned = {phase: kind for phase in {row["phase"] for row in rows} if (kind := _algorithm(recipe, phase)) is not None}
+    rows = [row for row in rows if row["phase"] in learned]
+    count = Counter(row["attempt"] for row in rows)
+    twice = {attempt for attempt, times in count.items() if times > 1}
+    current = next((row["policy_version"] for row in rows if row["policy_version"] is not None), 0)
+    found = []
+    for phase, iteration in dict.fromkeys((row["phase"], row["iteration"]) for row in rows):
+        told = recorded.get((phase, iteration), {})
+        epochs = recipe.rft.epochs if phase == "rft" else 1
+        one = _audited(run, phase, iteration, learned[phase], epochs, told, current, twice)
+        shown = phase == "rft" and recipe.rft.demonstration and not iteration
+        found.append(replace(one, retold=one.trained) if shown else one)
+        current += told.get("updates", 0)
+    return found
+
+
+def _algorithm(recipe: Recipe, phase: str) -> Algorithm | None:
+    if phase == "rft":
+        return imitation(recipe.rft)
+    if phase.startswith("stage"):
+        return algorithm(recipe.stages[int(phase.removeprefix("stage")) - 1])
+    return None
+
+
+def _audited(
+    run: Run, phase: str, iteration: int, row: Algorithm, epochs: int, told: Mapping[str, Any], current: int, twice: Collection[str]
+) -> Audited:
+    rollouts = run.rollouts(phase, iteration)
+    terms = Terms(run.journal.holds)
+    faults = [(one.trajectory.id, "duplicate" if one.trajectory.id in twice else flaw(one, terms)) for one in rollouts]
+    flaws = [f"{attempt}: {MEANINGS[fault]}" for attempt, fault in faults if fault is not None]
+    groups = [Group(tuple(found)) for _, found in groupby(rollouts, lambda one: one.trajectory.id.rpartition("/")[0])]
+    chosen = [] if flaws else list(row.select(groups))
+    samples = [sample for unit in by_group(chosen, row.estimator, row.failures, row.rescale, row.certain) for sample in unit]
+    versions: Counter[int] = Counter()
+    for sample in samples:
+        turns = sample.segment.turns
+        drawn = np.repeat([turn.action.version for turn in turns], [len(turn.action.token_ids) for turn in turns])
+        versions.update(drawn[sample.trained].tolist())
+    return Audited(
+        phase,
+        iteration,
+        len(rollouts),
+        sum(len(one.trajectory.turns) for one in rollouts),
+        sum(_actions(one.trajectory) for one in rollouts),
+        epochs * versions.total(),
+        current,
+        None if row.correction else told.get("trained"),  # a correction masks by what the trainer said
+        dict(versions),
+        dict(_left_out(rollouts, chosen, {sample.attempt for sample in samples}, row)),
+        0,
+        tuple(flaws),
+    )
+
+
+def _left_out(rollouts: Sequence[Rollout], chosen: Sequence[Group], taught: set[str], row: Algorithm) -> Counter[str]:
+    """Why -> how many action tokens were not trained."""
+    there = {one.trajectory.id for group in chosen for one in group.rollouts}
+    why: Counter[str] = Counter()
+    for one in rollouts:
+        trajectory = one.trajectory
+        if one.broken:
+            why[BROKEN] += _actions(trajectory)
+        elif trajectory.id not in there:
+            why[NOT_CHOSEN] += _actions(trajectory)
+        elif trajectory.id not in taught:
+            why[NOTHING_TO_TEACH] += _actions(trajectory)
+        else:
+            trained = iter(kept(trajectory, row.failures))
+            for turn, kind in zip(trajectory.turns, kinds(trajectory), strict=True):
+                masked = sum(not next(trained) for _ in turn.action.token_ids)
+                if kind != "replayed":
+                    why[f"masked: {kind or 'overlong'}"] += masked
+    return +why
+
+
+def _actions(trajectory: Trajectory) -> int:
+    """Tokens of its own actions: those that it replays were sampled elsewhere."""
+    return sum(len(turn.action.token_ids) for turn in trajectory.turns[trajectory.replayed :])

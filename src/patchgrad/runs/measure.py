@@ -1,0 +1,154 @@
+"""What is done with an evaluation: its tasks, its policy, every attempt, and the report.
+
+Evaluation -> tasks, policy, world -> every attempt (`learning.play`) -> scores, where the best of n is chosen -> Report
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+from patchgrad.contracts import ENFORCED, Policy, Progress, Sandboxes, Scorer
+from patchgrad.endpoints import KEY, Chat
+from patchgrad.errors import ConfigError
+from patchgrad.evaluation import summarise
+from patchgrad.grading import VisibleTests
+from patchgrad.grading.handed_in import write_runs
+from patchgrad.grading.rewards import Resolved
+from patchgrad.policies.endpoint import EndpointPolicy
+from patchgrad.recipes.evaluation import Evaluation
+from patchgrad.recipes.recipe import Recipe
+from patchgrad.rollouts.attempts import play
+from patchgrad.rollouts.budget import Budget
+from patchgrad.rollouts.world import World
+from patchgrad.runs.build import a_world, sandboxes, sentence
+from patchgrad.store import Run
+from patchgrad.tasks.sets import load_set
+from patchgrad.values import Group, Report, Rollout, Task, digest
+
+ANSWER = 600.0  # seconds that an endpoint has for one answer, tries included
+SCORERS: dict[str, Callable[[Sandboxes], Scorer]] = {"visible tests": VisibleTests}
+
+
+def measure(evaluation: Evaluation, progress: Progress, out: Run | None = None, tasks: Sequence[Task] | None = None) -> Report:
+    """Measure; the tasks are those of the set that the evaluation names, unless others are given.
+
+    Where `out` is a run's folder it keeps every turn, attempt, prediction and the report.
+    """
+    with _afforded(evaluation):
+        return asyncio.run(_measure(evaluation, progress, out, tasks_of(evaluation) if tasks is None else tasks))
+
+
+def _afforded(evaluation: Evaluation) -> AbstractContextManager[None]:
+    if evaluation.remote:  # an endpoint is measured without torch, and its memory is its own
+        return nullcontext()
+    from patchgrad.runs.opening import afforded
+
+    return afforded(evaluation)
+
+
+async def _measure(evaluation: Evaluation, progress: Progress, out: Run | None, tasks: Sequence[Task]) -> Report:
+    if out is not None:
+        out.rows()  # asks for what tables need before hours of work, and not after
+    policy = await _policy(evaluation)
+    boxes = sandboxes(evaluation.sandbox)
+
+    def seen(rollout: Rollout) -> None:
+        progress.advance(solved=rollout.solved, broken=rollout.broken)
+        progress.say(sentence(rollout))
+
+    try:
+        world = a_world(evaluation.agent, evaluation.sandbox, boxes)
+        if out is not None:
+            out.write_tasks(tasks)
+            out.write_sandbox(boxes.probe().name, boxes.probe().missing(ENFORCED))
+            world = replace(world, on_turn=out.write_turn, on_state=out.states.put)
+        progress.stage(f"evaluate {evaluation.title}", len(tasks) * evaluation.evaluation.attempts)
+        groups, report = await assess(world, policy, tasks, evaluation, evaluation.title, seen)
+    finally:
+        await boxes.close()
+    report = _told(report, evaluation, tasks, policy)
+    if out is not None:
+        _keep(out, groups, report)
+    return report
+
+
+def _keep(out: Run, groups: Sequence[Group], report: Report) -> None:
+    rollouts = [rollout for group in groups for rollout in group.rollouts]
+    out.write_rollouts("evaluate", 0, rollouts)
+    out.write_reports([report])
+    out.write_predictions(report.name, rollouts)
+    write_runs(out.folder / "swebench", report.name, groups)
+
+
+async def assess(
+    world: World, policy: Policy, tasks: Sequence[Task], setting: Recipe | Evaluation, name: str, on_rollout: Callable[[Rollout], None]
+) -> tuple[list[Group], Report]:
+    """Every attempt of one evaluation, and its report."""
+    choice, agent = setting.evaluation, setting.agent
+    budget = Budget(choice.turns, choice.context, agent.action_tokens, choice.seconds, agent.format_errors)
+    started = time.monotonic()
+    world = replace(world, sampling=choice.sampling)
+    groups = await play(world, policy, tasks, choice.attempts, budget, Resolved(), f"evaluate/{name}", setting.seed, on_rollout)
+    scores, about = None, dict[str, str]()
+    if choice.best_of:
+        scores, abstained = await _scores(world, SCORERS[choice.best_of](world.sandboxes), groups)
+        about["best_of"] = choice.best_of + (f" (which abstained on {abstained} of {len(groups)} tasks)" if abstained else "")
+    limits = {"turns": budget.turns, "context": budget.context, "action_tokens": budget.action_tokens, "seconds": budget.seconds}
+    limits |= {"format_errors": agent.format_errors, "window": agent.window, "observation": agent.longest}
+    spent, sampling = time.monotonic() - started, choice.told
+    return groups, summarise(name, groups, choice.drawn, spent, limits, sampling=sampling, about=about, scores=scores)
+
+
+async def _scores(world: World, scorer: Scorer, groups: Sequence[Group]) -> tuple[dict[str, list[float]], int]:
+    """A score for each attempt by task, all alike where the scorer abstains, and on how many tasks it did."""
+
+    async def one(group: Group) -> tuple[str, list[float] | None]:
+        return group.task.id, await scorer(group.task, [rollout.trajectory for rollout in group.rollouts])
+
+    found = {task: scores async for task, scores in world.executor.map(one, groups)}
+    sizes = {group.task.id: len(group.rollouts) for group in groups}
+    abstained = sum(scores is None for scores in found.values())
+    return {task: scores if scores is not None else [0.0] * sizes[task] for task, scores in found.items()}, abstained
+
+
+def tasks_of(evaluation: Evaluation) -> list[Task]:
+    """The tasks that are named, in an order that is the seed's; `ConfigError` where there is none."""
+    choice = evaluation.tasks
+    if not choice.folder:
+        raise ConfigError("The evaluation names no tasks: set tasks.folder to a set's folder.")
+    found = load_set(Path(choice.folder), choice.level)
+    kept = [task for task in found if choice.split in ("", task.tags.get("split", ""))]
+    if not kept:
+        there = ", ".join(sorted({task.tags.get("split", "") or "none" for task in found})) or "no task at all"
+        raise ConfigError(f"{choice.folder} has no tasks of the split {choice.split!r}; there are: {there}.")
+    return sorted(kept, key=lambda task: digest(str(evaluation.seed), task.id))[: choice.count or None]
+
+
+async def _policy(evaluation: Evaluation) -> Policy:
+    choice = evaluation.evaluation
+    if evaluation.remote:
+        chat = Chat(evaluation.policy, evaluation.model, os.environ.get(KEY, ""), seconds=min(ANSWER, choice.seconds))
+        return await EndpointPolicy.open(chat, context=choice.context, sampling=choice.sampling)
+    from patchgrad.runs.opening import opened
+
+    return opened(evaluation)
+
+
+def _told(report: Report, evaluation: Evaluation, tasks: Sequence[Task], policy: Policy) -> Report:
+    """The report with what its numbers are of: the policy, the tasks by name and content, the prompts, and the sampling as sent."""
+    content = digest(*sorted(task.digest() for task in tasks))[:16]
+    folder, prompts = evaluation.tasks.folder or "held out", evaluation.agent.prompts
+    about, sampling = {"policy": evaluation.policy, "tasks": folder, "content": content, "prompts": prompts}, report.sampling
+    if isinstance(policy, EndpointPolicy):
+        about |= {"model": evaluation.model, "dialect": policy.dialect.name}
+        sent = policy.dialect.parameters(evaluation.evaluation.sampling)
+        sampling = {name: number for name, number in sampling.items() if name in sent}
+    if evaluation.protocol:
+        about["protocol"] = evaluation.protocol
+    return replace(report, sampling=sampling, about={**about, **report.about})

@@ -1,0 +1,1 @@
+"""What a run will take of a machine, before it takes it."""

@@ -1,0 +1,174 @@
+"""What a recipe will take before it takes it: memory by part, sandboxes, disk.
+
+Memory is that of the phase that takes the most. What the trainer holds is rehearsed (`rehearsal.py`), and what the policy holds
+follows from the shape. Beside it run the sandboxes, each with a limit of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+from patchgrad.config import require
+from patchgrad.networks.attention import TILE
+from patchgrad.networks.decoder import DecoderConfig
+from patchgrad.networks.lora import Lora
+from patchgrad.networks.paged import PAGE
+from patchgrad.recipes.optimiser import Optimiser
+from patchgrad.recipes.recipe import Recipe, option_name
+from patchgrad.runs.planning.device import spare, supported
+from patchgrad.runs.planning.host_memory import empty, free
+from patchgrad.runs.planning.plan import MARGIN, Part, Plan
+from patchgrad.runs.planning.rehearsal import Footprint, rehearse
+from patchgrad.runs.planning.shapes import an_optimiser, shape_of
+from patchgrad.values import Limits
+
+DRAWN = 0.25  # of the tokens of attempts, so many at most are taken to be the policy's own
+VLLM = 0.9  # of a GPU, so much does its server take unless it is told otherwise
+JOURNAL = 24  # bytes that a run keeps of each token of an attempt: about 20 in one of `laptop`
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A phase that trains: the most tokens of one pack, how many of them are trained, and which parameters are not."""
+
+    name: str
+    tokens: int
+    trained: int
+    frozen: tuple[str, ...] = ()
+
+
+def plan(recipe: Recipe, room: int = 0, beside: int = 0) -> Plan:
+    """The plan of a recipe on a machine, or a GPU and so many bytes `beside` it in the host, with so many bytes free, or on this one."""
+    supported(recipe)
+    shape, choice, room = shape_of(recipe), recipe.optimiser, room or free_for(recipe)
+    gpu = recipe.machine.gpus > 0
+    found = [(phase, _footprint(shape, choice, phase.tokens, phase.trained, phase.frozen, gpu)) for phase in phases(recipe)]
+    phase, most = max(found, key=lambda one: one[1].peak(recipe.workers))
+    lasting = most.weights + most.states
+    libraries = [] if recipe.machine.gpus else [Part("interpreter and libraries", empty(choice.recompute))]
+    parts = [
+        *libraries,
+        Part("weights", most.weights),
+        Part(f"states of {choice.name}", most.states),
+        Part(f"gradients and activations, {recipe.workers} x {phase.tokens:,} tokens", most.peak(recipe.workers) - lasting),
+        *([Part("the reference's weights", most.weights)] if referred(recipe) else []),
+    ]
+    parts += _policy(shape, recipe, room, int(MARGIN * room) - sum(part.bytes for part in parts))
+    host = _beside(shape, choice) if recipe.machine.gpus else 0
+    folder = disk(recipe, written(shape, choice, most))
+    return Plan(phase.name, tuple(parts), room, 2 * recipe.sandbox.live, Limits().memory, folder, host, (beside or free()) if host else 0)
+
+
+def _policy(shape: DecoderConfig, recipe: Recipe, room: int, left: int) -> list[Part]:
+    """What samples, its caches last, where so many bytes of the room are left."""
+    if recipe.policy.vllm:
+        named = {option_name(option): option.partition("=")[2] for option in recipe.policy.options}
+        return [Part("vLLM's server", int(_share(named) * room) if recipe.machine.gpus else copied(shape, recipe))]
+    weights, whole, sessions = copied(shape, recipe), cached(shape, recipe), 2 * recipe.sandbox.live
+    own = Part("the policy's weights, arranged for sampling", weights)
+    if recipe.machine.gpus:
+        return [own, Part("its caches, of what is left", min(whole, max(left - weights, whole // sessions)))]
+    return [own, Part(f"its caches, where {sessions} attempts fill their context", whole)]
+
+
+def _share(options: Mapping[str, str]) -> float:
+    """How much of a GPU vLLM's server takes."""
+    told = options.get("gpu-memory-utilization", str(VLLM))
+    try:
+        share = float(told)
+    except ValueError:
+        share = math.nan
+    require(0 < share <= 1, f"policy.options has gpu-memory-utilization={told}; it is a share of a GPU's memory, above 0 and at most 1")
+    return share
+
+
+def referred(recipe: Recipe) -> bool:
+    """Is there a network beside the trained one, to which a stage's penalty pulls?"""
+    return any(stage.penalty.weight and stage.penalty.to == "reference" for stage in recipe.stages)
+
+
+def written(shape: DecoderConfig, choice: Optimiser, held: Footprint) -> int:
+    """Bytes of a checkpoint: weights, with adapters merged, and what the optimiser needs to go on, wherever it has it."""
+    if choice.rank:
+        return 4 * shape.parameters + held.gradients + held.states  # gradients are as large as the adapters, which lie there too
+    return held.weights + held.states + _beside(shape, choice)
+
+
+def _beside(shape: DecoderConfig, choice: Optimiser) -> int:
+    """Bytes of an offloaded optimiser in host memory: the exact weights, and its states of them."""
+    if not choice.offload or choice.rank:
+        return 0
+    there = _footprint(shape, replace(choice, offload=False, precision="float32"), 64, 8, choice.frozen, True)
+    return there.gradients + there.states  # copies are as large as gradients
+
+
+def free_for(recipe: Recipe) -> int:
+    """Bytes that are free where a recipe computes."""
+    return spare() if recipe.machine.gpus else free()
+
+
+def caches(recipe: Recipe) -> int:
+    """Bytes that the policy's caches may take on a GPU: what the plan leaves, and room for one attempt at least."""
+    return plan(recipe).parts[-1].bytes
+
+
+def phases(recipe: Recipe) -> list[Phase]:
+    """Those that train. A pack is as long as it may be, or as the longest attempt."""
+    choice, rft = recipe.optimiser, recipe.rft
+    contexts = {"fine-tuning": rft.context} if rft.rounds else {}
+    contexts |= {f"stage {number}": stage.context for number, stage in enumerate(recipe.stages, 1)}
+    warm_up = [] if recipe.policy.model else [Phase("the warm-up", choice.pack, choice.pack)]
+    lengths = {name: max(choice.pack, context) for name, context in contexts.items()}
+    return [*warm_up, *(Phase(name, length, int(length * DRAWN), choice.frozen) for name, length in lengths.items())]
+
+
+@cache
+def _footprint(shape: DecoderConfig, choice: Optimiser, tokens: int, trained: int, frozen: tuple[str, ...], fused: bool) -> Footprint:
+    return rehearse(
+        shape,
+        an_optimiser(choice),
+        tokens=tokens,
+        trained=trained,
+        precision=choice.precision,
+        recompute=choice.recompute,
+        lora=Lora(choice.rank, choice.alpha) if choice.rank else None,
+        frozen=frozen,
+        offload=choice.offload,
+        fused=fused,
+    )
+
+
+def copied(shape: DecoderConfig, recipe: Recipe) -> int:
+    """Bytes of the policy's weights. On a CPU it has a head beside the embedding also where the two are tied.
+
+    On a GPU its products are in the trainer's precision, and the embedding is as the trainer has it.
+    """
+    if not recipe.machine.gpus:
+        return 4 * (shape.parameters + shape.tied * shape.vocabulary * shape.hidden)
+    choice, dense = recipe.optimiser, shape.layers * shape.dense
+    half = choice.precision == "bfloat16"
+    reduced = half and (choice.offload or choice.rank > 0)
+    return (2 if half else 4) * dense + (2 if reduced else 4) * (shape.parameters - dense)
+
+
+def cached(shape: DecoderConfig, recipe: Recipe) -> int:
+    """Bytes of keys and values of all sessions that are kept, each up to its context."""
+    half = recipe.machine.gpus and recipe.optimiser.precision == "bfloat16"
+    return remembered(shape, 2 * recipe.sandbox.live, recipe.policy.context, PAGE if recipe.machine.gpus else TILE, 2 if half else 4)
+
+
+def remembered(shape: DecoderConfig, sessions: int, context: int, page: int, each: int) -> int:
+    """Bytes of keys and values of so many full contexts, in pages of so many tokens, at so many bytes a number."""
+    return sessions * shape.layers * 2 * shape.kv_heads * shape.head_size * math.ceil(context / page) * page * each
+
+
+def disk(recipe: Recipe, checkpoint: int) -> int:
+    """Bytes of the run's folder at most: the checkpoints that are kept and the last two, and what is kept of every attempt."""
+    rft, measured = recipe.rft, recipe.evaluation
+    kept = 1 + bool(rft.rounds) + len(recipe.stages)
+    tokens = rft.rounds * rft.tasks * rft.attempts * rft.context + kept * recipe.tasks.held_out * measured.attempts * measured.context
+    tokens += sum(s.iterations * s.tasks * (s.attempts + s.forks * s.continuations) * s.context for s in recipe.stages)
+    return (kept + 2) * checkpoint + tokens * JOURNAL

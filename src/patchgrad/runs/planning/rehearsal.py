@@ -1,0 +1,216 @@
+"""A training step on tensors without data: what it will hold, before anything is loaded.
+
+The network, the backward pass and the optimiser are those that train (`networks/decoder.py`, `trainers/optimisers.py`), run on PyTorch's
+fake tensors, which have a shape and no memory; what is alive is added up as it comes and goes. So the figure changes with the code, and
+there is no formula beside it that could drift. Layers are alike: a rehearsal of a few tells what all of them hold.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
+
+from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.lora import Lora, adapt, reduce
+from patchgrad.networks.packed import Attend, Rows, within
+from patchgrad.networks.prefixes import Node
+from patchgrad.networks.scoring import wide
+from patchgrad.trainers.optimisers import Optimiser
+
+FEW, MORE = 3, 5  # layers of which a difference is taken
+TURN = 32  # tokens that are trained in a run
+SCORED = 1024  # tokens whose log-probabilities are rehearsed: more of them meet the vocabulary in tiles of the same size
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Bytes of a training step by what they are for.
+
+    `weights` and `states`, the optimiser's, are there all the time; `gradients` are those of one batch; `passing` is the most that one
+    pack's forward and backward pass hold beside all of these, and `stepping` the most that the optimiser does while it steps.
+    """
+
+    weights: int
+    states: int
+    gradients: int
+    passing: int
+    stepping: int
+
+    def peak(self, workers: int = 1, several: bool = True) -> int:
+        """The most that is held at once, where each worker passes a pack beside the gradients of its `several` packs before.
+
+        Of weights and states of 10 and 20, gradients of 10, passing 50 and stepping 5, one worker's peak is 90, and two workers' 150.
+        """
+        passing = workers * (self.passing + several * self.gradients)
+        return self.weights + self.states + max(passing, workers * self.gradients + self.stepping)
+
+
+def rehearse(
+    shape: DecoderConfig,
+    optimiser: Callable[[Mapping[str, Tensor]], Optimiser],
+    *,
+    tokens: int,
+    trained: int,
+    precision: str = "float32",
+    recompute: bool = False,
+    lora: Lora | None = None,
+    frozen: Sequence[str] = (),
+    offload: bool = False,
+    fused: bool = False,
+) -> Footprint:
+    """The footprint of a step whose packs have so many tokens, in one sequence, of which so many are trained.
+
+    With `offload` it is that of the device: the optimiser has none there. With `fused` attention is one call of a kernel, as on a GPU, and
+    not in blocks.
+    """
+
+    def rehearsed(layers: int) -> Footprint:
+        return _rehearsed(replace(shape, layers=layers), optimiser, tokens, trained, precision, recompute, lora, frozen, offload, fused)
+
+    if shape.layers <= MORE:
+        return rehearsed(shape.layers)
+    few, more = rehearsed(FEW), rehearsed(MORE)
+    steps = (shape.layers - FEW) / (MORE - FEW)
+    told = {f.name: getattr(few, f.name) + steps * (getattr(more, f.name) - getattr(few, f.name)) for f in fields(Footprint)}
+    return Footprint(**{name: round(value) for name, value in told.items()})
+
+
+def _rehearsed(
+    shape: DecoderConfig,
+    optimiser: Callable[[Mapping[str, Tensor]], Optimiser],
+    tokens: int,
+    trained: int,
+    precision: str,
+    recompute: bool,
+    lora: Lora | None,
+    frozen: Sequence[str],
+    offload: bool,
+    fused: bool,
+) -> Footprint:
+    kept = torch.bfloat16 if precision == "bfloat16" else torch.float32
+    with FakeTensorMode(allow_non_fake_inputs=True), Alive() as alive:
+        network = Decoder(shape)
+        if lora:
+            adapt(network, lora, kept)
+        elif offload:
+            reduce(network, kept)
+        weights = alive.bytes
+        still = {name for pattern in frozen for name in fnmatch.filter(dict(network.named_parameters()), pattern)}
+        for name, parameter in network.named_parameters():
+            parameter.requires_grad_(parameter.requires_grad and name not in still)
+        parameters = {name: p for name, p in network.named_parameters() if p.requires_grad}
+        steps = None if offload else optimiser(parameters)
+        states = alive.bytes - weights
+        alive.most = before = alive.bytes
+        attend = _kernel if fused else None
+        gradients = passed(network, parameters, (tokens,), trained, precision, recompute, attend, min(trained, SCORED))
+        passing, held = alive.most - before, alive.bytes - before
+        alive.most = alive.bytes
+        if steps:
+            steps.step(gradients, 1e-3)
+        stepping = alive.most - before - held
+        return Footprint(weights, states, sum(wide(one).nbytes for one in gradients.values()), passing, stepping)
+
+
+def passed(
+    network: Decoder,
+    parameters: Mapping[str, Tensor],
+    lengths: Sequence[int],
+    trained: int,
+    precision: str,
+    recompute: bool,
+    attend: Attend | None = None,
+    scored: int = 0,
+) -> dict[str, Tensor]:
+    """Gradients after one pack of sequences of these lengths and no meaning, of which so many tokens are trained, and so many `scored` or
+    all of those.
+
+    Tokens see those before them in their sequence, and the last layer computes those that are trained; or they see what `attend` says,
+    as on a GPU, and it computes all.
+    """
+    stream, nodes = torch.zeros(sum(lengths), dtype=torch.int64), [Node(length) for length in lengths]
+    positions, said = torch.cat([torch.arange(length) for length in lengths]), spoken(len(stream), trained)
+    own = None if attend or len(said) == len(stream) else torch.from_numpy(said)
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+        hidden = network.forward(stream, positions, attend or within(nodes, said), recompute, own)
+        read = hidden[torch.arange(trained)][: scored or trained]
+        logprobs, _ = network.logprobs(read, stream[: len(read)])
+    return dict(zip(parameters, torch.autograd.grad(logprobs.sum(), list(parameters.values())), strict=True))
+
+
+def spoken(tokens: int, trained: int) -> Rows:
+    """So many of the tokens, in runs of about `TURN` that lie as far apart as they can: `[S]`, ascending.
+
+    Of 512 tokens 128 are the last 32 of each quarter, and of 6 tokens 2 the last two.
+    """
+    parts = max(1, -(-trained // TURN))
+    sizes = map(len, np.array_split(np.arange(trained), parts))
+    return np.concatenate([part[len(part) - size :] for part, size in zip(np.array_split(np.arange(tokens), parts), sizes, strict=True)])
+
+
+def _kernel(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Attention as a GPU's kernel holds it: in `float32` each head of the queries has keys and values of its own (`networks/packed.py`)."""
+    shared = q.shape[1] // k.shape[1] if q.dtype == torch.float32 else 1
+    k, v = (part.repeat_interleave(shared, 1) if shared > 1 else part for part in (k, v))
+    out: Tensor = _Held.apply(q, k, v)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _Held(torch.autograd.Function):
+    """What a fused kernel of attention holds, without what it computes: its arguments, means, and sums of exponentials `[H, N]`."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        means, sums = torch.empty_like(q), q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
+        ctx.save_for_backward(q, k, v, means, sums)
+        return means
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        return tuple(torch.empty_like(part) for part in ctx.saved_tensors[:3])
+
+
+def idle(recompute: bool) -> int:
+    """Bytes that this process has resident after a step of next to nothing: the interpreter, what was imported, kernels' own memory."""
+    network = Decoder(DecoderConfig(64, hidden=64, layers=1, heads=1, kv_heads=1, head_size=64, intermediate=64))
+    passed(network, dict(network.named_parameters()), (64,), 8, "float32", recompute)
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmRSS"].split()[0]) * 1024
+
+
+class Alive(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not type it
+    """Counts the `bytes` of all tensors that are alive and were made under it, and the `most` that there were since that was set."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.bytes = self.most = 0
+        self._known: dict[int, int] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for found in tree_iter(out):
+            if isinstance(found, Tensor):
+                self._see(found)
+        return out
+
+    def _see(self, tensor: Tensor) -> None:
+        storage = tensor.untyped_storage()  # of which views have one
+        if storage._cdata not in self._known:
+            self._known[storage._cdata] = storage.nbytes()
+            self.bytes += storage.nbytes()
+            self.most = max(self.most, self.bytes)
+            weakref.finalize(storage, self._gone, storage._cdata)
+
+    def _gone(self, key: int) -> None:
+        self.bytes -= self._known.pop(key)

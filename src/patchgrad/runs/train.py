@@ -1,0 +1,103 @@
+"""Runs a recipe: builds its tasks and sandboxes, takes its course, writes the report."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from patchgrad.contracts import ENFORCED, Progress
+from patchgrad.errors import ConfigError
+from patchgrad.networks import folder as models
+from patchgrad.recipes.recipe import Recipe
+from patchgrad.runs.build import sandboxes
+from patchgrad.runs.demonstrations.known_bugs import teachable
+from patchgrad.runs.pipeline import Assigned, Course
+from patchgrad.runs.planning.advice import advised, settle
+from patchgrad.runs.planning.device import device, supported
+from patchgrad.store import Run
+from patchgrad.tasks.evaluation_sets import VERIFIED_50, fifty
+from patchgrad.tasks.sets import load_set
+from patchgrad.tasks.splits import mixed, trainable
+from patchgrad.tasks.synthetic import workshop_tasks
+from patchgrad.values import Task, digest
+
+
+def train(recipe: Recipe, run: Run, progress: Progress) -> None:
+    """Take the whole course, or what is left of it when the run was interrupted."""
+    supported(recipe)
+    device(recipe.machine.gpus)
+    if recipe.policy.model:  # refused now and not after the tasks were made
+        models.shape(recipe.policy.model).reaching(recipe.policy.context, recipe.policy.yarn)
+    settle(recipe)
+    with advised(recipe):
+        assigned = tasks(recipe, run.folder / "archives")
+        with _settled():
+            asyncio.run(_train(recipe, assigned, run, progress))
+
+
+@contextmanager
+def _settled() -> Iterator[None]:
+    """What is there now lives as long as the run: the collector does not look it through again and again, while all threads wait."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def tasks(recipe: Recipe, folder: Path) -> Assigned:
+    """The tasks of a recipe; workshop archives go to `folder`."""
+    source = recipe.tasks
+    if source.source == "workshop":
+        held = held_out_tasks(recipe, folder)
+        own = tuple(workshop_tasks(source.train, recipe.seed, False, folder, source.functions, source.families, apart_from=held))
+        return Assigned(own, tuple(held), (own,))
+    train_tasks, held_out = _of_a_set(recipe)
+    beside, shown = round(source.train * source.mix.workshop), 0 if recipe.policy.model else recipe.warmup.tasks
+    made = workshop_tasks(max(beside, shown), recipe.seed, False, folder, source.functions, source.families) if beside or shown else []
+    planted = {task.id: task for task in train_tasks if shown and teachable(task)}
+    return Assigned((*train_tasks, *made[:beside]), tuple(held_out), (tuple(made[:shown]), tuple(planted.values())))
+
+
+def _of_a_set(recipe: Recipe) -> tuple[list[Task], list[Task]]:
+    source = recipe.tasks
+    members = [task for task in load_set(Path(source.folder), source.level) if _wanted(task, source.planted)]
+    held_out = [task for task in members if task.tags.get("split") in ("held_out", "evaluation")]
+    held_out = (fifty(held_out) if source.held_out == len(VERIFIED_50) else []) or held_out
+    count = source.train - round(source.train * source.mix.workshop)
+    train_tasks = mixed(trainable(members), asdict(source.mix), count, recipe.seed)
+    for side, found in (("to train on", train_tasks), ("held out", held_out)):
+        if not found:
+            raise ConfigError(f"{source.folder} has no tasks {side}: patchgrad tasks split {source.folder} --held-out 0.2")
+    return train_tasks, sorted(held_out, key=lambda task: digest(str(recipe.seed), task.id))[: source.held_out]
+
+
+def _wanted(task: Task, planted: tuple[str, ...]) -> bool:
+    """Is it made of these families alone, or of none?"""
+    family = task.tags.get("family", "")
+    return not planted or not family or set(family.split("+")) <= set(planted)
+
+
+def held_out_tasks(recipe: Recipe, folder: Path) -> list[Task]:
+    """The tasks that a run is measured on; workshop archives go to `folder`."""
+    source = recipe.tasks
+    if source.source == "workshop":
+        return workshop_tasks(source.held_out, recipe.seed, True, folder, source.functions, source.families)
+    return _of_a_set(recipe)[1]
+
+
+async def _train(recipe: Recipe, assigned: Assigned, run: Run, progress: Progress) -> None:
+    boxes = sandboxes(recipe.sandbox)
+    told = boxes.probe()
+    run.write_sandbox(told.name, told.missing(ENFORCED))
+    course = Course(recipe, assigned, run, progress, boxes)
+    try:
+        await course.travel()
+    finally:
+        course.close()
+        await boxes.close()

@@ -1,7 +1,0 @@
-"""Seeded small repositories with one planted bug each; `workshop_tasks` makes them."""
-
-from __future__ import annotations
-
-from patchgrad.tasks.workshop.build import workshop_tasks
-
-__all__ = ["workshop_tasks"]

@@ -1,0 +1,288 @@
+"""One episode in a real shell: what a turn holds, how it stops, and that the same seed gives the same chain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from patchgrad.agents import ReactAgent
+from patchgrad.agents.tools import View, toolset
+from patchgrad.contracts import Extend, Finish, Restart, Sandboxes, Tool, Weights
+from patchgrad.errors import ConfigError, PolicyFault, SandboxFault
+from patchgrad.rollouts.budget import Budget
+from patchgrad.rollouts.loop import rollout
+from patchgrad.rollouts.repository import difference
+from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
+from patchgrad.values import (
+    Action,
+    Checks,
+    Floats,
+    Ids,
+    Message,
+    Repository,
+    Sampling,
+    Snapshot,
+    Task,
+    Trajectory,
+    Turn,
+    floats,
+    genesis,
+    ids,
+)
+
+TASK = Task("t", "total is wrong", Repository("archive", "", "0" * 64), Checks(("tests/test_a.py::test_a",), ()))
+FILES = {"shop/cart.py": "total = 0\ntotal = x\n", ".gitignore": "*.log\n"}
+AGENT = ReactAgent(toolset(View(lines=40, brief=True)), prompts="brief")
+FIX = "edit --file shop/cart.py 2:2 'total += x'"
+
+
+def command(text: str) -> str:
+    return f"```command\n{text}\n```"
+
+
+class Script:
+    """A policy that says what it is told to, in bytes; `~` closes a message."""
+
+    context = 100_000
+    version = 3
+
+    def __init__(self, *texts: str, fault: bool = False, wait: float = 0.0) -> None:
+        self.texts, self.fault, self.wait = list(texts), fault, wait
+        self.seen: list[tuple[str, Ids, Sampling]] = []
+        self.released: list[str] = []
+        self.previous: list[Action | None] = []
+
+    def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
+        self.previous.append(previous)
+        return ids("".join(f"{message.content}~" for message in messages).encode())
+
+    async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
+        self.seen.append((session, tokens, sampling))
+        await asyncio.sleep(self.wait)
+        if self.fault:
+            raise PolicyFault("no answer")
+        text = self.texts.pop(0) if self.texts else "hm"
+        data = text.encode()[: sampling.max_tokens]
+        logprobs: Floats = floats(np.full(len(data), -0.5))
+        return Action(ids(data), logprobs, self.version, data.decode(), "stop" if len(data) == len(text) else "length")
+
+    def release(self, session: str) -> None:
+        self.released.append(session)
+
+    def load(self, weights: Weights, version: int) -> None:
+        self.version = version
+
+
+BUDGET = Budget(turns=8, context=5000)
+
+
+class Made(LocalSandboxes):
+    """Opens sandboxes of this kind."""
+
+    def __init__(self, kind: type[LocalSandbox]) -> None:
+        super().__init__(FILES)
+        self._kind = kind
+
+    async def open(self, task: Task, state: Snapshot | None = None) -> LocalSandbox:
+        box = await super().open(task, state)
+        box.__class__ = self._kind
+        return box
+
+
+async def episode(policy: Script, budget: Budget = BUDGET, agent: ReactAgent = AGENT, boxes: Sandboxes | None = None) -> Trajectory:
+    return await rollout(TASK, agent, policy, boxes or LocalSandboxes(FILES), budget, attempt_id="a/0", seed=1)
+
+
+def play(*texts: str, budget: Budget = BUDGET) -> Trajectory:
+    return asyncio.run(episode(Script(*map(command, texts)), budget))
+
+
+def test_a_solved_episode_is_a_chain_of_turns_over_states() -> None:
+    policy = Script(command("open shop/cart.py"), command(FIX), command("submit"))
+    turns: list[Turn] = []
+    states: list[Snapshot] = []
+
+    async def run() -> Trajectory:
+        boxes = LocalSandboxes(FILES)
+        return await rollout(TASK, AGENT, policy, boxes, BUDGET, attempt_id="a", seed=1, on_turn=turns.append, on_state=states.append)
+
+    found = asyncio.run(run())
+    assert found.stop == "submitted"
+    assert [t.call.tool for t in found.turns if hasattr(t.call, "tool")] == ["open", "edit", "submit"]
+    assert found.submission.startswith("diff --git a/shop/cart.py b/shop/cart.py\n")
+    assert found.submission.endswith("-total = x\n+total += x\n")
+    assert tuple(turns) == found.turns
+    assert found.turns[0].parent == genesis(TASK, "a")
+    assert [turn.parent for turn in found.turns[1:]] == [turn.address for turn in found.turns[:-1]]
+    assert [state.address for state in states] == [found.turns[0].state, found.turns[1].state]
+    assert found.turns[1].state == found.turns[2].state
+    assert policy.released == ["a#0"]
+
+
+def test_the_stream_is_what_the_policy_saw_and_seeds_differ_by_turn() -> None:
+    policy = Script(command("ls"), "no command here", command("submit"))
+    found = asyncio.run(episode(policy))
+    stream = found.segments[0].tokens()
+    for (session, seen, _), turn in zip(policy.seen, found.turns, strict=True):
+        assert session == "a/0#0"
+        assert np.array_equal(seen, stream[: len(seen)])
+        assert len(seen) + len(turn.action.token_ids) <= len(stream)
+    assert policy.previous == [None, *(turn.action for turn in found.turns[:-1])]
+    assert len({sampling.seed for _, _, sampling in policy.seen}) == 3
+    assert all(sampling.neutral for _, _, sampling in policy.seen)
+    assert found.turns[1].observation.failure == "malformed"
+
+
+def test_the_same_seed_gives_the_same_addresses() -> None:
+    first, second = (play("cd shop", FIX.replace("shop/", ""), "submit") for _ in range(2))
+    assert [turn.address for turn in first.turns] == [turn.address for turn in second.turns]
+    assert first.submission == second.submission != ""
+
+
+def test_everything_changed_is_submitted_and_nothing_else() -> None:
+    found = play(
+        "echo new > shop/new.py; git add shop/new.py; rm .gitignore; mkdir -p a/__pycache__; touch a/__pycache__/x.pyc",
+        "echo more >> shop/cart.py; git -c user.name=a -c user.email=a@a commit -qam work; printf 'a\\0b' > blob",
+        "touch .git/index.lock",
+        "submit",
+    )
+    for part in ("b/shop/new.py", "b/shop/cart.py", "deleted file", "GIT binary patch"):
+        assert part in found.submission
+    assert "pyc" not in found.submission
+    assert play("ls", "submit").submission == ""
+    assert play("touch x.log", "submit").submission == ""
+
+
+def test_the_agents_git_configuration_does_not_shape_the_patch() -> None:
+    plain = play(FIX, "submit").submission
+    settings = "diff.external=/bin/false diff.noprefix=true diff.context=0 color.ui=always core.pager=false"
+    changes = "; ".join(f"git config {pair.replace('=', ' ')}" for pair in settings.split())
+    assert (
+        play(f"{changes}; echo '* diff=evil' > .git/info/attributes; git config diff.evil.textconv rev", FIX, "submit").submission == plain
+    )
+
+
+def test_long_and_foreign_patches_come_out_whole() -> None:
+    long = play("seq 1 20000 > numbers", "submit").submission
+    assert "+20000\n" in long
+    latin = play("printf 'caf\\351\\n' > menu", "submit").submission
+    assert "GIT binary patch" in latin
+
+
+@pytest.mark.parametrize(
+    ("budget", "stop", "turns"),
+    [
+        (Budget(turns=2, context=5000), "turn limit", 2),
+        (Budget(turns=8, context=40), "context limit", 1),
+        (Budget(turns=8, context=5), "context limit", 0),
+    ],
+)
+def test_limits_stop_and_keep_the_difference(budget: Budget, stop: str, turns: int) -> None:
+    found = play(FIX, "ls", "ls", budget=budget)
+    assert (found.stop, len(found.turns)) == (stop, turns)
+    assert ("+total += x" in found.submission) == (stop == "turn limit")
+
+
+def test_format_errors_in_a_row_end_an_attempt_where_the_budget_says_so() -> None:
+    said = ("no block", command("ls"), "no block", "none", "none", command("ls"))
+    patient, strict = (Budget(8, 5000, format_errors=errors) for errors in (0, 3))
+    found = asyncio.run(episode(Script(*said), strict))
+    assert (found.stop, len(found.turns)) == ("format errors", 5)
+    assert len(asyncio.run(episode(Script(*said, command("submit")), patient)).turns) == 7
+
+
+def test_a_truncated_action_is_malformed_and_the_length_is_bounded() -> None:
+    policy = Script("x" * 100)
+    found = asyncio.run(episode(policy, Budget(turns=1, context=5000, action_tokens=10)))
+    assert found.turns[0].action.finish == "length"
+    assert len(found.turns[0].action.token_ids) == 10
+    assert found.turns[0].observation.failure == "malformed"
+
+
+def test_time_is_a_limit_and_a_policy_that_does_not_answer_is_a_fault() -> None:
+    slow = asyncio.run(episode(Script(command("sleep 2"), command("ls")), Budget(turns=8, context=5000, seconds=1.0)))
+    assert (slow.stop, len(slow.turns)) == ("time limit", 1)
+    silent = asyncio.run(episode(Script(command("ls"), wait=5), Budget(turns=8, context=5000, seconds=0.5)))
+    assert (silent.stop, silent.turns) == ("failed", ())
+
+
+def test_faults_end_as_failed_and_are_recorded() -> None:
+    assert asyncio.run(episode(Script(fault=True))).stop == "failed"
+
+    class Broken(LocalSandbox):
+        async def run(self, command: str, timeout: float | None = None) -> object:  # type: ignore[override]
+            raise SandboxFault("gone")
+
+    found = asyncio.run(episode(Script(command("ls")), boxes=Made(Broken)))
+    assert (found.stop, found.submission) == ("failed", "")
+    assert found.turns[-1].observation.failure == "infrastructure"
+
+
+def test_an_attempt_whose_sandbox_cannot_be_opened_has_failed_and_took_no_turn() -> None:
+    class Full(LocalSandboxes):
+        async def open(self, task: Task, state: Snapshot | None = None) -> LocalSandbox:
+            raise SandboxFault("there is no room")
+
+    found = asyncio.run(episode(Script(command("ls")), boxes=Full(FILES)))
+    assert (found.stop, found.turns) == ("failed", ())
+
+
+def test_a_silent_sandbox_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(LocalSandbox):
+        async def snapshot(self) -> Snapshot:
+            await asyncio.sleep(60)
+            raise AssertionError
+
+    monkeypatch.setattr("patchgrad.rollouts.repository.GRACE", 0.1)
+    monkeypatch.setattr("patchgrad.rollouts.repository.patience", lambda _: 0.0)
+    monkeypatch.setattr("patchgrad.rollouts.loop.commit", lambda _: asyncio.sleep(0, "0" * 40))
+    assert asyncio.run(episode(Script(), boxes=Made(Silent))).stop == "failed"
+
+
+def test_a_fork_continues_from_any_turn() -> None:
+    texts = [command("open shop/cart.py"), command(FIX), command("submit")]
+    states: dict[str, Snapshot] = {}
+
+    async def run() -> tuple[Trajectory, Trajectory]:
+        boxes = LocalSandboxes(FILES)
+        keep = lambda state: states.__setitem__(state.address, state)  # noqa: E731
+        whole = await rollout(TASK, AGENT, Script(*texts), boxes, BUDGET, attempt_id="a", seed=1, on_state=keep)
+        half = type(whole.segments[0])(whole.turns[:2])
+        left = states[half.turns[-1].state]
+        again = await rollout(TASK, AGENT, Script(texts[2]), boxes, BUDGET, attempt_id="a", seed=1, history=(half,), state=left)
+        return whole, again
+
+    whole, again = asyncio.run(run())
+    assert [turn.address for turn in again.turns] == [turn.address for turn in whole.turns]
+    assert again.submission == whole.submission
+
+
+def test_a_restart_opens_a_segment() -> None:
+    class Forgetful(ReactAgent):
+        def prompt(self, instruction: str, turns: Sequence[Turn]) -> Extend | Restart | Finish:  # type: ignore[override]
+            step = super().prompt(instruction, turns)
+            return Restart(step.messages) if isinstance(step, Extend) and len(turns) == 2 else step
+
+    policy = Script(command("ls"), command("ls"), command("submit"))
+    tools: Mapping[str, Tool] = toolset(View(brief=True))
+    found = asyncio.run(episode(policy, agent=Forgetful(tools, prompts="brief")))
+    assert [len(segment.turns) for segment in found.segments] == [2, 1]
+    assert policy.previous[2] is None
+    assert policy.released == ["a/0#0", "a/0#1"]
+
+
+def test_a_broken_repository_has_an_empty_submission() -> None:
+    async def run() -> str:
+        box = await LocalSandboxes(FILES).open(TASK)
+        await box.run("rm -rf .git")
+        return await difference(box, "0" * 40)
+
+    assert asyncio.run(run()) == ""
+
+
+def test_a_budget_of_nothing_is_refused() -> None:
+    with pytest.raises(ConfigError):
+        Budget(turns=0, context=10)

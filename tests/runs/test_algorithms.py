@@ -1,0 +1,268 @@
+"""The table of algorithms: each row learns, none depends on how its batch is cut, and what cannot work is refused in a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import get_args
+
+import pytest
+import torch
+from tests.attempts import VOCABULARY, some_groups
+from tests.learning.objectives.tokens import gradient, tokens
+from tests.runs.bandit import climb
+
+from patchgrad.config import dumps, loads, override
+from patchgrad.contracts import Aggregate, Estimator, Objective
+from patchgrad.errors import ConfigError
+from patchgrad.grading.rewards import Resolved
+from patchgrad.learning.advantages import (
+    Anchored,
+    GroupNormalised,
+    LeaveOneOut,
+    LengthWeighted,
+    MeanOnly,
+    MeanScaled,
+    Ones,
+    Returns,
+    whitened,
+)
+from patchgrad.learning.aggregation import seq_mean_token_mean, seq_mean_token_sum, token_mean
+from patchgrad.learning.algorithm import Plan
+from patchgrad.learning.credit import assign
+from patchgrad.learning.failures import KINDS, MASK_FORMAT_ERRORS
+from patchgrad.learning.loop import learn
+from patchgrad.learning.objectives.cispo import cispo, cispo_two_sided
+from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.corrections import MaskGeometric, MaskSequence, MaskToken, Together, TruncateSequence, TruncateToken
+from patchgrad.learning.objectives.cross_entropy import cross_entropy
+from patchgrad.learning.objectives.gspo import gspo
+from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.recipes import Recipe, laptop
+from patchgrad.recipes.failures import Failures, unread
+from patchgrad.recipes.rft import Rft
+from patchgrad.recipes.rows import ROWS, Aggregation, Mismatch, Name, Penalty
+from patchgrad.recipes.stage import Stage
+from patchgrad.rollouts.budget import Budget
+from patchgrad.runs.algorithms import algorithm, imitation
+from patchgrad.trainers.local import LocalTrainer
+from patchgrad.values import Group, Update, ids
+
+torch.set_num_threads(1)
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "algorithms.md"
+EVERY = pytest.mark.parametrize("name", ROWS)
+CONFIG = DecoderConfig(VOCABULARY, 24, 2, 3, 1, 8, intermediate=32)
+GROUPS = some_groups(seed=3)
+CORRECTED = Mismatch(truncate_token=2.0, mask_token=(0.05, 20.0), mask_geometric=(0.2, 5.0))
+
+
+def plain(name: Name = "dapo", **changes: object) -> Stage:
+    """A row with nothing of the stage's own beside it."""
+    neutral = Stage(algorithm=name, length_weight=0, baseline="group", lowered=0, step_weight=0, certain=1, failures=Failures())
+    return replace(neutral, **changes)  # type: ignore[arg-type]
+
+
+class Descent:
+    """The plainest optimiser, so that a difference of gradients is one of weights."""
+
+    def __init__(self, parameters: Mapping[str, torch.Tensor]) -> None:
+        self.parameters = parameters
+
+    @torch.no_grad()
+    def step(self, gradients: Mapping[str, torch.Tensor], rate: float, spread: object = map) -> None:
+        for name, parameter in self.parameters.items():
+            parameter.sub_(gradients[name], alpha=rate)
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return {}
+
+    def restore(self, state: Mapping[str, torch.Tensor]) -> None:
+        pass
+
+
+def learned(stage: Stage, groups: Sequence[Group], pack: int = 10_000, workers: int = 1) -> tuple[dict[str, torch.Tensor], Update]:
+    """The weights after one step over all groups, and what was measured."""
+    trainer = LocalTrainer(Decoder(CONFIG), optimiser=Descent, schedule=1.0, threads=workers)
+    plan = Plan(len(groups), 4, Budget(9, 100, 9), Resolved(), minibatch=1000, pack=pack, workers=workers)
+    (update,) = learn(groups, algorithm(stage), trainer, plan, 0)
+    return {name: tensor.clone() for name, tensor in trainer.weights().items()}, update
+
+
+def apart(one: Mapping[str, torch.Tensor], two: Mapping[str, torch.Tensor]) -> float:
+    """The largest difference of any weight."""
+    return max(float((tensor - two[name]).abs().max()) for name, tensor in one.items())
+
+
+NORMALISED = GroupNormalised()
+MADE: dict[Name, tuple[Estimator, Objective, Aggregate | None]] = {
+    "dapo": (NORMALISED, clipped(0.2, 0.3), token_mean),
+    "grpo": (NORMALISED, clipped(0.2, 0.2), seq_mean_token_mean),
+    "dr-grpo": (MeanOnly(), clipped(0.2, 0.2), None),
+    "rloo": (LeaveOneOut(), clipped(0.2, 0.2), token_mean),
+    "maxrl": (MeanScaled(), clipped(0.2, 0.2), token_mean),
+    "reinforce": (Returns(), cross_entropy, seq_mean_token_sum),
+    "reinforce++": (Returns(), clipped(0.2, 0.2), token_mean),
+    "reinforce++-baseline": (MeanOnly(), clipped(0.2, 0.2), token_mean),
+    "dual-clip": (NORMALISED, clipped(0.2, 0.2, dual=3.0), token_mean),
+    "gspo": (NORMALISED, gspo(3e-4, 4e-4), seq_mean_token_mean),
+    "cispo": (NORMALISED, cispo(4.0), token_mean),
+    "cispo-two-sided": (NORMALISED, cispo_two_sided(0.2, 0.28), token_mean),
+}
+
+
+@EVERY
+def test_a_row_is_made_of_what_the_table_says(name: Name) -> None:
+    estimator, objective, aggregate = MADE[name]
+    made = algorithm(plain(name))
+    assert made.estimator == estimator
+    assert aggregate in (made.aggregate, None)
+    assert (made.rescale is whitened) == name.startswith("reinforce++")
+    alike = [Group(GROUPS[0].rollouts[:1])]
+    assert made.select(alike) == (alike if name in ("reinforce", "reinforce++") else [])
+    given = tokens([-0.1, -0.1, -3.0, -3.0, -1.0, -1.0], [-2.0, -2.0, -1.0, -1.0, -1.0, -1.25], [1, -1, 1, -1, 1, 1], [0, 1, 2, 3, 4, 5])
+    assert torch.equal(made.objective(given)[0], objective(given)[0])
+    assert torch.equal(gradient(made.objective, given), gradient(objective, given))
+
+
+def test_imitation_takes_what_the_recipe_says_and_follows_the_plain_prompt_where_one_is_given() -> None:
+    won = [rollout for group in GROUPS for rollout in group.rollouts if rollout.solved]
+    kept = imitation(Rft(cap=None, dedupe=False)).select(GROUPS)
+    assert [rollout for group in kept for rollout in group.rollouts] == won
+    assert all(len(group.rollouts) == 1 for group in imitation(Rft(cap=1)).select(GROUPS))
+    retold = imitation(Rft(cap=None, dedupe=False), lambda task: ids([1, 2, 3])).select(GROUPS)
+    samples = assign(retold, Ones(), MASK_FORMAT_ERRORS)
+    assert len(samples) >= len(won)
+    assert all(group.rollouts[0].trajectory.turns[0].context.tolist() == [1, 2, 3] for group in retold)
+
+
+def test_a_stage_s_bounds_of_a_mismatch_are_corrections() -> None:
+    every = Mismatch(truncate_token=2.0, mask_token=(0.5, 5.0), mask_sequence=(0.1, 3.0), mask_geometric=(0.9, 1.1))
+    parts = (TruncateToken(2.0), MaskToken(0.5, 5.0), MaskSequence(0.1, 3.0), MaskGeometric(0.9, 1.1))
+    assert algorithm(plain(old="recomputed", mismatch=every)).correction == Together(parts)
+    sequence = algorithm(plain(old="recomputed", mismatch=Mismatch(truncate_sequence=4.0))).correction
+    assert sequence == Together((TruncateSequence(4.0),))
+    assert algorithm(plain(old="recomputed")).correction is None
+
+
+def test_a_stage_s_own_credit_is_around_every_row_s() -> None:
+    stage = Stage(algorithm="rloo", step_weight=2.0, discount=0.5, certain=0.8)
+    made = algorithm(stage)
+    assert (made.estimator, made.certain) == (Anchored(LeaveOneOut(), 2.0, 0.5), 0.8)
+    assert dict(made.failures) == {**unread("withhold").policy, "looping": "withhold"}
+    assert imitation(Rft()).failures == unread("mask").policy
+    every = {kind.replace(" ", "_"): "mask" for kind in KINDS - {"infrastructure"}}
+    assert set(Failures(**every).policy) == KINDS - {"infrastructure"}, "each kind of failure is a field"  # type: ignore[arg-type]
+    assert algorithm(Stage(step_weight=0, certain=1)).estimator == LengthWeighted(lowered=0.1)
+
+
+@EVERY
+@pytest.mark.parametrize("mismatch", [Mismatch(), CORRECTED], ids=["sampled", "corrected"])
+def test_neither_order_nor_packs_nor_workers_change_a_step(name: Name, mismatch: Mismatch) -> None:
+    stage = plain(name, old="sampled" if mismatch.none else "recomputed", mismatch=mismatch, penalty=Penalty(0.1, "k2", "old"))
+    whole, update = learned(stage, GROUPS)
+    moved = apart(whole, LocalTrainer(Decoder(CONFIG)).weights())
+    shuffled = [Group(tuple(Random(5).sample(group.rollouts, len(group.rollouts)))) for group in GROUPS[::-1]]
+    for groups, pack, workers in ((GROUPS, 30, 1), (GROUPS, 30, 2), (shuffled, 10_000, 1), (shuffled, 20, 2)):
+        weights, other = learned(stage, groups, pack, workers)
+        assert apart(whole, weights) < 2e-3 * moved
+        assert other.metrics["loss"] == pytest.approx(update.metrics["loss"], rel=1e-4, abs=1e-6)
+        assert other.metrics["trained"] == update.metrics["trained"]
+
+
+@pytest.mark.parametrize("name", ["dapo", "gspo", "reinforce++"])
+def test_a_row_climbs_a_bandit_of_three_turns(name: Name) -> None:
+    share, iterations = climb(algorithm(plain(name)), seed=0, iterations=60)
+    assert share > 0.9, f"{name} is at {share:.2f} after {iterations} iterations"
+
+
+@pytest.mark.slow
+@EVERY
+@pytest.mark.parametrize("seed", range(5))
+def test_a_row_climbs_whatever_the_seed(name: Name, seed: int) -> None:
+    """Two steps an iteration of 64 attempts; 14 to 25 iterations were seen."""
+    share, iterations = climb(algorithm(plain(name)), seed=seed, iterations=60)
+    assert share > 0.9, f"{name} is at {share:.2f} after {iterations} iterations"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("aggregate", get_args(Aggregation))
+@pytest.mark.parametrize("mismatch", [Mismatch(), Mismatch(truncate_token=2.0, mask_geometric=(0.5, 2.0))], ids=["sampled", "corrected"])
+def test_every_aggregation_climbs_and_so_does_a_corrected_row(aggregate: Aggregation, mismatch: Mismatch) -> None:
+    stage = plain("dapo", aggregate=aggregate, old="sampled" if mismatch.none else "recomputed", mismatch=mismatch)
+    assert climb(algorithm(stage), seed=1, iterations=60)[0] > 0.9
+
+
+def test_a_row_that_is_told_the_opposite_does_not_climb() -> None:
+    row = algorithm(plain())
+    backwards = replace(row, rescale=lambda advantages, _: [-part for part in advantages])
+    assert climb(backwards, seed=0, iterations=30)[0] < 0.05
+
+
+def test_a_stage_s_own_bounds_and_aggregation_replace_the_row_s() -> None:
+    for one, two in (
+        (plain(), plain(clip_low=0.2, clip_high=0.3, aggregate="token-mean")),
+        (plain("grpo"), plain("dapo", clip_high=0.2, aggregate="seq-mean-token-mean")),
+        (plain("reinforce++-baseline"), plain("reinforce++-baseline", baseline="tokens", lowered=0.5)),
+    ):
+        first, second = learned(one, GROUPS)[0], learned(two, GROUPS)[0]
+        assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
+    losses = {name: learned(plain(aggregate=name), GROUPS)[1].metrics["loss"] for name in get_args(Aggregation)}
+    assert len({round(value, 6) for value in losses.values()}) == len(losses)
+    assert losses["seq-mean-token-sum-norm"] == pytest.approx(losses["seq-mean-token-sum"] / Stage().context)
+
+
+def test_every_name_is_a_row_and_every_row_stands_in_the_guide_with_its_numbers() -> None:
+    assert list(ROWS) == list(get_args(Name))
+    told = {found[1]: found[2] for found in re.finditer(r"^\| `([^`]+)` (.*)$", PAGE.read_text(), re.MULTILINE)}
+    for name, row in ROWS.items():
+        assert name in told, f"{name} is missing in {PAGE.name}"
+        line = told[name]
+        assert f"`{row.aggregate}`" in line
+        for bound in (row.low, row.high, row.dual):
+            assert bound is None or re.search(rf"(?<![\d.]){re.escape(f'{bound:g}')}(?![\d])", line), f"{name}: {bound}"
+
+
+def test_a_stage_with_everything_set_prints_and_reads_back_as_itself() -> None:
+    stage = plain("gspo", clip_low=1e-4, clip_high=2e-4, old="recomputed", mismatch=CORRECTED, penalty=Penalty(0.01, "k3", "reference"))
+    recipe = replace(laptop(), stages=(stage,))
+    assert loads(Recipe, dumps(recipe)) == recipe
+    words = {
+        "stages.0.algorithm": "cispo-two-sided",
+        "stages.0.aggregate": "group-mean-token-mean",
+        "stages.0.old": "recomputed",
+        "stages.0.mismatch.mask_token": "0.5,5",
+        "stages.0.mismatch.truncate_token": "5",
+        "stages.0.penalty.weight": "0.001",
+    }
+    changed = override(laptop(), words).stages[0]
+    assert (changed.algorithm, changed.mismatch) == ("cispo-two-sided", Mismatch(truncate_token=5.0, mask_token=(0.5, 5.0)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (lambda: plain(clip_low=0.4, clip_high=0.3), r"clip_low 0.4 is above clip_high 0.3: it must not be"),
+        (lambda: plain("grpo", clip_low=0.25), r"clip_low 0.25 is above clip_high 0.2"),
+        (lambda: plain(clip_low=1.5), "clip_low must lie between 0 and 1"),
+        (lambda: plain(clip_high=-0.1), "clip_high above 0"),
+        (lambda: plain("reinforce", clip_high=0.2), "reinforce has no such bound: set it to none"),
+        (lambda: plain("cispo", clip_low=0.2), "clip_low is 0.2, but cispo has no such bound"),
+        (lambda: plain("gspo", clip_low=0.2, clip_high=0.3), "would never act on gspo's ratio"),
+        (lambda: plain("dual-clip", clip_high=2.5), "leaves dual-clip nothing to bound"),
+        (lambda: plain("maxrl", length_weight=0.1), "maxrl divides by a mean"),
+        (lambda: plain("dapo", certain=0.0), "1 blames all"),
+        (lambda: plain(mismatch=CORRECTED), "set old to 'recomputed'"),
+        (lambda: Mismatch(truncate_token=2.0, truncate_sequence=2.0), "the same ratio twice"),
+        (lambda: Mismatch(truncate_token=0.5), "at least 1"),
+        (lambda: Mismatch(mask_geometric=(1.1, 1.2)), "the ratio 1, where both agree, must lie between"),
+        (lambda: Penalty(weight=-1.0), "penalty.weight is -1.0"),
+        (lambda: override(laptop(), {"stages.0.algorithm": "gspo"}), "set clip_low and clip_high to none for these"),
+    ],
+)
+def test_a_row_that_cannot_work_is_refused_before_anything_starts(wrong: object, sentence: str) -> None:
+    assert callable(wrong)
+    with pytest.raises(ConfigError, match=sentence):
+        wrong()

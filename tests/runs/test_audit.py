@@ -1,0 +1,125 @@
+"""A folder that holds something else than what was trained is found out, attempt by attempt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from patchgrad.cli import main
+from patchgrad.config import dumps
+from patchgrad.recipes import laptop
+from patchgrad.runs.inspection.audit import Audited, audit
+from patchgrad.store import Run
+from patchgrad.values import (
+    Action,
+    Call,
+    Checks,
+    Ending,
+    Observation,
+    Origin,
+    Place,
+    Repository,
+    Reward,
+    Rollout,
+    Segment,
+    Task,
+    TestOutcome,
+    Trajectory,
+    Turn,
+    Verdict,
+    floats,
+    genesis,
+    ids,
+    stream_digest,
+)
+
+TASK = Task("t", "fix it", Repository("archive", "", ""), Checks(("a",), ()))
+TOKENS = 2 * 3 * 2  # of turns, of tokens a turn, of attempts: what an iteration below trains
+
+
+def attempt(name: str, solved: bool, version: int, turns: int = 2) -> Rollout:
+    chain: list[Turn] = []
+    for number in range(turns):
+        context = ids([1, number])
+        stream = [token for turn in chain for token in (*turn.context, *turn.action.token_ids)]
+        origin = Origin(stream_digest(ids([*stream, *context])), "spelling")
+        action = Action(ids([7, 8, len(name)]), floats([-0.5, -0.25, -1.0]), version, str(number), "stop", origin=origin)
+        parent = chain[-1].address if chain else genesis(TASK, name)
+        chain.append(Turn(context, action, Call("shell", f"{name} {number}"), Observation("", Place(), 0), "s", parent))
+    outcome = TestOutcome("a", "fail_to_pass", "passed" if solved else "failed")
+    trajectory = Trajectory(name, TASK.id, (Segment(tuple(chain)),), "submitted", "")
+    return Rollout(TASK, trajectory, Verdict(TASK.id, "", ("ran",), (outcome,)), Reward(float(solved), {}))
+
+
+def pair(label: str, version: int) -> list[Rollout]:
+    """A group that has something to teach."""
+    return [attempt(f"{label}/0/{number}", number == 0, version) for number in (0, 1)]
+
+
+def folder(path: Path, iterations: Iterable[list[Rollout]], updates: int = 4, trained: int = TOKENS) -> Path:
+    """A run of some iterations of the first stage, each with as many updates, as its record says."""
+    recipe = laptop()
+    plain = replace(recipe.stages[0], baseline="group", lowered=0.0, step_weight=0.0, certain=1.0)
+    with Run.create(path, dumps(replace(recipe, stages=(plain, recipe.stages[1])))) as run:
+        run.write_tasks([TASK])
+        for iteration, rollouts in enumerate(iterations):
+            for rollout in rollouts:
+                for turn in rollout.trajectory.turns:
+                    run.write_turn(rollout.trajectory.id, turn)
+                ending = Ending(turn.address, rollout.trajectory.stop, rollout.trajectory.submission, rollout.verdict)
+                run.write_ending(rollout.trajectory.id, ending)
+            run.write_rollouts("stage1", iteration, rollouts)
+            run.write_metrics({"phase": "stage1", "iteration": iteration, "updates": updates, "trained": float(trained)})
+    return path
+
+
+def audited(path: Path) -> list[Audited]:
+    return audit(Run.open(path))
+
+
+def test_what_a_run_trained_is_proved_from_its_folder(tmp_path: Path) -> None:
+    found = audited(folder(tmp_path / "run", [pair("stage1/0", 10), pair("stage1/1", 14)]))
+    assert [(one.current, dict(one.versions), one.sound) for one in found] == [(10, {10: TOKENS}, True), (14, {14: TOKENS}, True)]
+
+
+@pytest.mark.parametrize("version", [10, 13, 15])
+def test_tokens_of_another_version_than_was_trained_are_found(tmp_path: Path, version: int, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder(tmp_path / "run", [pair("stage1/0", 10), pair("stage1/1", version)])
+    first, second = audited(path)
+    assert first.sound
+    assert (second.sound, dict(second.behind)) == (False, {14 - version: TOKENS})
+    assert main(["audit", str(path)]) == 1
+    assert f"{TOKENS} are {14 - version} updates behind" in capsys.readouterr().out
+
+
+def test_an_attempt_that_is_there_twice_is_found(tmp_path: Path) -> None:
+    first, again = audited(folder(tmp_path / "run", [pair("stage1/0", 10), pair("stage1/0", 10)], updates=0))
+    assert len(first.flaws) == len(again.flaws) == 2
+    assert "it is there twice" in again.flaws[0]
+
+
+def test_a_turn_that_was_changed_after_it_was_sampled_is_found(tmp_path: Path) -> None:
+    path = folder(tmp_path / "run", [pair("stage1/0", 10)])
+    honest = pair("stage1/0", 10)
+    turn = honest[1].trajectory.turns[1]
+    other = replace(turn, action=replace(turn.action, logprobs=floats([-0.1, -0.1, -0.1])))
+    forged = replace(honest[1].trajectory, segments=(Segment((honest[1].trajectory.turns[0], other)),))
+    table = Run.create(tmp_path / "other", dumps(laptop()))
+    with table:
+        table.write_tasks([TASK])
+        for one in (*honest[0].trajectory.turns, *forged.turns):
+            table.write_turn("x", one)
+        table.write_rollouts("stage1", 0, [honest[0], replace(honest[1], trajectory=forged)])
+    (tmp_path / "other" / "rollouts" / "stage1-00000.parquet").replace(path / "rollouts" / "stage1-00000.parquet")
+    assert main(["audit", str(path)]) == 2, "what is not in the journal cannot be read"
+
+
+def test_a_record_of_other_tokens_than_the_attempts_have_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder(tmp_path / "run", [pair("stage1/0", 10)], trained=TOKENS - 1)
+    assert not audited(path)[0].sound
+    assert main(["audit", str(path), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["sound"] is False

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+from tests.learning.curricula.test_pool import a_task
+from tests.runs.forged import Inheriting, inherited
+
+from patchgrad.config import dumps, loads
+from patchgrad.contracts import Capabilities
+from patchgrad.errors import ConfigError, TrainingStopped
+from patchgrad.policies.embedded import ChatTokenizer
+from patchgrad.recipes import RECIPES, Recipe
+from patchgrad.recipes.evaluation_choice import EvaluationChoice
+from patchgrad.recipes.failures import Failures
+from patchgrad.recipes.recipe import AgentChoice, Mix, SandboxChoice, TaskSource
+from patchgrad.recipes.rft import Rft
+from patchgrad.recipes.rows import Mismatch, Penalty
+from patchgrad.recipes.stage import Stage
+from patchgrad.recipes.warmup import Habits, Warmup
+from patchgrad.runs.api import train
+from patchgrad.runs.build import a_world, sandboxes
+from patchgrad.runs.demonstrations import lessons as apprenticeship
+from patchgrad.runs.demonstrations.lessons import Lesson, demonstrate
+from patchgrad.runs.pipeline import Assigned, Course
+from patchgrad.runs.trackers.terminal import Silent
+from patchgrad.sandboxes.bwrap import BwrapSandboxes
+from patchgrad.store import Run
+from patchgrad.tasks.synthetic import workshop_tasks
+from patchgrad.values import Rollout
+
+needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+TINY = Recipe(
+    name="tiny",
+    tasks=TaskSource(train=6, held_out=2),
+    sandbox=SandboxChoice(live=4),
+    warmup=Warmup(demonstrations=4, drills=6, looks=6, tasks=6, turns=6),
+    rft=Rft(tasks=2, attempts=2, turns=4),
+    stages=(
+        Stage(iterations=1, tasks=2, attempts=2, turns=4, length_threshold=2),
+        Stage(
+            iterations=4,
+            plateau=1,
+            top_p=0.9,
+            failures=Failures(overlong="mask", looping="penalise"),
+            tasks=2,
+            attempts=2,
+            turns=4,
+            length_threshold=2,
+            refresh_before=True,
+            algorithm="gspo",
+            filter_on="reward",
+            old="recomputed",
+            mismatch=Mismatch(truncate_token=2.0, mask_geometric=(0.5, 2.0)),
+            penalty=Penalty(0.01),
+        ),
+    ),
+    evaluation=EvaluationChoice(attempts=1, temperature=0.5, every=2, sample=1, limits="own"),
+)
+
+
+class Interrupting(Silent):
+    """Presses Ctrl-C when a stage of this name begins."""
+
+    def __init__(self, at: str) -> None:
+        super().__init__()
+        self.at, self.stages = at, list[str]()
+
+    def stage(self, name: str, total: int) -> None:
+        self.stages.append(name)
+        if self.at and name.startswith(self.at):
+            raise KeyboardInterrupt
+
+
+@needs_bubblewrap
+def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_forged_sampler_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt), Run.create(folder, dumps(TINY)) as run:
+        train(TINY, run, Interrupting("stage 1"))
+    assert [report.name for report in Run.open(folder).reports()] == ["base", "+ RFT"]
+
+    assert json.loads((folder / "state.json").read_text())["kept"] == ["base", "rft-0"]
+    second = Interrupting("")
+    with Run.resume(folder) as run:
+        train(TINY, run, second)
+    assert second.stages[0].startswith("stage 1")
+    finished = Run.open(folder)
+    assert [report.name for report in finished.reports()] == ["base", "+ RFT", "+ stage 1 RL", "+ stage 2 RL"]
+    assert [report.budget["turns"] for report in finished.reports()] == [20, 4, 4, 20], "policies between are measured as they were trained"
+    assert [(m["phase"], m["iteration"]) for m in finished.metrics()] == [("rft", 0), ("stage1", 0), ("stage2", 0), ("stage2", 1)], (
+        "two of four iterations that solved nothing are a plateau"
+    )
+    assert {path.name for path in finished.checkpoints()} == {"base", "rft-0", "stage1-0", "stage2-1"}
+    stepped = {name for path in finished.checkpoints() for name in load_file(path / "optimiser.safetensors")}
+    assert any("mlp" in name for name in stepped)
+    assert not any("embed_tokens" in name for name in stepped), "what is frozen has no optimiser once there is a base"
+
+    assert all(m["probe_gap"] < 1e-4 for m in finished.metrics()), "the sampler is probed in its own precision, also where imitation rounds"
+    assert [m["iteration"] for m in finished.metrics() if "held_out_pass_at_1" in m] == [1], "every second iteration of RL"
+    assert all(len(m["steps"]) == m["updates"] for m in finished.metrics() if m["episodes"])
+    steps = {path.name: int(load_file(path / "optimiser.safetensors")["steps"]) for path in finished.checkpoints()}
+    made = Counter[str]()
+    for m in finished.metrics():
+        made[m["phase"]] += m["updates"]
+    assert {
+        name.partition("-")[0]: n for name, n in steps.items() if name != "base"
+    } == made  # every phase begins with an optimiser that has seen nothing
+
+    cut = shutil.copytree(folder / "checkpoints" / "rft-0", tmp_path / "model") / "generation_config.json"
+    cut.write_text(json.dumps(json.loads(cut.read_text()) | {"top_k": 5}))
+    model = replace(TINY, policy=replace(TINY.policy, model=str(cut.parent)), stages=TINY.stages[:1])
+    last = replace(model, evaluation=replace(model.evaluation, after="last"), optimiser=replace(model.optimiser, rank=4))
+    third = Interrupting("stage 1")
+    with pytest.raises(KeyboardInterrupt), Run.create(tmp_path / "from-model", dumps(last)) as run:
+        train(last, run, third)
+    assert third.stages[0] == "rejection fine-tuning", "the base is the model, and only the last policy is measured"
+    with Run.resume(tmp_path / "from-model") as run:
+        train(last, run, Interrupting(""))
+    adapters = [load_file(path / "adapter" / "adapter_model.safetensors") for path in Run.open(tmp_path / "from-model").checkpoints()]
+    assert all(tensor.shape[0 if "lora_A" in name else 1] == 4 for kept in adapters for name, tensor in kept.items())
+    assert [report.name for report in Run.open(tmp_path / "from-model").reports()] == ["+ stage 1 RL"]
+    assert {path.name for path in Run.open(tmp_path / "from-model").checkpoints()} == {"base", "rft-0", "stage1-0"}
+    assert all(row["surprise"] > -4 for row in Run.open(tmp_path / "from-model").metrics()), "the policy takes nothing from that file"
+
+    monkeypatch.setattr(apprenticeship, "EmbeddedPolicy", Inheriting)
+    monkeypatch.setattr(Inheriting, "forged", inherited(cut))
+    reason = "surprise is -.*not drawn from the policy's own softmax; a generation_config that cuts it may have been inherited"
+    with pytest.raises(TrainingStopped, match=reason), Run.create(tmp_path / "forged", dumps(model)) as run:
+        train(model, run, Silent())
+    stopped = Run.open(tmp_path / "forged")
+    assert [report.name for report in stopped.reports()] == ["base"], "what was committed stands"
+    assert stopped.metrics() == [], "and nothing was learned from such samples"
+
+
+@needs_bubblewrap
+def test_only_lessons_that_tell_how_often_they_succeed_are_judged(tmp_path: Path) -> None:
+    found = tuple(workshop_tasks(4, 0, False, tmp_path / "archives"))
+    letters = ChatTokenizer.train([], 300)
+    able = Habits(skill=1.0, tests=1.0, resigns=0.0, slips=0.0, misquotes=0.0, malformed=0.0)
+    recipe = replace(TINY, warmup=replace(TINY.warmup, demonstrator=able))
+
+    async def taught(graded: bool) -> list[Rollout]:
+        boxes = sandboxes(recipe.sandbox)
+        try:
+            world = a_world(recipe.agent, recipe.sandbox, boxes)
+            return await demonstrate(recipe, (found,), world, letters, Lesson("some", 4, 6, graded=graded), lambda _: None)
+        finally:
+            await boxes.close()
+
+    judged, unjudged = (asyncio.run(taught(graded)) for graded in (True, False))
+    assert all(rollout.solved for rollout in judged)
+    assert not any(rollout.solved for rollout in unjudged)
+    assert [r.trajectory.submission for r in judged] == [r.trajectory.submission for r in unjudged]
+
+
+@needs_bubblewrap
+def test_what_a_demonstration_helped_to_collect_is_imitated_without_it(tmp_path: Path) -> None:
+    rft = replace(TINY.rft, demonstration=True, context=12_000)
+    full = replace(TINY, agent=AgentChoice("full"), policy=replace(TINY.policy, context=12_000), rft=rft, stages=())
+    with Run.create(tmp_path / "run", dumps(full)) as run:
+        train(full, run, Silent())
+    finished = Run.open(tmp_path / "run")
+    (row,) = finished.metrics()
+    assert row["episodes"] == 4
+    shown, plain = (finished.rollouts(phase)[0].trajectory.turns[0].context for phase in ("rft", "evaluate-2"))
+    assert len(shown) > 1.3 * len(plain), "the demonstration is in the one prompt and not in the other"
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_a_recipe_prints_and_reads_back_as_itself(name: str) -> None:
+    assert loads(Recipe, dumps(RECIPES[name]())) == RECIPES[name]()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (lambda: Stage(attempts=1), "at least 2 attempts"),
+        (lambda: Stage(clip_low=0.4, clip_high=0.3), "clip_low"),
+        (lambda: Stage(turns=6, length_threshold=6), "length_threshold"),
+        (lambda: Recipe("x", stages=(Stage(context=9999),)), "beyond policy.context"),
+        (lambda: TaskSource(source="set"), "task set"),
+        (lambda: TaskSource(planted=("no_such",)), "tasks.planted"),
+        (lambda: Mix(workshop=1.0), "below 1"),
+        (lambda: TaskSource(train=0), "at least 1"),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused_before_anything_starts(wrong: object, sentence: str) -> None:
+    assert callable(wrong)
+    with pytest.raises(ConfigError, match=sentence):
+        wrong()
+
+
+def test_a_backend_that_does_not_enforce_what_the_recipe_requires_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    weak = Capabilities("bwrap", network=False, processes=True, memory=True, disk=False, pid_namespace=True, fork=True)
+    monkeypatch.setattr(BwrapSandboxes, "probe", lambda _: weak)
+    with pytest.raises(ConfigError, match=r"requires network, disk of its sandboxes, which bwrap does not enforce"):
+        sandboxes(TINY.sandbox)
+    sandboxes(SandboxChoice(requires=("processes", "fork")))
+    with pytest.raises(ConfigError, match="gravity is nothing that can be required"):
+        SandboxChoice(requires=("gravity",))
+
+
+def test_an_evaluation_between_iterations_has_the_limits_of_its_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[int]()
+
+    async def assessed(self: Course, tasks: object, name: str, choice: EvaluationChoice) -> object:
+        seen.append(choice.turns)
+        raise LookupError
+
+    monkeypatch.setattr(Course, "_assessed", assessed)
+    first, last = TINY.stages
+    recipe = replace(TINY, stages=(replace(first, turns=4), replace(last, turns=6)), evaluation=replace(TINY.evaluation, every=1, turns=9))
+    task = a_task("t")
+    with Run.create(tmp_path / "run", "") as run:
+        course = Course(recipe, Assigned((task,), (task,)), run, Silent(), BwrapSandboxes(1))
+        for stage in recipe.stages:
+            with pytest.raises(LookupError):
+                asyncio.run(course._between("stage", 0, stage))
+        assert asyncio.run(course._between("rft", 0, None)) == {}
+    assert seen == [4, 9], "those of the stage that trains, and of the last policy the evaluation's"
