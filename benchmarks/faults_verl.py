@@ -1,4 +1,4 @@
-"""Errors put into what verl's agent loops hand over: which does it notice?
+"""The known bugs of `tests/learning/test_provenance.py` that can be put into what verl's agent loops hand over: which are noticed?
 
     python benchmarks/faults_verl.py
 
