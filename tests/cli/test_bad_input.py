@@ -215,7 +215,7 @@ shift 2
 exec "$@"
 """
 FILL = """
-import json, sys
+import asyncio, json, sys
 from dataclasses import replace
 from pathlib import Path
 from patchgrad.runs import api
@@ -225,7 +225,7 @@ turn = value(Turn, json.loads(sys.argv.pop()))
 def train(recipe, run, progress):
     run.save_state({"position": 1})
     for number in range(10_000):
-        run.write_turn("t/0", replace(turn, parent=f"{number:064}"))
+        asyncio.run(run.journal.turn("t/0", replace(turn, parent=f"{number:064}")))
 api.train = train
 try:
     from patchgrad.cli import main
@@ -233,7 +233,7 @@ try:
 finally:
     folder = Path(sys.argv[sys.argv.index("--run") + 1])
     with Run.resume(folder) as run:
-        print(len(list(run.journal.entries())), run.state())
+        print(len(list(run.journal.records.entries())), run.state())
 sys.exit(code)
 """
 

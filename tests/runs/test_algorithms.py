@@ -11,6 +11,7 @@ from typing import get_args
 
 import pytest
 import torch
+from patchgrad.rollouts.budget import Budget
 from tests.attempts import VOCABULARY, some_groups
 from tests.learning.objectives.tokens import gradient, tokens
 from tests.runs.bandit import climb
@@ -35,18 +36,17 @@ from patchgrad.learning.algorithm import IterationSizes
 from patchgrad.learning.credit import assign
 from patchgrad.learning.failures import KINDS, MASK_FORMAT_ERRORS
 from patchgrad.learning.loop import learn
-from patchgrad.learning.objectives.cispo import cispo, cispo_two_sided
-from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.cispo import Cispo, CispoTwoSided
+from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.learning.objectives.corrections import MaskGeometric, MaskSequence, MaskToken, Together, TruncateSequence, TruncateToken
 from patchgrad.learning.objectives.cross_entropy import cross_entropy
-from patchgrad.learning.objectives.gspo import gspo
+from patchgrad.learning.objectives.gspo import Gspo
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.recipes import Recipe, laptop
 from patchgrad.recipes.failures import Failures, unread
 from patchgrad.recipes.rft import Rft
 from patchgrad.recipes.rows import ROWS, Aggregation, ImportanceCorrection, KlPenalty, Name
 from patchgrad.recipes.stage import Stage
-from patchgrad.rollouts.budget import Budget
 from patchgrad.runs.algorithms import algorithm, imitation
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.values import Group, Update, ids
@@ -100,18 +100,18 @@ def apart(one: Mapping[str, torch.Tensor], two: Mapping[str, torch.Tensor]) -> f
 
 NORMALISED = GroupNormalised()
 MADE: dict[Name, tuple[Estimator, Objective, Aggregate | None]] = {
-    "dapo": (NORMALISED, clipped(0.2, 0.3), token_mean),
-    "grpo": (NORMALISED, clipped(0.2, 0.2), seq_mean_token_mean),
-    "dr-grpo": (MeanOnly(), clipped(0.2, 0.2), None),
-    "rloo": (LeaveOneOut(), clipped(0.2, 0.2), token_mean),
-    "maxrl": (MeanScaled(), clipped(0.2, 0.2), token_mean),
+    "dapo": (NORMALISED, Clipped(0.2, 0.3), token_mean),
+    "grpo": (NORMALISED, Clipped(0.2, 0.2), seq_mean_token_mean),
+    "dr-grpo": (MeanOnly(), Clipped(0.2, 0.2), None),
+    "rloo": (LeaveOneOut(), Clipped(0.2, 0.2), token_mean),
+    "maxrl": (MeanScaled(), Clipped(0.2, 0.2), token_mean),
     "reinforce": (Returns(), cross_entropy, seq_mean_token_sum),
-    "reinforce++": (Returns(), clipped(0.2, 0.2), token_mean),
-    "reinforce++-baseline": (MeanOnly(), clipped(0.2, 0.2), token_mean),
-    "dual-clip": (NORMALISED, clipped(0.2, 0.2, dual=3.0), token_mean),
-    "gspo": (NORMALISED, gspo(3e-4, 4e-4), seq_mean_token_mean),
-    "cispo": (NORMALISED, cispo(4.0), token_mean),
-    "cispo-two-sided": (NORMALISED, cispo_two_sided(0.2, 0.28), token_mean),
+    "reinforce++": (Returns(), Clipped(0.2, 0.2), token_mean),
+    "reinforce++-baseline": (MeanOnly(), Clipped(0.2, 0.2), token_mean),
+    "dual-clip": (NORMALISED, Clipped(0.2, 0.2, dual=3.0), token_mean),
+    "gspo": (NORMALISED, Gspo(3e-4, 4e-4), seq_mean_token_mean),
+    "cispo": (NORMALISED, Cispo(4.0), token_mean),
+    "cispo-two-sided": (NORMALISED, CispoTwoSided(0.2, 0.28), token_mean),
 }
 
 

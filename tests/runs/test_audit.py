@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import json
 from collections.abc import Iterable
 from dataclasses import replace
@@ -69,9 +71,9 @@ def folder(path: Path, iterations: Iterable[list[Rollout]], updates: int = 4, tr
         for iteration, rollouts in enumerate(iterations):
             for rollout in rollouts:
                 for turn in rollout.trajectory.turns:
-                    run.write_turn(rollout.trajectory.id, turn)
+                    asyncio.run(run.journal.turn(rollout.trajectory.id, turn))
                 ending = Ending(turn.address, rollout.trajectory.stop, rollout.trajectory.submission, rollout.verdict)
-                run.write_ending(rollout.trajectory.id, ending)
+                asyncio.run(run.journal.ending(rollout.trajectory.id, ending))
             run.write_rollouts("stage1", iteration, rollouts)
             run.write_metrics({"phase": "stage1", "iteration": iteration, "updates": updates, "trained": float(trained)})
     return path
@@ -112,7 +114,7 @@ def test_a_turn_that_was_changed_after_it_was_sampled_is_found(tmp_path: Path) -
     with table:
         table.write_tasks([TASK])
         for one in (*honest[0].trajectory.turns, *forged.turns):
-            table.write_turn("x", one)
+            asyncio.run(table.journal.turn("x", one))
         table.write_rollouts("stage1", 0, [honest[0], replace(honest[1], trajectory=forged)])
     (tmp_path / "other" / "rollouts" / "stage1-00000.parquet").replace(path / "rollouts" / "stage1-00000.parquet")
     assert main(["audit", str(path)]) == 2, "what is not in the journal cannot be read"

@@ -113,8 +113,8 @@ def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_
     assert attempts(tmp_path / "killed") == attempts(tmp_path / "whole")
     assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
     assert len({bytes(tensors) for name, tensors in weights(tmp_path / "whole").items() if "model" in name}) > 1, "it learned something"
-    turns = [entry.address for entry in Run.open(tmp_path / "killed").journal.records()]
-    assert sorted(turns) == sorted(entry.address for entry in Run.open(tmp_path / "whole").journal.records()), "nothing was done twice"
+    turns = [entry.address for entry in Run.open(tmp_path / "killed").journal.records.records()]
+    assert sorted(turns) == sorted(entry.address for entry in Run.open(tmp_path / "whole").journal.records.records()), "nothing was done twice"
     found = audit(Run.open(tmp_path / "killed"))
     assert found == audit(Run.open(tmp_path / "whole"))
     assert all(one.sound for one in found)

@@ -29,12 +29,12 @@ from patchgrad.learning.aggregation import (
 )
 from patchgrad.learning.algorithm import Algorithm
 from patchgrad.learning.credit import as_they_are
-from patchgrad.learning.objectives.cispo import cispo, cispo_two_sided
-from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.cispo import Cispo, CispoTwoSided
+from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.learning.objectives.corrections import MaskGeometric, MaskSequence, MaskToken, Together, TruncateSequence, TruncateToken
 from patchgrad.learning.objectives.cross_entropy import cross_entropy
-from patchgrad.learning.objectives.gspo import gspo
-from patchgrad.learning.objectives.kl_penalty import with_kl_penalty
+from patchgrad.learning.objectives.gspo import Gspo
+from patchgrad.learning.objectives.kl_penalty import WithKlPenalty
 from patchgrad.learning.selection import contrast, solved_only, sound
 from patchgrad.recipes.rft import Rft
 from patchgrad.recipes.rows import ROWS, Aggregation, ImportanceCorrection, clip
@@ -118,14 +118,14 @@ def _objective(stage: Stage) -> Objective:
     bounds = {name: value for name, value in (("low", low), ("high", high), ("dual", row.dual)) if value is not None}
     rows: Mapping[str, Callable[..., Objective]] = {
         "reinforce": lambda: cross_entropy,
-        "clip": clipped,
-        "gspo": gspo,
-        "cispo": cispo,
-        "cispo-two-sided": cispo_two_sided,
+        "clip": Clipped,
+        "gspo": Gspo,
+        "cispo": Cispo,
+        "cispo-two-sided": CispoTwoSided,
     }
     objective = rows[row.objective](**bounds)
     kl_penalty = stage.kl_penalty
-    return with_kl_penalty(objective, kl_penalty.weight, kl_penalty.estimator, kl_penalty.to) if kl_penalty.weight else objective
+    return WithKlPenalty(objective, kl_penalty.weight, kl_penalty.estimator, kl_penalty.to) if kl_penalty.weight else objective
 
 
 def _aggregate(name: Aggregation, longest: int) -> Aggregate:
@@ -154,6 +154,8 @@ def _correction(correction: ImportanceCorrection) -> Correction:
     return Together(tuple(parts))
 
 
-def shaped(length_threshold: int, turns: int, weight: float) -> RewardFunction:
-    """The tests decide and long attempts pay, PAPER sections 6.1 and 6.2; `weight` is 1 there."""
-    return Weighted((Resolved(), TurnPenalty(length_threshold, turns)), (1.0, weight))
+def with_length_penalty(reward: RewardFunction, penalty: LengthPenalty, turns: int) -> RewardFunction:
+    """The reward less what long attempts pay, PAPER sections 6.1 and 6.2; the weight is 1 there."""
+    if not penalty.length_weight:
+        return reward
+    return Weighted((reward, TurnPenalty(penalty.length_threshold, turns)), (1.0, penalty.length_weight))

@@ -67,7 +67,7 @@ async def _measure(evaluation: Evaluation, progress: Progress, out: Run | None, 
         if out is not None:
             out.write_tasks(tasks)
             out.write_sandbox(boxes.probe().name, boxes.probe().missing(ENFORCED))
-            harness = replace(harness, on_turn=out.write_turn, on_state=out.states.put)
+            harness = replace(harness, on_turn=out.write_turn, on_state=out.journal.states.put)
         progress.stage(f"evaluate {evaluation.title}", len(tasks) * evaluation.evaluation.attempts)
         groups, report = await assess(harness, policy, tasks, evaluation, evaluation.title, seen)
     finally:

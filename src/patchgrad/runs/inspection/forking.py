@@ -19,7 +19,7 @@ from patchgrad.runs.build import build_harness, sandboxes
 from patchgrad.runs.demonstrations.lessons import open_model
 from patchgrad.runs.inspection.replay import find
 from patchgrad.store import Run
-from patchgrad.trainers.local import version_of
+from patchgrad.trainers.checkpoint import version_of
 from patchgrad.values import Rollout, Snapshot
 
 
@@ -59,10 +59,10 @@ async def fork(
     def keep(snapshot: Snapshot) -> None:
         left[snapshot.address] = snapshot
         if out is not None:
-            out.states.put(snapshot)
+            out.journal.states.put(snapshot)
 
     def state(address: str, directory: str) -> Snapshot:
-        return replace(left[address], directory=directory) if address in left else run.states.get(address, directory)
+        return replace(left[address], directory=directory) if address in left else run.journal.states.get(address, directory)
 
     harness = replace(build_harness(agent, recipe.sandbox, boxes), on_state=keep, state=state, sampling=choice.sampling)
     if out is not None:
