@@ -9,6 +9,7 @@ from patchgrad.agents.tools import View, toolset
 from patchgrad.contracts import Sandboxes
 from patchgrad.errors import ConfigError
 from patchgrad.grading import Grader
+from patchgrad.recipes.component import BUILT_IN
 from patchgrad.recipes.recipe import AgentChoice, SandboxChoice
 from patchgrad.rollouts.executors import LocalExecutor
 from patchgrad.rollouts.harness import Harness
@@ -30,13 +31,15 @@ def sandboxes(choice: SandboxChoice) -> Sandboxes:
     """One cell for each live episode, half as many for grading; `ConfigError` where the host does not enforce what is required."""
     cells = choice.concurrency + choice.concurrency // 2
     boxes: Sandboxes
-    match choice.backend:
+    match choice.backend.name:
         case "oci":
             boxes = OciSandboxes(choice.image, cells, choice.socket)
         case "landlock":
             boxes = LandlockSandboxes(cells)
         case "bwrap":
             boxes = BwrapSandboxes(cells, warm=True)
+        case name:
+            raise ConfigError(f"sandbox.backend is {name}, which nothing here opens; there are {', '.join(BUILT_IN['sandboxes'])}")
     told = boxes.probe()
     if lacking := told.missing(choice.requires):
         raise ConfigError(

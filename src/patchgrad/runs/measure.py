@@ -24,7 +24,6 @@ from patchgrad.policies.endpoint import EndpointPolicy
 from patchgrad.recipes.evaluation import Evaluation
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.rollouts.attempts import collect_groups
-from patchgrad.rollouts.budget import Budget
 from patchgrad.rollouts.harness import Harness
 from patchgrad.runs.build import build_harness, sandboxes, sentence
 from patchgrad.store import Run
@@ -91,7 +90,7 @@ async def assess(
 ) -> tuple[list[Group], Report]:
     """Every attempt of one evaluation, and its report."""
     choice, agent = setting.evaluation, setting.agent
-    budget = Budget(choice.turns, choice.context, agent.action_tokens, choice.seconds, agent.format_errors)
+    budget = agent.budget(choice.limits)
     started = time.monotonic()
     harness = replace(harness, sampling=choice.sampling)
     groups = await collect_groups(harness, policy, tasks, choice.attempts, budget, Resolved(), f"evaluate/{name}", setting.seed, on_rollout)
@@ -133,8 +132,8 @@ def tasks_of(evaluation: Evaluation) -> list[Task]:
 async def _policy(evaluation: Evaluation) -> Policy:
     choice = evaluation.evaluation
     if evaluation.remote:
-        chat = Chat(evaluation.policy, evaluation.model, os.environ.get(KEY, ""), seconds=min(ANSWER, choice.seconds))
-        return await EndpointPolicy.open(chat, context=choice.context, sampling=choice.sampling)
+        chat = Chat(evaluation.policy, evaluation.model, os.environ.get(KEY, ""), seconds=min(ANSWER, choice.limits.seconds))
+        return await EndpointPolicy.open(chat, context=choice.limits.context, sampling=choice.sampling)
     from patchgrad.runs.opening import opened
 
     return opened(evaluation)

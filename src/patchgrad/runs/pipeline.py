@@ -244,7 +244,7 @@ class Pipeline:
 
     async def _rft(self, round_: int) -> None:
         rft = self.recipe.rft
-        budget = Budget(rft.turns, rft.context, self.recipe.agent.action_tokens, rft.seconds, self.recipe.agent.format_errors)
+        budget = self.recipe.agent.budget(rft.limits)
         pack, workers = self.recipe.optimiser.micro_batch_tokens, self.recipe.workers
         plan = IterationSizes(rft.tasks, rft.attempts, budget, Resolved(), rft.batch, pack, workers, rft.epochs, self._scheduled)
         self.trainer.reset_optimiser()
@@ -264,18 +264,19 @@ class Pipeline:
         self.trainer.schedule = constant(stage.lr * (1 - stage.decay * iteration / stage.iterations))
         if iteration == 0:
             self.trainer.reset_optimiser()
-            if stage.refresh_before:
+            if stage.start.refresh_before:
                 stay = len(self.pool.kept())
                 self.pool = self.pool.refreshed()
                 which = "those solved sometimes but not mostly" if stay else "as none was solved sometimes but not mostly"
                 self.progress.say(f"refresh: {len(self.pool)} of {len(self.train)} tasks stay, {which}")
-            self.pool = self.pool.part(stage.pool) if stage.pool else self.pool
+            self.pool = self.pool.part(stage.start.pool) if stage.start.pool else self.pool
             self.pool.begin()
         plan = self._planned(stage)
-        attempts = stage.attempts + stage.forks * stage.continuations
-        self.progress.stage(f"stage {number}, iteration {iteration + 1} of {stage.iterations}", stage.tasks * attempts)
-        self.policy.training = stage.top_p == 1
-        harness = replace(self._harness(), sampling=replace(NEUTRAL, top_p=stage.top_p))
+        drawn = stage.sampling
+        attempts = drawn.attempts + drawn.forks * drawn.continuations
+        self.progress.stage(f"stage {number}, iteration {iteration + 1} of {stage.iterations}", drawn.tasks * attempts)
+        self.policy.training = drawn.top_p == 1
+        harness = replace(self._harness(), sampling=replace(NEUTRAL, top_p=drawn.top_p))
         try:
             await self._iterate(f"stage{number}", iteration, algorithm(stage, self._reference(stage)), plan, harness, stage)
         finally:
@@ -284,17 +285,19 @@ class Pipeline:
             self.progress.say(f"stage {number} ends: Pass@1 has not risen over the last {stage.plateau} iterations")
 
     def _planned(self, stage: Stage) -> IterationSizes:
-        optimiser, agent, prefixed = self.recipe.optimiser, self.recipe.agent, stage.starts == "prefixes"
+        drawn, limits, prefixed = stage.sampling, stage.limits, stage.start.at == "prefixes"
         return IterationSizes(
-            stage.tasks,
-            stage.attempts,
-            Budget(stage.turns, stage.context, agent.action_tokens, stage.seconds, agent.format_errors),
-            shaped(stage.length_threshold, stage.turns, stage.length_weight),
-            stage.minibatch,
-            optimiser.micro_batch_tokens,
+            drawn.tasks,
+            drawn.attempts,
+            self.recipe.agent.budget(limits),
+            shaped(stage.reward.length_threshold, limits.turns, stage.reward.length_weight),
+            stage.loss.minibatch,
+            self.recipe.optimiser.micro_batch_tokens,
             self.recipe.workers,
-            start=partial(self.prefixes.start, turns=stage.turns, context=stage.context) if prefixed else from_the_beginning,
-            forking=Forking(stage.forks, stage.continuations, stage.filter_on) if stage.forks else None,
+            start=partial(self.prefixes.start, turns=limits.turns, context=limits.context) if prefixed else from_the_beginning,
+            forking=Forking(drawn.forks, drawn.continuations, "reward" if stage.row.filter_on == "reward" else "outcome")
+            if drawn.forks
+            else None,
         )
 
     def _plateaued(self, stage: Stage) -> bool:
@@ -308,7 +311,7 @@ class Pipeline:
 
     def _reference(self, stage: Stage) -> Score | None:
         """The policy that RL began with, where the stage's kl_penalty pulls to it; its checkpoint is one of the table's."""
-        if not stage.kl_penalty.weight or stage.kl_penalty.to != "reference":
+        if not stage.loss.kl_penalty.weight or stage.loss.kl_penalty.to != "reference":
             return None
         names = [step.name for step in self.steps() if not step.name.startswith("evaluate")]
         began = next(before for before, name in pairwise(names) if name.startswith("stage"))

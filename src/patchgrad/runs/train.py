@@ -53,7 +53,7 @@ def _settled() -> Iterator[None]:
 def tasks(recipe: Recipe, folder: Path) -> Assigned:
     """The tasks of a recipe; archives of synthetic tasks go to `folder`."""
     source = recipe.tasks
-    if source.source == "synthetic":
+    if source.source.name == "synthetic":
         held = held_out_tasks(recipe, folder)
         own = tuple(synthetic_tasks(source.train, recipe.seed, False, folder, source.functions, source.families, apart_from=held))
         return Assigned(own, tuple(held), (own,))
@@ -86,7 +86,7 @@ def _wanted(task: Task, planted: tuple[str, ...]) -> bool:
 def held_out_tasks(recipe: Recipe, folder: Path) -> list[Task]:
     """The tasks that a run is measured on; archives of synthetic tasks go to `folder`."""
     source = recipe.tasks
-    if source.source == "synthetic":
+    if source.source.name == "synthetic":
         return synthetic_tasks(source.held_out, recipe.seed, True, folder, source.functions, source.families)
     return _of_a_set(recipe)[1]
 

@@ -24,9 +24,9 @@ from patchgrad.networks.lora import Lora, merged, reduce
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.policies.tokenizers.chat import START
 from patchgrad.policies.vllm import VllmPolicy
+from patchgrad.recipes.limits import AttemptLimits
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.rollouts.attempts import Attempt, run_attempt
-from patchgrad.rollouts.budget import Budget
 from patchgrad.rollouts.harness import Harness
 from patchgrad.runs.demonstrations.demonstrator import Demonstrator, drill, look
 from patchgrad.runs.demonstrations.induction import Pointing, plant, planted
@@ -70,7 +70,8 @@ async def demonstrate(
     drawn = dealt(pools, lesson.count, random.Random(f"{lesson.label} {recipe.seed}"))
     practice = PRACTICE[lesson.practice]
     items = [Attempt(practice(task, before), f"{lesson.label}/{i}", i) for i, (task, before) in enumerate(drawn)]
-    budget = Budget(lesson.turns, recipe.policy.context, 256)
+    acting = replace(recipe.agent, action_tokens=256, format_errors=0)
+    budget = acting.budget(AttemptLimits(lesson.turns, recipe.policy.context, 3600.0))
     harness = harness if lesson.graded else replace(harness, grade=_ungraded)
     known = harness.recall
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from patchgrad.config import loads
 from patchgrad.learning.algorithm import Algorithm
 from patchgrad.learning.credit import by_group
 from patchgrad.learning.failures import kept, kinds
 from patchgrad.learning.provenance import MEANINGS, Requirements, violation
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.algorithms import algorithm, imitation
+from patchgrad.runs.reading import load_recipe
 from patchgrad.store import Run
 from patchgrad.values import Group, Rollout, Trajectory
 
@@ -64,7 +64,7 @@ class Audited:
 
 def audit(run: Run) -> list[Audited]:
     """Every iteration of learning that the folder holds, in order. `StoreError` where a part of the folder is damaged."""
-    recipe = loads(Recipe, run.recipe)
+    recipe = load_recipe(run.recipe)
     recorded = {(row["phase"], row["iteration"]): row for row in run.metrics()}
     rows = run.rows(columns=["phase", "iteration", "policy_version", "attempt"])
     learned = {phase: kind for phase in {row["phase"] for row in rows} if (kind := _algorithm(recipe, phase)) is not None}

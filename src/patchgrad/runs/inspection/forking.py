@@ -9,15 +9,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from patchgrad.config import loads
 from patchgrad.errors import ConfigError
 from patchgrad.grading.rewards import Resolved
-from patchgrad.recipes.recipe import Recipe
 from patchgrad.rollouts.attempts import Attempt, derive_seed, run_attempts
-from patchgrad.rollouts.budget import Budget
 from patchgrad.runs.build import build_harness, sandboxes
 from patchgrad.runs.demonstrations.lessons import open_model
 from patchgrad.runs.inspection.replay import find
+from patchgrad.runs.reading import load_recipe
 from patchgrad.store import Run
 from patchgrad.trainers.local import version_of
 from patchgrad.values import Rollout, Snapshot
@@ -38,7 +36,7 @@ async def fork(
     The policy is the run's last one, or that of another `checkpoint` with the same tokenizer. Where `out` is given it keeps them: turns,
     states and a table. `ConfigError` where there is nothing to go on after.
     """
-    recipe, source = loads(Recipe, run.recipe), find(run, attempt)
+    recipe, source = load_recipe(run.recipe), find(run, attempt)
     taken = source.trajectory.turns
     if not 0 <= turn < len(taken):
         raise ConfigError(f"{attempt} has {len(taken)} turns, so it can go on after turn 0 to {len(taken) - 1}, and not after {turn}.")
@@ -52,7 +50,7 @@ async def fork(
     if taken[0].action.origin is not None and taken[0].action.origin.fingerprint != policy.fingerprint:
         raise ConfigError(f"{attempt} was said by a policy with another tokenizer or template: name a checkpoint of its run.")
     choice, agent = recipe.evaluation, recipe.agent
-    budget = Budget(choice.turns, choice.context, agent.action_tokens, choice.seconds, agent.format_errors)
+    budget = agent.budget(choice.limits)
     boxes = sandboxes(recipe.sandbox)
     left: dict[str, Snapshot] = {}  # by the forks themselves: where a sandbox breaks, they go on from there
 
