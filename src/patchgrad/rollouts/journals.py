@@ -1,9 +1,10 @@
-"""Journals that need no disk: one that keeps nothing, and one that keeps attempts as long as the process lives."""
+"""Journals that need no disk: one that keeps nothing, one that keeps attempts as long as the process lives, and one over two others."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from patchgrad.contracts import Journal
 from patchgrad.errors import StoreError
 from patchgrad.values import Ending, Snapshot, Turn, chain
 
@@ -61,3 +62,33 @@ class MemoryJournal:
     def holds(self, address: str, attempt: str = "") -> bool:
         of = [self._links.get(attempt, {})] if attempt else self._links.values()
         return any(address in links for links in of)
+
+
+class LayeredJournal:
+    """Writes to one journal and reads states from another one too: attempts that go on after turns of another run."""
+
+    keeps = True
+
+    def __init__(self, own: Journal, source: Journal) -> None:
+        self._own, self._source = own, source
+
+    async def turn(self, attempt: str, turn: Turn) -> None:
+        await self._own.turn(attempt, turn)
+
+    async def state(self, snapshot: Snapshot) -> None:
+        await self._own.state(snapshot)
+
+    async def ending(self, attempt: str, ending: Ending) -> None:
+        await self._own.ending(attempt, ending)
+
+    def recall(self, attempt: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]:
+        return self._own.recall(attempt, root)
+
+    def snapshot(self, address: str, directory: str) -> Snapshot:
+        try:
+            return self._own.snapshot(address, directory)
+        except StoreError:
+            return self._source.snapshot(address, directory)
+
+    def holds(self, address: str, attempt: str = "") -> bool:
+        return self._own.holds(address, attempt) or self._source.holds(address, attempt)

@@ -44,8 +44,8 @@ async def rollout(harness: Harness, policy: Policy, attempt: Attempt, taken: Seq
 
     The journal gets each new turn once, and before it each new state. The same attempt and tool cache give the same turns.
 
-    `taken` are turns that were taken already, a fork's prefix among them: the attempt goes on in the state that the last one left. It counts
-    its seconds since `began`, a reading of `time.monotonic`, or since now.
+    `taken` are turns that were taken already, a fork's prefix among them: the attempt goes on in the state that the last one left. It
+    counts its seconds since `began`, a reading of `time.monotonic`, or since now.
     """
     began = time.monotonic() if began is None else began
     environment = Environment(attempt.task, harness.agent.tools, harness.sandboxes, harness.journal, harness.cache)

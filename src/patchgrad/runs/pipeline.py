@@ -15,7 +15,7 @@ from patchgrad.learning.curricula import Pool, Prefixes
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.rft import Rft
 from patchgrad.recipes.stage import Stage
-from patchgrad.runs import build
+from patchgrad.runs.build import learner as learners
 from patchgrad.runs.phase_id import PhaseId
 from patchgrad.runs.phases.base import base
 from patchgrad.runs.phases.evaluation import evaluate
@@ -113,7 +113,7 @@ def _restored(context: RunContext) -> Session:
     prefixes.restore(state["prefixes"])
     checkpoint = run.folder / "checkpoints" / state["checkpoint"]
     adapted = recipe.optimiser.rank > 0  # adapters go back onto the model that they were made for
-    learner = build.learner(*build.open_model(recipe.policy.model if adapted else checkpoint, recipe), pool)
+    learner = learners.learner(*learners.open_model(recipe.policy.model if adapted else checkpoint, recipe), pool)
     learner.trainer.load(checkpoint)
     learner.policy.load(learner.trainer.weights(), learner.trainer.version)
     return Session(learner, pool, prefixes, tuple(run.reports()), state["minutes"], state["checkpoint"], tuple(state["kept"]))

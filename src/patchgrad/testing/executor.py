@@ -20,8 +20,8 @@ MODULE = __name__
 async def check_executor(make: Callable[[int], Executor]) -> None:
     """Raises `AssertionError` for the first rule that an executor breaks; `make(concurrency)` gives one with this bound.
 
-    Every item is mapped once and with what is shared; never more than `concurrency` run at a time, and as many as that; a slow item holds up
-    no other; the first exception ends the rest and is raised as it is; and leaving the loop, or cancelling who reads, ends all.
+    Every item is mapped once and with what is shared; never more than `concurrency` run at a time, and as many as that; a slow item holds
+    up no other; the first exception ends the rest and is raised as it is; and leaving the loop, or cancelling who reads, ends all.
     """
     async with asyncio.timeout(DEADLINE):
         await _check_bound(make)

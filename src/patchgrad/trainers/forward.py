@@ -18,7 +18,9 @@ ALIKE = 64  # tokens: oneDNN compiles rounded products for each shape that it me
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """A network on its device. What sequences of a micro-batch have in common is computed once where that pays, unless it is not to `share`.
+    """A network on its device.
+
+    What sequences of a micro-batch have in common is computed once where that pays, unless it is not to `share`.
 
     With `gradient_checkpointing` the backward pass computes what is inside a layer again (1604.06174).
     """

@@ -48,14 +48,15 @@ class LocalTrainer:
 
     Each of `threads` workers takes every `threads`-th micro-batch with one torch thread of its own: gradients depend on the number of
     workers only by rounding, and are bitwise the same for the same number. A step with a non-finite gradient is skipped and reported as
-    `skipped`. What is `held` does not move, and has no part in the norm that gradients are clipped to; parameters whose names match a pattern
-    of `frozen` do not move either, and cost no gradient. `version` is how many updates the network has seen.
+    `skipped`. What is `held` does not move, and has no part in the norm that gradients are clipped to; parameters whose names match a
+    pattern of `frozen` do not move either, and cost no gradient. `version` is how many updates the network has seen.
 
     What sequences of a micro-batch have in common is computed once where that pays (`networks/prefixes.py`), unless told not to `share`.
     With `gradient_checkpointing` the backward pass computes what is inside a layer again, and only what is between layers is kept
     (1604.06174). With `lora` only adapters of the network are trained, which is the one that `base` names; `weights` has them merged. With
-    `offload` the optimiser is in host memory (`trainers/offload.py`). The network is moved to `device`, where all is computed, once it is no
-    larger than it has to be. Matrices that do not move, or that the offloaded optimiser has exactly, are kept in the `precision` of products.
+    `offload` the optimiser is in host memory (`trainers/offload.py`). The network is moved to `device`, where all is computed, once it is
+    no larger than it has to be. Matrices that do not move, or that the offloaded optimiser has exactly, are kept in the `precision` of
+    products.
     """
 
     def __init__(
@@ -207,8 +208,8 @@ class _Share:
 def trainable(network: Decoder, frozen: Sequence[str] = ()) -> dict[str, Tensor]:
     """The parameters that are trained; those whose names match stay as they are from now on, and cost no gradient.
 
-    `trainable(network, ("model.embed_tokens.weight", "model.layers.0.*"))`; `ConfigError` for a pattern that no parameter has, or if none is
-    left.
+    `trainable(network, ("model.embed_tokens.weight", "model.layers.0.*"))`; `ConfigError` for a pattern that no parameter has, or if none
+    is left.
     """
     named = dict(network.named_parameters())
     if lost := next((pattern for pattern in frozen if not fnmatch.filter(named, pattern)), None):

@@ -20,6 +20,7 @@ class Clipped:
     clip ever acts. Metrics, as sums over tokens: `clip_low` and `clip_high`, those whose gradient a bound removed, and `clip_dual`.
     Example: log r = .5, A = 1 costs -1.28 and counts in `clip_high`.
     """
+
     low: float = 0.2
     high: float = 0.28
     dual: float | None = None

@@ -25,6 +25,7 @@ class Gspo:
 
     Log ratios .5, -.5 and .1 are s = 1.033895 at all three tokens.
     """
+
     low: float = 3e-4
     high: float = 4e-4
 

@@ -79,7 +79,9 @@ class EmbeddedPolicy:
     async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
         """Samples one turn. Raises `PolicyFault` when the stream leaves no room in the context."""
         if sampling.purpose == "training" and not sampling.neutral:
-            raise SamplingRefused("training takes only neutral sampling (temperature 1, nothing cut): sample for another purpose to evaluate")
+            raise SamplingRefused(
+                "training takes only neutral sampling (temperature 1, nothing cut): sample for another purpose to evaluate"
+            )
         limit = min(sampling.max_tokens, self._context - len(tokens))
         if limit < 1 or not len(tokens):
             raise PolicyFault(f"a stream of {len(tokens)} tokens leaves nothing to sample in a context of {self._context}")

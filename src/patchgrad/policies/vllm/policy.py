@@ -32,7 +32,8 @@ class VllmPolicy:
 
     Weights go through a folder, in memory where the machine has `/dev/shm`, and are reloaded in place; a restarted server begins with the
     last ones. A server that dies is started again and asked again: an action is drawn from its own seed, so nothing is drawn twice. `load`
-    waits until the actions under way have ended, because an action has one version. Every setting is sent with every question, and the server takes none from the model's `generation_config.json`.
+    waits until the actions under way have ended, because an action has one version. Every setting is sent with every question, and the
+    server takes none from the model's `generation_config.json`.
     """
 
     def __init__(
@@ -88,7 +89,9 @@ class VllmPolicy:
     async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
         """Samples one turn. Raises `PolicyFault` when the stream leaves no room in the context, or vLLM does not answer."""
         if sampling.purpose == "training" and not sampling.neutral:
-            raise SamplingRefused("training takes only neutral sampling (temperature 1, nothing cut): sample for another purpose to evaluate")
+            raise SamplingRefused(
+                "training takes only neutral sampling (temperature 1, nothing cut): sample for another purpose to evaluate"
+            )
         limit = min(sampling.max_tokens, self._context - len(tokens))
         if limit < 1 or not len(tokens):
             raise PolicyFault(f"a stream of {len(tokens)} tokens leaves nothing to sample in a context of {self._context}")

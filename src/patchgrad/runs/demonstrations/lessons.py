@@ -88,7 +88,9 @@ async def show(shared: _Shared, attempt: Attempt) -> Graded:
 
 
 class OnlyEnded:
-    """A journal in which an episode that was interrupted is unknown: it begins again, since no turn tells what the demonstrator has tried."""
+    """A journal in which an episode that was interrupted is unknown: it begins again, since no turn tells what the demonstrator has
+    tried.
+    """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal

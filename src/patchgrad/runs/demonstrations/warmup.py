@@ -1,4 +1,4 @@
-"""A network that was made from scratch learns its first words: a tokenizer, heads that copy, one language-model pass over demonstrations."""
+"""A network from scratch learns its first words: a tokenizer, heads that copy, one language-model pass over demonstrations."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from patchgrad.learning.curricula import Pool, Prefixes
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
-from patchgrad.runs import build
+from patchgrad.runs.build import learner as learners
 from patchgrad.runs.demonstrations.demonstrator import shows
 from patchgrad.runs.demonstrations.lessons import Lesson, demonstrate
 from patchgrad.runs.demonstrations.warmup import fresh_network, learn_tokenizer, steps, warm_up
@@ -24,21 +24,21 @@ async def base(context: RunContext) -> Session:
     recipe = context.recipe
     pool, prefixes = Pool(context.tasks.train, recipe.seed), Prefixes(context.run.journal.recall)
     if recipe.policy.model:
-        return Session(build.learner(*build.open_model(recipe.policy.model, recipe), pool), pool, prefixes)
+        return Session(learners.learner(*learners.open_model(recipe.policy.model, recipe), pool), pool, prefixes)
     tokenizer, shown = await _demonstrated(context)
     context.run.write_rollouts("demonstrations", 0, shown)
     network = fresh_network(recipe, tokenizer, shown)
-    trainer = build.trainer(network, recipe)
+    trainer = learners.trainer(network, recipe)
     context.begin("warm-up", steps(recipe, len(shown)))
 
     def update(made: Update) -> None:
         context.tracker.event(Advanced(1, {"loss": made.metrics["loss"]}))
 
     await asyncio.to_thread(warm_up, recipe, shown, trainer, update)
-    trainer = build.trainer(network, recipe, recipe.optimiser.frozen, trainer.version)
-    policy = build.policy(network, tokenizer, recipe)
+    trainer = learners.trainer(network, recipe, recipe.optimiser.frozen, trainer.version)
+    policy = learners.policy(network, tokenizer, recipe)
     policy.load(trainer.weights(), trainer.version)  # a warm-up has taken steps: what is resumed here says so too
-    return Session(build.learner(trainer, policy, pool), pool, prefixes)
+    return Session(learners.learner(trainer, policy, pool), pool, prefixes)
 
 
 async def _demonstrated(context: RunContext) -> tuple[ChatTokenizer, list[Rollout]]:

@@ -11,8 +11,8 @@ from patchgrad.grading.rewards import Resolved
 from patchgrad.learning.algorithm import IterationSizes
 from patchgrad.recipes.rft import Rft
 from patchgrad.rollouts.attempts import AttemptSettings
-from patchgrad.runs import build
 from patchgrad.runs.algorithms import imitation
+from patchgrad.runs.build import harness as harnesses
 from patchgrad.runs.iteration import Work, run_iteration
 from patchgrad.runs.phase_id import PhaseId
 from patchgrad.runs.session import RunContext, Session
@@ -39,7 +39,7 @@ async def imitate(context: RunContext, session: Session, id: PhaseId) -> Session
     row, harness = imitation(rft), context.harness
     if rft.demonstration and not id.iteration:  # it is for the base model, which never saw the protocol
         row = imitation(rft, _first_prompt(context, session.learner.policy))
-        harness = replace(harness, agent=build.agent(recipe.agent, demonstration=True))
+        harness = replace(harness, agent=harnesses.agent(recipe.agent, demonstration=True))
     return await run_iteration(context, session, Work(id, row, sizes, settings, harness, context.agent == harness.agent))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 from patchgrad.contracts import Score
 from patchgrad.learning.algorithm import IterationSizes
@@ -12,8 +13,9 @@ from patchgrad.learning.curricula import Pool
 from patchgrad.networks import folder as folders
 from patchgrad.recipes.stage import Stage
 from patchgrad.rollouts.attempts import NEUTRAL, AttemptSettings, from_the_beginning
-from patchgrad.runs import build
 from patchgrad.runs.algorithms import algorithm, with_length_penalty
+from patchgrad.runs.build import harness as harnesses
+from patchgrad.runs.build import learner as learners
 from patchgrad.runs.iteration import Work, run_iteration
 from patchgrad.runs.phase_id import PhaseId
 from patchgrad.runs.phases.evaluation import on_a_sample
@@ -29,7 +31,7 @@ async def reinforce(context: RunContext, session: Session, id: PhaseId, stage: S
         session = _begun(context, session, stage)
     attempts = sampling.attempts + sampling.forks * sampling.continuations
     context.begin(f"stage {id.stage}, iteration {id.iteration + 1} of {stage.iterations}", sampling.tasks * attempts)
-    reward = with_length_penalty(build.reward(context.recipe), stage.reward, stage.limits.turns)
+    reward = with_length_penalty(harnesses.reward(context.recipe), stage.reward, stage.limits.turns)
     drawn = NEUTRAL if sampling.top_p == 1 else replace(NEUTRAL, top_p=sampling.top_p, purpose="study")
     settings = AttemptSettings(context.recipe.agent.budget(stage.limits), reward, seed, drawn)
     row = algorithm(stage, _reference(context, stage))
@@ -64,7 +66,6 @@ def _drawing_from(session: Session, pool: Pool) -> Session:
 
 def _sizes(context: RunContext, session: Session, id: PhaseId, stage: Stage) -> IterationSizes:
     sampling, limits = stage.sampling, stage.limits
-    on = "reward" if stage.row.filter_on == "reward" else "outcome"
     prefixed = partial(session.prefixes.start, turns=limits.turns, context=limits.context)
     rate = constant(stage.lr * (1 - stage.decay * id.iteration / stage.iterations))
     return IterationSizes(
@@ -75,8 +76,13 @@ def _sizes(context: RunContext, session: Session, id: PhaseId, stage: Stage) -> 
         lambda steps: rate,
         context.recipe.workers,
         start=prefixed if stage.start.at == "prefixes" else from_the_beginning,
-        forking=Forking(sampling.forks, sampling.continuations, on) if sampling.forks else None,
+        forking=_forking(stage) if sampling.forks else None,
     )
+
+
+def _forking(stage: Stage) -> Forking:
+    on: Literal["outcome", "reward"] = "reward" if stage.row.filter_on == "reward" else "outcome"
+    return Forking(stage.sampling.forks, stage.sampling.continuations, on)
 
 
 def _reference(context: RunContext, stage: Stage) -> Score | None:
@@ -85,4 +91,4 @@ def _reference(context: RunContext, stage: Stage) -> Score | None:
     if not penalty.weight or penalty.to != "reference":
         return None
     began = PhaseId("imitate", 0, rounds - 1) if rounds else PhaseId("base")
-    return build.reference(folders.load(context.run.folder / "checkpoints" / str(began)), context.recipe).score
+    return learners.reference(folders.load(context.run.folder / "checkpoints" / str(began)), context.recipe).score

@@ -1,4 +1,4 @@
-"""Words become objects: the only place where a part of a recipe is made into what does it."""
+"""Who learns: trainer, policy, and the way of the weights between them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,7 @@ from pathlib import Path
 
 import torch
 
-from patchgrad.agents import ReactAgent
-from patchgrad.agents.tools import View, toolset
-from patchgrad.contracts import Curriculum, Journal, RewardFunction, Sandboxes, TrainablePolicy, Trainer
-from patchgrad.errors import ConfigError
-from patchgrad.grading import Grader
-from patchgrad.grading.rewards import Resolved
+from patchgrad.contracts import Curriculum, TrainablePolicy, Trainer
 from patchgrad.learning.loop import Learner
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder
@@ -20,63 +15,12 @@ from patchgrad.policies.channel import DirectChannel
 from patchgrad.policies.embedded import EmbeddedPolicy
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.policies.vllm import VllmPolicy
-from patchgrad.recipes.component import BUILT_IN
-from patchgrad.recipes.recipe import AgentChoice, Recipe, SandboxChoice
-from patchgrad.rollouts.executors import LocalExecutor
-from patchgrad.rollouts.harness import Harness
-from patchgrad.rollouts.tool_cache import ToolCache
+from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.demonstrations.induction import planted
 from patchgrad.runs.planning.device import device
 from patchgrad.runs.planning.estimate import caches
 from patchgrad.runs.planning.shapes import an_optimiser
-from patchgrad.sandboxes.bwrap import BwrapSandboxes
-from patchgrad.sandboxes.landlock import LandlockSandboxes
-from patchgrad.sandboxes.oci import OciSandboxes
 from patchgrad.trainers.local import LocalTrainer
-
-# --- attempts ------------------------------------------------------------------------------------
-
-
-def agent(choice: AgentChoice, *, demonstration: bool = False) -> ReactAgent:
-    """The recipe's prompts over the paper's tools."""
-    view = View(lines=choice.window, limit=choice.longest, brief=choice.prompts == "brief")
-    return ReactAgent(toolset(view), prompts=choice.prompts, demonstration=demonstration)
-
-
-def sandboxes(choice: SandboxChoice) -> Sandboxes:
-    """One cell for each live attempt, half as many for grading; `ConfigError` where the host does not enforce what is required."""
-    cells = choice.concurrency + choice.concurrency // 2
-    boxes: Sandboxes
-    match choice.backend.name:
-        case "oci":
-            boxes = OciSandboxes(choice.image, cells, choice.socket)
-        case "landlock":
-            boxes = LandlockSandboxes(cells)
-        case "bwrap":
-            boxes = BwrapSandboxes(cells, warm=True)
-        case name:
-            raise ConfigError(f"sandbox.backend is {name}, which nothing here opens; there are {', '.join(BUILT_IN['sandboxes'])}")
-    told = boxes.probe()
-    if lacking := told.missing(choice.requires):
-        raise ConfigError(
-            f"the recipe requires {', '.join(lacking)} of its sandboxes, which {told.name} does not enforce on this host; "
-            "see patchgrad check, or name what you can do without in sandbox.requires"
-        )
-    return boxes
-
-
-def harness(agent_choice: AgentChoice, choice: SandboxChoice, boxes: Sandboxes, journal: Journal) -> Harness:
-    """What attempts are made with. Tool calls are remembered where the choice says so."""
-    cache = ToolCache(timeouts=boxes.probe().work) if choice.cache else None
-    return Harness(agent(agent_choice), boxes, Grader(boxes).grade, LocalExecutor(choice.concurrency), journal, cache=cache)
-
-
-def reward(recipe: Recipe) -> RewardFunction:
-    """What an attempt is worth before its length is priced."""
-    return Resolved()
-
-
-# --- learning ------------------------------------------------------------------------------------
 
 
 def learner(trainer: Trainer, policy: TrainablePolicy, curriculum: Curriculum) -> Learner:
