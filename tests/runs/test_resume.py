@@ -108,19 +108,27 @@ def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_
             if kills % 2:
                 lose(tmp_path / "killed", chance)
             made = Run.resume(tmp_path / "killed")
-    signal.signal(signal.SIGINT, before) assert kills == KILLS assert attempts(tmp_path / "killed") == attempts(tmp_path / "whole") assert
-    weights(tmp_path / "killed") == weights(tmp_path / "whole") assert len({bytes(tensors) for name, tensors in weights(tmp_path /
-    "whole").items() if "model" in name}) > 1, "it learned something" turns = [entry.address for entry in Run.open(tmp_path /
-    "killed").journal.records.records()] assert sorted(turns) == sorted(entry.address for entry in Run.open(tmp_path /
-    "whole").journal.records.records()), "nothing was done twice" found = audit(Run.open(tmp_path / "killed")) assert found ==
-    audit(Run.open(tmp_path / "whole")) assert all(one.sound for one in found) assert sum(one.trained for one in found) > 0 forked =
-    [row["attempt"] for row in Run.open(tmp_path / "killed").rows("stage2") if json.loads(row["trajectory"])["replayed"]] assert any("+" in
-    name for name in forked), "turns were forked" assert not all("+" in name for name in forked), "attempts began after a prefix" assert
-    all(one.sampled == one.trained + sum(one.left_out.values()) for one in found) one = next(row["attempt"] for row in Run.open(tmp_path /
-    "killed").rows("stage2")) assert main(["replay", str(tmp_path / "killed"), one]) == 0 assert main(["audit", str(tmp_path / "killed")])
-    == 0 assert main(["fork", str(tmp_path / "killed"), one, "--turn", "1", "--attempts", "2", "--out", str(tmp_path / "forked")]) == 0
-    assert [fork.trajectory.replayed for fork in Run.open(tmp_path / "forked").rollouts("fork")] == [1, 1] assert main(["fork",
-    str(tmp_path / "killed"), one, "--turn", "99"]) == 2
+    signal.signal(signal.SIGINT, before)
+    assert kills == KILLS
+    assert attempts(tmp_path / "killed") == attempts(tmp_path / "whole")
+    assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
+    assert len({bytes(tensors) for name, tensors in weights(tmp_path / "whole").items() if "model" in name}) > 1, "it learned something"
+    turns = [entry.address for entry in Run.open(tmp_path / "killed").journal.records.records()]
+    assert sorted(turns) == sorted(entry.address for entry in Run.open(tmp_path / "whole").journal.records.records()), "nothing was done twice"
+    found = audit(Run.open(tmp_path / "killed"))
+    assert found == audit(Run.open(tmp_path / "whole"))
+    assert all(one.sound for one in found)
+    assert sum(one.trained for one in found) > 0
+    forked = [row["attempt"] for row in Run.open(tmp_path / "killed").rows("stage2") if json.loads(row["trajectory"])["replayed"]]
+    assert any("+" in name for name in forked), "turns were forked"
+    assert not all("+" in name for name in forked), "attempts began after a prefix"
+    assert all(one.sampled == one.trained + sum(one.left_out.values()) for one in found)
+    one = next(row["attempt"] for row in Run.open(tmp_path / "killed").rows("stage2"))
+    assert main(["replay", str(tmp_path / "killed"), one]) == 0
+    assert main(["audit", str(tmp_path / "killed")]) == 0
+    assert main(["fork", str(tmp_path / "killed"), one, "--turn", "1", "--attempts", "2", "--out", str(tmp_path / "forked")]) == 0
+    assert [fork.trajectory.replayed for fork in Run.open(tmp_path / "forked").rollouts("fork")] == [1, 1]
+    assert main(["fork", str(tmp_path / "killed"), one, "--turn", "99"]) == 2
 
 
 @needs_bubblewrap
