@@ -25,7 +25,7 @@ def preset(name: str, scale: str | None = None) -> Recipe:
     if scale is None:
         return RECIPES[name]()
     if name not in SCALED:
-        raise ConfigError(f"{name} has one scale: leave it out, or name {', '.join(SCALED)}.")
+        raise ConfigError(f"{name} has one scale: leave --scale out, or name {', '.join(SCALED)}.")
     if scale not in get_args(Scale):
         raise ConfigError(f"There is no scale {scale}; there are: {', '.join(get_args(Scale))}.")
     return SCALED[name](cast("Scale", scale))
