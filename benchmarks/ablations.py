@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from studies import Study, both, main
 
-REWARDED = {f"advantage.failures.{kind}": "keep" for kind in ("no_command", "truncated", "several_commands", "bad_arguments", "looping")}
+KINDS = ("no_command", "truncated", "several_commands", "bad_arguments", "looping")
+REWARDED = {f"advantage.failures.{kind}": "keep" for kind in KINDS}
+CREDIT = {"advantage.baseline": "group", "advantage.baseline_offset": "0", "advantage.step_weight": "0", "advantage.confident_above": "1"}
 ABLATIONS = Study(
     name="ablations",
     shared={"tasks.held_out": "100", "evaluation.attempts": "4"},
@@ -28,15 +30,8 @@ ABLATIONS = Study(
         "no-step-credit": both(advantage__step_weight="0"),
         "confident_above-blamed": both(advantage__confident_above="1"),
         "waste-rewarded": both(**REWARDED),
-        "paper-credit": both(
-            advantage__baseline="group",
-            advantage__baseline_offset="0",
-            advantage__step_weight="0",
-            advantage__confident_above="1",
-            **REWARDED,
-        ),
-        "paper-length-penalty": both(reward__length_weight="1")
-        | {"stages.0.reward.length_threshold": "3", "stages.1.reward.length_threshold": "3"},
+        "paper-credit": both(**CREDIT, **REWARDED),
+        "paper-length-penalty": both(reward__length_weight="1", reward__length_threshold="3"),
     },
     against={"few-tasks-no-refresh": "few-tasks"},
     stages={"rft-only": 0, "one-stage": 1},

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from studies import Study, main
 
+KINDS = ("no_command", "truncated", "several_commands", "bad_arguments", "looping")
 FORKING = Study(
     name="forking",
     shared={
@@ -24,10 +25,7 @@ FORKING = Study(
         "stages.0.advantage.baseline_offset": "0",
         "stages.0.advantage.step_weight": "0",
         "stages.0.advantage.confident_above": "1",
-        **{
-            f"stages.0.advantage.failures.{kind}": "keep"
-            for kind in ("no_command", "truncated", "several_commands", "bad_arguments", "looping")
-        },
+        **{f"stages.0.advantage.failures.{kind}": "keep" for kind in KINDS},
     },
     arms={
         "dapo": {},

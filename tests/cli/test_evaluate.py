@@ -129,18 +129,8 @@ def test_a_model_behind_an_address_is_measured_kept_and_compared(shop: Path, tmp
 
 @needs_bubblewrap
 def test_an_endpoint_that_goes_away_is_bounded_and_says_nothing(shop: Path, told: Call, capsys: Spoken) -> None:
-    words = [
-        "--tasks",
-        str(shop),
-        "--model",
-        "m",
-        "--tasks.split",
-        "held_out",
-        "--evaluation.attempts",
-        "1",
-        "--evaluation.limits.seconds",
-        "3",
-    ]
+    words = ["--tasks", str(shop), "--model", "m", "--tasks.split", "held_out", "--evaluation.attempts", "1"]
+    words += ["--evaluation.limits.seconds", "3"]
     for code, machine in ((1, True), (1, False)):
         with ScriptedEndpoint(lambda _: "ready") as endpoint:
             endpoint.answer = _only_once(endpoint.answer)  # type: ignore[method-assign,assignment]

@@ -20,7 +20,7 @@ from patchgrad.recipes.nebius2508 import CHANGES, PAPER, READ, REPORTED, UNREPOR
 from patchgrad.recipes.rows import ROWS
 from patchgrad.runs.api import train
 from patchgrad.runs.printing import Origin, full, nearest, of_rows, remarks, resolved, short
-from patchgrad.runs.reading import read
+from patchgrad.runs.reading import read_recipe
 from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.store import Run
 
@@ -143,13 +143,13 @@ def test_policies_between_are_measured_under_their_own_limits_where_the_recipe_s
 def test_what_differs_from_a_preset_is_a_file_that_reads_back(origin: Origin) -> None:
     recipe = override(origin.recipe, {"seed": "3", "stages.1.lr": "2e-5", "rft.cap": "7", "reward": "mine:small", "reward.weight": "2"})
     text = short(recipe, origin)
-    assert read(Recipe, text) == recipe
+    assert read_recipe(text) == recipe
     plain = [line for line in text.splitlines() if line and not line.startswith("#")]
     scale = [f'scale = "{origin.scale}"'] if origin.scale else []
     changed = ["seed = 3", 'reward = {name = "mine:small", weight = 2}', "[rft]", "cap = 7", "[stages.1]", "lr = 2e-05"]
     assert plain == [f'preset = "{origin.name}"', *scale, *changed]
     shorter = replace(recipe, stages=recipe.stages[:1])
-    assert read(Recipe, short(shorter, origin)) == shorter, "with another number of stages all are written"
+    assert read_recipe(short(shorter, origin)) == shorter, "with another number of stages all are written"
     assert nearest(recipe) == origin
 
 

@@ -31,14 +31,21 @@ def preset(name: str, scale: str | None = None) -> Recipe:
     return SCALED[name](cast("Scale", scale))
 
 
-def read(cls: type[T], text: str) -> T:
+def read_recipe(text: str) -> Recipe:
     """What a file says; one that names a `preset`, and its `scale`, says what differs from it."""
     table = parsed(text)
     refuse(flat(table))
-    if cls is Recipe and "preset" in table:
-        name, scale = table.pop("preset"), table.pop("scale", None)
-        return merged(preset(str(name), None if scale is None else str(scale)), table)
-    return of_table(cls, table)
+    if "preset" not in table:
+        return of_table(Recipe, table)
+    name, scale = table.pop("preset"), table.pop("scale", None)
+    return merged(preset(str(name), None if scale is None else str(scale)), table)
+
+
+def read_evaluation(text: str) -> Evaluation:
+    """What a file says; a key that it leaves out has its default."""
+    table = parsed(text)
+    refuse(flat(table))
+    return of_table(Evaluation, table)
 
 
 def change(value: T, changes: Mapping[str, str]) -> T:
