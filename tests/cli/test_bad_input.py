@@ -97,7 +97,7 @@ def test_a_name_that_is_no_recipe(refused: Refused, tmp_path: Path) -> None:
     ("key", "value", "says"),
     [
         ("--rft.round", "2", "There is no key rft.round; did you mean rft.rounds?"),
-        ("--stages.0.turn", "2", "There is no key stages.0.turn; did you mean stages.0.turns?"),
+        ("--stages.0.turn", "2", "There is no key stages.0.turn; did you mean stages.0.limits.turns?"),
         ("--rft.rounds", "two", "rft.rounds must be a whole number, but 'two' was given."),
         ("--optimiser.name", "sgd", "optimiser.name must be one of muon, adamw, but 'sgd' was given."),
         ("--policy.context", "9", "policy.context is 9"),

@@ -21,6 +21,7 @@ from patchgrad.cli import main
 from patchgrad.config import dumps
 from patchgrad.learning.curricula import prefixes
 from patchgrad.networks.cached import exact
+from patchgrad.recipes.stage import Stage
 from patchgrad.runs import pipeline as course
 from patchgrad.runs.api import train
 from patchgrad.runs.inspection.audit import audit
@@ -29,10 +30,22 @@ from patchgrad.store import Run
 from patchgrad.values import Ending, Reward, Task, Trajectory, Turn, Verdict
 
 KILLS = 8
-ELSEWHERE: dict[str, Any] = {"starts": "prefixes", "forks": 1, "continuations": 2, "baseline": "turns"}
+
+
+def elsewhere(stage: Stage) -> Stage:
+    """The same stage, shorter, with attempts that go on after others' turns."""
+    return replace(
+        stage,
+        iterations=min(stage.iterations, 2),
+        start=replace(stage.start, at="prefixes"),
+        sampling=replace(stage.sampling, forks=1, continuations=2),
+        advantage=replace(stage.advantage, filter_on="reward", baseline="turns"),
+    )
+
+
 LEARNING = replace(
     TINY,
-    stages=tuple(replace(stage, filter_on="reward", iterations=min(stage.iterations, 2), **ELSEWHERE) for stage in TINY.stages),
+    stages=tuple(elsewhere(stage) for stage in TINY.stages),
     guards=replace(TINY.guards, patience=100),
     sandbox=replace(TINY.sandbox, cache=True),
 )
@@ -156,6 +169,7 @@ from pathlib import Path
 from patchgrad.config import dumps
 from patchgrad.learning.curricula import prefixes
 from patchgrad.runs.api import train
+from patchgrad.recipes.stage import Stage
 from patchgrad.runs import pipeline as course
 from patchgrad.store import Run
 from patchgrad.runs.trackers.terminal import Silent

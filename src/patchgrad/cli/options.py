@@ -101,7 +101,7 @@ def recipe(name: str, scale: str | None = None) -> Recipe:
     if path.suffix == ".toml" or path.is_file():
         if scale is not None:
             raise ConfigError(f"--scale is of a recipe's name, and {path} is a file: write scale = {json.dumps(scale)} beside its preset.")
-        return reading.read(recipes.Recipe, text_of(path))
+        return reading.read_recipe(text_of(path))
     raise ConfigError(f"There is no recipe {name}; {nearest(name, list(recipes.RECIPES))}")
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, TypeGuard, Union, get_args, get_origin, g
 from patchgrad.errors import ConfigError
 
 NONE = "none"
+CLOSE = 0.8  # a key is meant that is another by a letter or so
 
 
 class Inline:
@@ -67,12 +68,15 @@ def dotted(path: tuple[str, ...]) -> str:
     return ".".join(path)
 
 
-def known(key: str, names: Iterable[str], path: tuple[str, ...]) -> None:
-    """`ConfigError` for a key that is not among the names, with the nearest one."""
+def known(key: str, names: Iterable[str], path: tuple[str, ...], below: Iterable[str] = ()) -> None:
+    """`ConfigError` for a key that is not among the names, with the nearest one, or with the nearest that stands `below` one of them."""
     there = list(names)
     if key in there:
         return
     near = difflib.get_close_matches(key, there, n=1, cutoff=0.5)
+    if not near or difflib.SequenceMatcher(None, key, near[0]).ratio() < CLOSE:
+        inner = {name.rpartition(".")[2]: name for name in below}
+        near = [inner[name] for name in difflib.get_close_matches(key, inner, n=1, cutoff=CLOSE)] or near
     hint = f"did you mean {dotted((*path, near[0]))}?" if near else f"valid here: {', '.join(sorted(there))}."
     raise ConfigError(f"There is no key {dotted((*path, key))}; {hint}")
 

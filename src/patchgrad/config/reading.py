@@ -8,6 +8,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from patchgrad.config.kinds import NONE, dotted, hints, is_inline, is_rows, is_table, known, optional, wrong
+from patchgrad.config.writing import leaves
 from patchgrad.errors import ConfigError
 
 T = TypeVar("T")
@@ -44,7 +45,7 @@ def merged(value: T, table: Mapping[str, Any]) -> T:
 def _merged(value: Any, table: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     kinds = hints(type(value))
     for key in table:
-        known(key, kinds, path)
+        known(key, kinds, path, leaves(value))
     return replace(value, **{key: _onto(getattr(value, key), kinds[key], item, (*path, key)) for key, item in table.items()})
 
 

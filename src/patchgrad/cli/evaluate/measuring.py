@@ -60,10 +60,9 @@ def _of_run(arguments: argparse.Namespace) -> tuple[Evaluation, Recipe | None]:
 
 def _of_file(arguments: argparse.Namespace) -> Evaluation:
     """An evaluation as `--print` wrote it, or as it stands in a folder that kept one."""
-    from patchgrad import recipes
-    from patchgrad.runs.reading import read
+    from patchgrad.runs.reading import read_evaluation
 
-    return shared.changed(read(recipes.Evaluation, shared.text_of(Path(arguments.run))), arguments.changes)
+    return shared.changed(read_evaluation(shared.text_of(Path(arguments.run))), arguments.changes)
 
 
 def _of_any(arguments: argparse.Namespace) -> Evaluation:
