@@ -15,9 +15,8 @@ share     of a run of `smoke`, or of the recipe that is named: CPU seconds of th
 
 from __future__ import annotations
 
-import asyncio
-
 import argparse
+import asyncio
 import json
 import resource
 import statistics
