@@ -122,9 +122,7 @@ def test_a_penalty_pulls_to_the_reference_that_scored() -> None:
     learn(GROUPS, replace(ROW, objective=seeing, reference=other.logprobs), trainer(), replace(PLAN, micro_batch_tokens=10_000), 0)
     (tokens,) = seeing.seen
     whole = pack(samples(GROUPS), 10_000)
-    assert sorted(tokens.reference.tolist()) == pytest.approx(
-        sorted(other.score(whole)[0][whole.micro_batches[0].mask].tolist()), abs=1e-5
-    )
+    assert sorted(tokens.reference.tolist()) == pytest.approx(sorted(other.score(whole)[0][whole.micro_batches[0].mask].tolist()), abs=1e-5)
     assert sorted(tokens.old.tolist()) == sorted(whole.micro_batches[0].sampled[whole.micro_batches[0].mask].tolist())
     penalties = []
     learner = trainer()
