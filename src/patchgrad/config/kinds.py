@@ -7,7 +7,6 @@ import json
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
 from typing import Any, Literal, Self, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 from patchgrad.errors import ConfigError
@@ -50,10 +49,14 @@ def is_rows(item: Any) -> TypeGuard[tuple[Any, ...]]:
     return isinstance(item, tuple) and bool(item) and is_table(item[0])
 
 
-@cache
+_HINTS: dict[Any, dict[str, Any]] = {}
+
+
 def hints(cls: Any) -> dict[str, Any]:
     """The types of a dataclass's fields."""
-    return get_type_hints(cls)
+    if cls not in _HINTS:
+        _HINTS[cls] = get_type_hints(cls)
+    return _HINTS[cls]
 
 
 def optional(kind: Any) -> tuple[Any, bool]:

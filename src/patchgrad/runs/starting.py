@@ -10,9 +10,11 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from patchgrad.config import dumps, loads
+from patchgrad.config import dumps
 from patchgrad.errors import ConfigError, StoreError
 from patchgrad.recipes.recipe import Recipe
+from patchgrad.runs.phase_id import phase_ids
+from patchgrad.runs.reading import load_recipe
 from patchgrad.store import Run, files
 from patchgrad.values import Report
 
@@ -21,7 +23,7 @@ def start_from(origin: str | Path, folder: str | Path, recipe: Recipe, *, only: 
     """A new run in `folder` that begins with the last checkpoint of the run in `origin`, and does the later phases of `recipe`.
 
         with start_from("runs/laptop", "runs/longer", recipe) as run:
-            train(recipe, run, progress)
+            train(recipe, run, tracker)
 
     `patchgrad train --run runs/longer --resume` does the same. Phases that both recipes begin with are not done again: their turns, tables,
     figures, reports and the curriculum are copied as they were committed, and the origin stays as it is. An evaluation that the new recipe
@@ -37,11 +39,12 @@ def start_from(origin: str | Path, folder: str | Path, recipe: Recipe, *, only: 
     state = before.state()
     if not state.get("position"):
         raise ConfigError(f"No phase is done yet in {source}, so no run can begin from it.")
-    first = loads(Recipe, before.recipe)
-    done = phases(first)[: state["position"]]
+    first = load_recipe(before.recipe)
+    whole = [str(id) for id in phase_ids(first)]
+    done = whole[: state["position"]]
     common = _common(done, recipe, str(state["checkpoint"]))
     later = sum(name.startswith("evaluate") for name in done[common:])
-    told = later if first.evaluation.after == "phases" or len(done) == len(phases(first)) else 0  # those of them that were measured
+    told = later if first.evaluation.after == "phases" or done == whole else 0  # those of them that were measured
     begun = {**state, "position": common, "step": done[common - 1], "kept": state["kept"][: len(state["kept"]) - later]}
     if only is not None:
         begun["pool"] = narrowed(begun["pool"], only)
@@ -61,15 +64,6 @@ def start_from(origin: str | Path, folder: str | Path, recipe: Recipe, *, only: 
     return Run.resume(path)
 
 
-def phases(recipe: Recipe) -> list[str]:
-    """The names of a recipe's phases in order, as the pipeline does and commits them."""
-    names = ["base", "evaluate-base", *(f"rft-{round_}" for round_ in range(recipe.rft.rounds))]
-    names += ["evaluate-rft"] if recipe.rft.rounds else []
-    for number, stage in enumerate(recipe.stages, 1):
-        names += [*(f"stage{number}-{iteration}" for iteration in range(stage.iterations)), f"evaluate-stage{number}"]
-    return names
-
-
 def narrowed(pool: Mapping[str, Any], only: Collection[str]) -> dict[str, Any]:
     """The state of a curriculum that draws from these tasks alone."""
     found = {**pool, **{name: [task for task in pool[name] if task in only] for name in ("tasks", "queue")}}
@@ -80,7 +74,7 @@ def narrowed(pool: Mapping[str, Any], only: Collection[str]) -> dict[str, Any]:
 
 def _common(done: Sequence[str], recipe: Recipe, checkpoint: str) -> int:
     """How many of the phases that are done the recipe begins with; `ConfigError` where that does not reach the checkpoint."""
-    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(done, phases(recipe), strict=False)))
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(done, [str(id) for id in phase_ids(recipe)], strict=False)))
     if checkpoint not in done[:common]:
         raise ConfigError(
             f"The checkpoint {checkpoint} comes after {', '.join(done[: done.index(checkpoint)])}, and this recipe has other phases up to "
