@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from patchgrad.values import Action, Ids, Message, Sampling, ids
 
 torch.set_num_threads(1)  # several test runs may share the cores
 TOKENIZER = ChatTokenizer.train(["the tests fail", "exit code 1"], 300)
+OTHERS: tuple[Literal["evaluation", "study"], ...] = ("evaluation", "study")
 
 
 def network(seed: int = 0, heads: tuple[int, int] = (5, 1)) -> Decoder:
@@ -34,8 +37,8 @@ def network(seed: int = 0, heads: tuple[int, int] = (5, 1)) -> Decoder:
     return made
 
 
-def policy(sessions: int = 8, rows: int = 8, context: int = 400, *, training: bool = True) -> EmbeddedPolicy:
-    return EmbeddedPolicy(network(), TOKENIZER, sessions=sessions, context=context, rows=rows, training=training)
+def policy(sessions: int = 8, rows: int = 8, context: int = 400) -> EmbeddedPolicy:
+    return EmbeddedPolicy(network(), TOKENIZER, sessions=sessions, context=context, rows=rows)
 
 
 async def episode(play: EmbeddedPolicy, name: int, turns: int = 4) -> list[tuple[Ids, Action]]:
@@ -202,14 +205,15 @@ def test_a_load_between_requests_waits_for_those_under_way() -> None:
 def test_training_takes_only_neutral_sampling(change: dict[str, float]) -> None:
     sampling = Sampling(4, seed=0, **change)  # type: ignore[arg-type]
     tokens = TOKENIZER.encode([Message("user", "x")], None)
-    with pytest.raises(SamplingRefused, match="training=False"):
+    with pytest.raises(SamplingRefused, match="another purpose"):
         asyncio.run(policy().act("a", tokens, sampling))
-    assert len(asyncio.run(policy(training=False).act("a", tokens, sampling)).token_ids)
+    for purpose in OTHERS:
+        assert len(asyncio.run(policy().act("a", tokens, replace(sampling, purpose=purpose))).token_ids)
 
 
 def test_greedy_takes_the_best_token_and_top_k_stays_within_k() -> None:
     tokens = TOKENIZER.encode([Message("user", "x")], None)
-    act: Callable[[Sampling], Action] = lambda s: asyncio.run(policy(training=False).act("a", tokens, s))  # noqa: E731
+    act: Callable[[Sampling], Action] = lambda s: asyncio.run(policy().act("a", tokens, replace(s, purpose="evaluation")))  # noqa: E731
     greedy, one = act(Sampling(8, seed=1, temperature=0.0)), act(Sampling(8, seed=2, top_k=1))
     assert np.array_equal(greedy.token_ids, one.token_ids)
     assert np.array_equal(greedy.token_ids, act(Sampling(8, seed=3, top_p=1e-6)).token_ids)

@@ -17,12 +17,15 @@ from patchgrad.learning.advantages import Ones
 from patchgrad.learning.credit import assign
 from patchgrad.policies.endpoint import EndpointPolicy
 from patchgrad.policies.endpoint.spelling import MARKS, STOP, encode, read, spell
-from patchgrad.rollouts.budget import Budget
+from patchgrad.rollouts.executors import LocalExecutor
+from patchgrad.rollouts.harness import Harness
 from patchgrad.rollouts.loop import rollout
 from patchgrad.testing import LocalSandboxes
 from patchgrad.testing.endpoint import ScriptedEndpoint, Trouble
 from patchgrad.values import (
     Action,
+    Attempt,
+    Budget,
     Checks,
     Group,
     Message,
@@ -113,12 +116,14 @@ def test_a_setting_that_a_server_has_no_name_for_is_refused_before_anything_star
         opened(endpoint)
 
 
-def play(endpoint: ScriptedEndpoint, budget: Budget) -> Trajectory:
-    async def attempt() -> Trajectory:
-        policy = EndpointPolicy(Chat(endpoint.url, "m", pause=0.001), context=budget.context)
-        return await rollout(TASK, ReactAgent(toolset(View())), policy, LocalSandboxes(FILES), budget, attempt_id="a", seed=1)
+async def ungraded(task: Task, patch: str) -> Verdict:
+    return Verdict(task.id, patch, (), ())
 
-    return asyncio.run(attempt())
+
+def play(endpoint: ScriptedEndpoint, budget: Budget) -> Trajectory:
+    harness = Harness(ReactAgent(toolset(View())), LocalSandboxes(FILES), ungraded, LocalExecutor(1))
+    policy = EndpointPolicy(Chat(endpoint.url, "m", pause=0.001), context=budget.context)
+    return asyncio.run(rollout(harness, policy, Attempt(TASK, "a", 1, budget, NEUTRAL)))
 
 
 def test_an_episode_is_played_over_http_and_counted_by_the_server() -> None:

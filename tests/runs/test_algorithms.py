@@ -11,7 +11,6 @@ from typing import Any, get_args
 
 import pytest
 import torch
-from patchgrad.rollouts.budget import Budget
 from tests.attempts import VOCABULARY, some_groups
 from tests.learning.objectives.tokens import gradient, tokens
 from tests.runs.bandit import climb
@@ -19,7 +18,6 @@ from tests.runs.bandit import climb
 from patchgrad.config import dumps, loads, override
 from patchgrad.contracts import Aggregate, Estimator, Objective
 from patchgrad.errors import ConfigError
-from patchgrad.grading.rewards import Resolved
 from patchgrad.learning.advantages import (
     Anchored,
     GroupNormalised,
@@ -36,10 +34,11 @@ from patchgrad.learning.algorithm import IterationSizes
 from patchgrad.learning.credit import assign
 from patchgrad.learning.failures import KINDS, MASK_FORMAT_ERRORS
 from patchgrad.learning.loop import learn
-from patchgrad.learning.objectives.cispo import cispo, cispo_two_sided
+from patchgrad.learning.objectives.cispo import Cispo, CispoTwoSided
+from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.learning.objectives.corrections import MaskGeometric, MaskSequence, MaskToken, Together, TruncateSequence, TruncateToken
 from patchgrad.learning.objectives.cross_entropy import cross_entropy
-from patchgrad.learning.objectives.gspo import gspo
+from patchgrad.learning.objectives.gspo import Gspo
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.recipes import Recipe, laptop
 from patchgrad.recipes.advantage import AdvantageChoice
@@ -50,6 +49,7 @@ from patchgrad.recipes.rows import ROWS, Aggregation, Name
 from patchgrad.recipes.stage import LengthPenalty, Stage
 from patchgrad.runs.algorithms import algorithm, imitation
 from patchgrad.trainers.local import LocalTrainer
+from patchgrad.trainers.schedules import constant
 from patchgrad.values import Group, Update, ids
 
 torch.set_num_threads(1)
@@ -91,9 +91,9 @@ class Descent:
 
 def learned(stage: Stage, groups: Sequence[Group], pack: int = 10_000, workers: int = 1) -> tuple[dict[str, torch.Tensor], Update]:
     """The weights after one step over all groups, and what was measured."""
-    trainer = LocalTrainer(Decoder(CONFIG), optimiser=Descent, schedule=1.0, threads=workers)
-    plan = IterationSizes(len(groups), 4, Budget(9, 100, 9), Resolved(), minibatch=1000, micro_batch_tokens=pack, workers=workers)
-    (update,) = learn(groups, algorithm(stage), trainer, plan, 0)
+    trainer = LocalTrainer(Decoder(CONFIG), optimiser=Descent, threads=workers)
+    sizes = IterationSizes(len(groups), 4, 1000, pack, schedule=lambda steps: constant(1.0), workers=workers)
+    (update,) = learn(groups, algorithm(stage), trainer, sizes, 0)
     return {name: tensor.clone() for name, tensor in trainer.weights().items()}, update
 
 
@@ -104,18 +104,18 @@ def apart(one: Mapping[str, torch.Tensor], two: Mapping[str, torch.Tensor]) -> f
 
 NORMALISED = GroupNormalised()
 MADE: dict[Name, tuple[Estimator, Objective, Aggregate | None]] = {
-    "dapo": (NORMALISED, clipped(0.2, 0.28), token_mean),
-    "grpo": (NORMALISED, clipped(0.2, 0.2), seq_mean_token_mean),
-    "dr-grpo": (MeanOnly(), clipped(0.2, 0.2), None),
-    "rloo": (LeaveOneOut(), clipped(0.2, 0.2), token_mean),
-    "maxrl": (MeanScaled(), clipped(0.2, 0.2), token_mean),
+    "dapo": (NORMALISED, Clipped(0.2, 0.28), token_mean),
+    "grpo": (NORMALISED, Clipped(0.2, 0.2), seq_mean_token_mean),
+    "dr-grpo": (MeanOnly(), Clipped(0.2, 0.2), None),
+    "rloo": (LeaveOneOut(), Clipped(0.2, 0.2), token_mean),
+    "maxrl": (MeanScaled(), Clipped(0.2, 0.2), token_mean),
     "reinforce": (Returns(), cross_entropy, seq_mean_token_sum),
-    "reinforce++": (Returns(), clipped(0.2, 0.2), token_mean),
-    "reinforce++-baseline": (MeanOnly(), clipped(0.2, 0.2), token_mean),
-    "dual-clip": (NORMALISED, clipped(0.2, 0.2, dual=3.0), token_mean),
-    "gspo": (NORMALISED, gspo(3e-4, 4e-4), seq_mean_token_mean),
-    "cispo": (NORMALISED, cispo(4.0), token_mean),
-    "cispo-two-sided": (NORMALISED, cispo_two_sided(0.2, 0.28), token_mean),
+    "reinforce++": (Returns(), Clipped(0.2, 0.2), token_mean),
+    "reinforce++-baseline": (MeanOnly(), Clipped(0.2, 0.2), token_mean),
+    "dual-clip": (NORMALISED, Clipped(0.2, 0.2, dual=3.0), token_mean),
+    "gspo": (NORMALISED, Gspo(3e-4, 4e-4), seq_mean_token_mean),
+    "cispo": (NORMALISED, Cispo(4.0), token_mean),
+    "cispo-two-sided": (NORMALISED, CispoTwoSided(0.2, 0.28), token_mean),
 }
 
 
@@ -130,6 +130,7 @@ def test_a_row_is_made_of_what_the_table_says(name: Name) -> None:
     every = ("grpo", "dr-grpo", "rloo", "reinforce", "reinforce++", "gspo")
     assert made.select(alike) == (alike if name in every else [])
     given = tokens([-0.1, -0.1, -3.0, -3.0, -1.0, -1.0], [-2.0, -2.0, -1.0, -1.0, -1.0, -1.25], [1, -1, 1, -1, 1, 1], [0, 1, 2, 3, 4, 5])
+    assert made.objective == objective
     assert torch.equal(made.objective(given)[0], objective(given)[0])
     assert torch.equal(gradient(made.objective, given), gradient(objective, given))
 
