@@ -20,9 +20,9 @@ from patchgrad.networks import folder as folders
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.store import Run, plain
-from patchgrad.tasks.archive import pack, store
+from patchgrad.tasks.archive import pack
 from patchgrad.tasks.sets import Member, append, row_of
-from patchgrad.values import Checks, Task
+from patchgrad.testing.tasks import a_repository, a_task
 
 Spoken = pytest.CaptureFixture[str]
 Refused = Callable[..., str]
@@ -71,8 +71,8 @@ def model(folder: Path) -> Path:
 def task_set(folder: Path) -> Path:
     """One task to train on and one held out, whose archive was changed after the set was made."""
     for split in ("train", "held_out"):
-        repository = store(folder / "archives", pack({"a.py": split.encode()}))
-        task = Task(split, "", repository, Checks(("t.py::a",), ("t.py::b",)), tags={"split": split})
+        repository = a_repository(folder / "archives", {"a.py": split})
+        task = a_task(split, "", repository, fail_to_pass=("t.py::a",), pass_to_pass=("t.py::b",), tags={"split": split})
         append(folder / "tasks.jsonl", row_of(Member(task, {"report": "It fails."}, ""), folder))
         Path(repository.location).write_bytes(pack({"a.py": b"another"}))
     return folder

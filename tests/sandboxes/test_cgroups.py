@@ -14,8 +14,8 @@ import pytest
 
 from patchgrad.sandboxes.bwrap import BwrapSandboxes, cgroups
 from patchgrad.sandboxes.bwrap.cgroups import Group, make, place, remove
-from patchgrad.tasks.archive import pack, store
-from patchgrad.values import Checks, Limits, Task
+from patchgrad.testing.tasks import a_repository, a_task
+from patchgrad.values import Limits
 
 HERE = pytest.mark.skipif(place() is None or shutil.which("bwrap") is None, reason="this user may make no memory cgroup here")
 HOGS = "for i in 1 2 3 4 5 6; do python3 -c 'x = bytearray(90 << 20); import time; time.sleep(9)' & done; wait; echo over"
@@ -31,7 +31,7 @@ def groups() -> list[Path]:
 @HERE
 def test_an_episode_never_holds_more_than_its_limit_and_leaves_no_group(tmp_path: Path) -> None:
     limits = Limits(command_seconds=20.0, memory=128 << 20, disk=32 << 20)
-    task = Task("t", "", store(tmp_path, pack({"a": b"a"})), Checks((), ()), limits=limits)
+    task = a_task(repository=a_repository(tmp_path, {"a": "a"}), limits=limits)
 
     async def steps() -> None:
         backend, others = BwrapSandboxes(cells=2), groups()

@@ -17,8 +17,7 @@ from patchgrad.sandboxes import host
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.landlock import LandlockSandboxes
 from patchgrad.sandboxes.landlock.confine import NEEDED, version
-from patchgrad.tasks.archive import pack, store
-from patchgrad.values import Checks, Task
+from patchgrad.testing.tasks import a_repository, a_task
 
 
 def test_every_offer_has_words_for_its_lack() -> None:
@@ -93,8 +92,8 @@ def test_no_copy_of_a_package_that_the_host_keeps_is_in_reach(backend: Callable[
     async def look() -> str:
         boxes = backend(2)
         try:
-            repository = store(tmp_path, pack({"look.py": LOOK.encode(), "places.json": json.dumps(copies()).encode()}))
-            async with await boxes.open(Task("t", "", repository, Checks((), ()))) as box:
+            repository = a_repository(tmp_path, {"look.py": LOOK, "places.json": json.dumps(copies())})
+            async with await boxes.open(a_task(repository=repository)) as box:
                 return (await box.run(f"python look.py {','.join(NAMES)}", 60.0)).output.strip()
         finally:
             await boxes.close()

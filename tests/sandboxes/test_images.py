@@ -16,13 +16,14 @@ from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.bwrap.images import Images
 from patchgrad.testing import check_sandbox
 from patchgrad.testing.attacks import FILES, GRADER, attack_grader
-from patchgrad.values import Checks, Repository, Task
+from patchgrad.testing.tasks import a_task
+from patchgrad.values import Repository, Task
 
 needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
 
-def a_task(path: Path, digest: str) -> Task:
-    return Task("t", "", Repository("image", str(path), digest), Checks((), ()))
+def in_image(location: Path | str, digest: str) -> Task:
+    return a_task(repository=Repository("image", str(location), digest))
 
 
 def test_layers_lie_over_each_other_as_the_specification_says(tmp_path: Path) -> None:
@@ -141,7 +142,7 @@ def test_a_sandbox_in_an_image_keeps_the_contract(tmp_path: Path) -> None:
 
     async def steps() -> None:
         backend = BwrapSandboxes(cells=3, images=Images(tmp_path / "images"))
-        task = a_task(tmp_path / "i.tar", digest)
+        task = in_image(tmp_path / "i.tar", digest)
         try:
             await check_sandbox(backend, task)
             async with await backend.open(task) as sandbox:
@@ -176,7 +177,7 @@ def test_an_image_without_a_shell_says_so(tmp_path: Path) -> None:
     async def steps() -> None:
         backend = BwrapSandboxes(cells=1, images=Images(tmp_path / "images"))
         try:
-            await backend.open(a_task(tmp_path / "i.tar", digest))
+            await backend.open(in_image(tmp_path / "i.tar", digest))
         finally:
             await backend.close()
 
@@ -189,7 +190,7 @@ def test_an_image_that_is_not_here_is_told_how_to_bring(tmp_path: Path) -> None:
     async def steps() -> None:
         backend = BwrapSandboxes(cells=1, images=Images(tmp_path / "images"))
         try:
-            await backend.open(Task("t", "", Repository("image", "example/name", "sha256:" + "1" * 64), Checks((), ())))
+            await backend.open(in_image("example/name", "sha256:" + "1" * 64))
         finally:
             await backend.close()
 

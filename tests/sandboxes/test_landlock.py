@@ -18,16 +18,16 @@ from patchgrad.contracts import Sandboxes
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.landlock import LandlockSandboxes
 from patchgrad.sandboxes.landlock.confine import NEEDED, covering, version
-from patchgrad.tasks.archive import pack, store
 from patchgrad.testing.attacks import FILES, GRADER, attack_grader
-from patchgrad.values import Checks, Limits, Task
+from patchgrad.testing.tasks import a_repository, a_task
+from patchgrad.values import Limits, Task
 
 pytestmark = pytest.mark.skipif(version() < NEEDED, reason="this kernel's Landlock keeps no signals in")
 
 
-def a_task(folder: Path) -> Task:
-    repository = store(folder, pack({"a.txt": b"hello\n", "pkg/b.py": b"x = 1\n"}))
-    return Task("t", "", repository, Checks((), ()), limits=Limits(command_seconds=20.0, processes=64, memory=256 << 20))
+def small(folder: Path) -> Task:
+    limits = Limits(command_seconds=20.0, processes=64, memory=256 << 20)
+    return a_task(repository=a_repository(folder, {"a.txt": "hello\n", "pkg/b.py": "x = 1\n"}), limits=limits)
 
 
 def test_everything_below_a_folder_but_some_of_it(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_what_is_outside_can_neither_be_read_nor_changed_nor_ended_nor_called(tm
     async def steps() -> None:
         backend = LandlockSandboxes(cells=2)
         try:
-            async with await backend.open(a_task(tmp_path)) as one, await backend.open(a_task(tmp_path)) as two:
+            async with await backend.open(small(tmp_path)) as one, await backend.open(small(tmp_path)) as two:
                 await two.write("other", b"another's\n")
                 tries = (
                     f"cat {canary}",
@@ -91,7 +91,7 @@ def test_what_is_outside_can_neither_be_read_nor_changed_nor_ended_nor_called(tm
 
 
 def test_many_may_be_the_first_to_open(tmp_path: Path) -> None:
-    tasks = [dataclasses.replace(a_task(tmp_path), setup=(f"echo {number} > made",)) for number in range(4)]
+    tasks = [dataclasses.replace(small(tmp_path), setup=(f"echo {number} > made",)) for number in range(4)]
 
     async def steps() -> None:
         backend = LandlockSandboxes(cells=4)
@@ -110,7 +110,7 @@ def test_too_much_of_anything_ends_and_the_next_command_works(tmp_path: Path) ->
     async def steps() -> None:
         backend = LandlockSandboxes(cells=1)
         try:
-            async with await backend.open(a_task(tmp_path)) as box:
+            async with await backend.open(small(tmp_path)) as box:
                 hog = await box.run("for i in 1 2 3 4 5; do python -c 'x = bytearray(80 << 20); import time; time.sleep(20)' & done; wait")
                 assert (hog.state, "held more than its limit" in hog.output) == ("out of memory", True)
                 many = await box.run("for i in $(seq 120); do sleep 30 & done; wait")
@@ -128,7 +128,7 @@ def test_paths_are_put_into_the_words_of_the_agent_and_back(tmp_path: Path) -> N
     async def steps() -> None:
         backend = LandlockSandboxes(cells=1)
         try:
-            async with await backend.open(a_task(tmp_path)) as box:
+            async with await backend.open(small(tmp_path)) as box:
                 assert (
                     await box.run("cd /testbed/pkg && pwd && cat /testbed/a.txt && echo $TMPDIR")
                 ).output == "/testbed/pkg\nhello\n/tmp\n"
@@ -149,13 +149,13 @@ def test_a_state_has_the_same_address_as_in_bubblewrap(tmp_path: Path) -> None:
         found = []
         try:
             for backend in backends:
-                async with await backend.open(a_task(tmp_path)) as box:
+                async with await backend.open(small(tmp_path)) as box:
                     assert (
                         await box.run(f"export GIT_COMMITTER_DATE=2001-01-01T00:00:00Z GIT_AUTHOR_DATE=2001-01-01T00:00:00Z; {work}")
                     ).exit_code == 0
                     state = await box.snapshot()
                     found.append(state)
-                async with await backend.open(a_task(tmp_path), state) as box:
+                async with await backend.open(small(tmp_path), state) as box:
                     assert (await box.snapshot()).address == state.address
         finally:
             for backend in backends:
@@ -170,7 +170,7 @@ def test_a_state_has_the_same_address_as_in_bubblewrap(tmp_path: Path) -> None:
 
 def test_the_grader_judges_as_in_bubblewrap(tmp_path: Path) -> None:
     chosen = [forgery for forgery in GRADER if forgery.name in ("edits the test", "exits hard", "patches the runner", "prints a result")]
-    shop = store(tmp_path, pack({path: text.encode() for path, text in FILES.items()}))
+    shop = a_repository(tmp_path, FILES)
     findings = asyncio.run(attack_grader(lambda: LandlockSandboxes(cells=4), shop, chosen))
     assert [finding for finding in findings if not finding.held] == []
     assert len(findings) == 4, "the honest repair was resolved"
@@ -194,7 +194,7 @@ asyncio.run(main())
 
 
 def test_nothing_runs_on_after_a_trainer_that_is_killed(tmp_path: Path) -> None:
-    repository = a_task(tmp_path).repository
+    repository = small(tmp_path).repository
     arguments = [sys.executable, "-c", TRAINER, repository.location, repository.digest]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
@@ -212,7 +212,7 @@ def test_nothing_runs_on_after_a_trainer_that_is_killed(tmp_path: Path) -> None:
 
     async def steps() -> None:
         backend = LandlockSandboxes(cells=1)
-        async with await backend.open(a_task(tmp_path)):
+        async with await backend.open(small(tmp_path)):
             assert not left[0].exists(), "who starts next takes away what a killed one left"
         await backend.close()
 

@@ -29,10 +29,10 @@ from patchgrad.packages.sites import ensure_site
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.bwrap.images import Images
 from patchgrad.sandboxes.oci import OciSandboxes
-from patchgrad.tasks.archive import pack, store
 from patchgrad.testing import check_sandbox
 from patchgrad.testing.attacks import FILES, GRADER, attack_grader
-from patchgrad.values import Checks, Repository, Task
+from patchgrad.testing.tasks import a_repository, a_task
+from patchgrad.values import Repository, Task
 
 docker = pytest.importorskip("docker", reason="docker-py is not installed")
 pytestmark = [
@@ -164,15 +164,14 @@ def _tried(socket: Path) -> dict[str, Any]:
     return {"image": "bare", "cells": 4, "socket": f"unix://{socket}", "options": {"volumes": mounts}}
 
 
-def a_task(folder: Path, **changes: Any) -> Task:
-    repository = store(folder, pack({"a.txt": b"hello\n", "pkg/b.py": b"x = 1\n"}))
-    return Task("t", "", changes.pop("repository", repository), Checks((), ()), **changes)
+def small(folder: Path, **changes: Any) -> Task:
+    return a_task(**{"repository": a_repository(folder, {"a.txt": "hello\n", "pkg/b.py": "x = 1\n"}), **changes})
 
 
 @pytest.mark.slow
 def test_of_a_thousand_programs_that_end_at_once_every_one_is_heard(engine: dict[str, Any], tmp_path: Path) -> None:
     async def quarter(boxes: OciSandboxes) -> list[str]:
-        async with await boxes.open(a_task(tmp_path)) as sandbox:
+        async with await boxes.open(small(tmp_path)) as sandbox:
             return [(await sandbox.exec(("pwd",))).output for _ in range(250)]
 
     async def steps() -> list[list[str]]:
@@ -190,7 +189,7 @@ def test_it_holds_what_every_backend_must(engine: dict[str, Any], tmp_path: Path
     async def steps() -> None:
         boxes = OciSandboxes(**engine)
         try:
-            await check_sandbox(boxes, a_task(tmp_path))
+            await check_sandbox(boxes, small(tmp_path))
         finally:
             await boxes.close()
 
@@ -202,7 +201,7 @@ def test_a_state_has_the_same_address_in_a_container_and_in_bubblewrap_and_opens
     work = "echo x > new; chmod 755 new; rm a.txt; mkdir -p d/e; ln -s ../new d/link; echo y >> pkg/b.py; git add -A"
 
     async def steps() -> None:
-        one, two, task = OciSandboxes(**engine), BwrapSandboxes(cells=2), a_task(tmp_path)
+        one, two, task = OciSandboxes(**engine), BwrapSandboxes(cells=2), small(tmp_path)
         try:
             states = []
             for boxes in (one, two):
@@ -242,7 +241,7 @@ def test_an_image_of_the_engine_s_is_the_same_without_it(engine: dict[str, Any],
     async def steps() -> None:
         images = Images(tmp_path / "images")
         backends: list[Sandboxes] = [OciSandboxes(**{**engine, "options": {}}), BwrapSandboxes(cells=2, images=images)]
-        tasks = a_task(tmp_path, repository=replace(repository, location="whole")), a_task(tmp_path, repository=repository)
+        tasks = small(tmp_path, repository=replace(repository, location="whole")), small(tmp_path, repository=repository)
         try:
             found = []
             for boxes, task in zip(backends, tasks, strict=True):
@@ -264,7 +263,7 @@ def test_an_image_of_the_engine_s_is_the_same_without_it(engine: dict[str, Any],
 
 def test_the_grader_judges_in_a_container_as_in_bubblewrap(engine: dict[str, Any], tmp_path: Path) -> None:
     chosen = [forgery for forgery in GRADER if forgery.name in ("edits the test", "exits hard", "patches the runner", "prints a result")]
-    shop = store(tmp_path, pack({path: text.encode() for path, text in FILES.items()}))
+    shop = a_repository(tmp_path, FILES)
     findings = asyncio.run(attack_grader(lambda: OciSandboxes(**engine), shop, chosen, seconds=60.0))  # a wall clock, and machines are busy
     assert [finding for finding in findings if not finding.held] == []
     assert len(findings) == 4, "the honest repair was resolved"
@@ -276,9 +275,9 @@ def test_nothing_is_left_in_the_engine(engine: dict[str, Any], tmp_path: Path) -
 
     async def steps() -> None:
         boxes = OciSandboxes(**engine)
-        box = await boxes.open(a_task(tmp_path))
+        box = await boxes.open(small(tmp_path))
         await box.run("sleep 300 &")
-        await boxes.open(a_task(tmp_path))
+        await boxes.open(small(tmp_path))
         await boxes.close()
 
     asyncio.run(steps())
@@ -290,10 +289,10 @@ def test_nothing_is_left_in_the_engine(engine: dict[str, Any], tmp_path: Path) -
 def test_what_a_killed_process_left_is_gone_at_the_next_start(engine: dict[str, Any], tmp_path: Path) -> None:
     code = (
         "import asyncio, sys\nfrom pathlib import Path\nfrom patchgrad.sandboxes.oci import OciSandboxes\n"
-        "from patchgrad.tasks.archive import pack, store\nfrom patchgrad.values import Checks, Task\n"
+        "from patchgrad.testing.tasks import a_repository, a_task\n"
         "async def main():\n"
         f"    boxes = OciSandboxes(**{engine!r})\n"
-        f"    task = Task('t', '', store(Path({str(tmp_path)!r}), pack({{'a': b'a'}})), Checks((), ()))\n"
+        f"    task = a_task(repository=a_repository(Path({str(tmp_path)!r}), {{'a': 'a'}}))\n"
         "    await boxes.open(task)\n    print('open', flush=True)\n    await asyncio.sleep(60)\nasyncio.run(main())\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
@@ -312,7 +311,7 @@ def test_what_a_killed_process_left_is_gone_at_the_next_start(engine: dict[str, 
 def test_limits_hold_and_the_container_goes_on(engine: dict[str, Any], tmp_path: Path) -> None:
     async def steps() -> None:
         boxes = OciSandboxes(**engine)
-        box = await boxes.open(a_task(tmp_path))
+        box = await boxes.open(small(tmp_path))
         hog = await box.run("python3 -c 'x = bytearray(3 << 30)'")
         assert "MemoryError" in hog.output or hog.exit_code == 137
         assert (
@@ -335,13 +334,13 @@ def test_what_cannot_be_opened_is_one_sentence(engine: dict[str, Any], tmp_path:
             await boxes.close()
 
     with pytest.raises(TaskError, match="no image was named"):
-        asyncio.run(opened(OciSandboxes(socket=engine["socket"]), a_task(tmp_path)))
+        asyncio.run(opened(OciSandboxes(socket=engine["socket"]), small(tmp_path)))
     with pytest.raises(TaskError, match="of kind 'git'"):
-        asyncio.run(opened(OciSandboxes(**engine), a_task(tmp_path, repository=Repository("git", "x", "0" * 40))))
+        asyncio.run(opened(OciSandboxes(**engine), small(tmp_path, repository=Repository("git", "x", "0" * 40))))
     with pytest.raises(TaskError, match="set-up command failed: 'exit 3'"):
-        asyncio.run(opened(OciSandboxes(**engine), a_task(tmp_path, setup=("exit 3",))))
+        asyncio.run(opened(OciSandboxes(**engine), small(tmp_path, setup=("exit 3",))))
     missing = Repository("image", "localhost/no-such-image", "sha256:" + "0" * 64)
     with pytest.raises(SandboxFault, match="the container engine refused"):
-        asyncio.run(opened(OciSandboxes(**engine), a_task(tmp_path, repository=missing)))
+        asyncio.run(opened(OciSandboxes(**engine), small(tmp_path, repository=missing)))
     with pytest.raises(MissingDependency, match="does not answer"):
         OciSandboxes(socket="unix:///no/such/socket").probe()

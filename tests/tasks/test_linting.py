@@ -24,7 +24,6 @@ from hypothesis import strategies as st
 from patchgrad.cli import main
 from patchgrad.grading import grade
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
-from patchgrad.tasks.archive import pack, store
 from patchgrad.tasks.linting import LintOptions, lint
 from patchgrad.tasks.linting.chance import noticed, power, wilson
 from patchgrad.tasks.linting.duplicates import fingerprint
@@ -33,6 +32,7 @@ from patchgrad.tasks.linting.leaks import look, readable
 from patchgrad.tasks.probes import probes
 from patchgrad.tasks.sets import QUARANTINE, Member, members, save, unified
 from patchgrad.tasks.trees import first_state
+from patchgrad.testing.tasks import a_repository, a_task
 from patchgrad.values import Checks, Limits, Task, Verdict
 
 Spoken = pytest.CaptureFixture[str]
@@ -61,7 +61,7 @@ def member(folder: Path, name: str, extra: str = "", kept: tuple[str, ...] = (),
     hidden = tests.replace("\n\ndef test_two():\n    assert total([1, 2]) == 3\n", "").replace(
         "\n\ndef test_three():\n    assert total([1, 2, 4]) == 7\n", ""
     )
-    repository = store(folder / "archives", pack({path: text.encode() for path, text in tree.items()}))
+    repository = a_repository(folder / "archives", tree)
     repository = replace(repository, patch=unified("shop.py", GOOD, BAD) + unified("test_shop.py", tests, hidden))
     to_keep = ("test_shop.py::test_none", *(f"test_shop.py::{test}" for test in kept))
     checks = Checks(
@@ -72,7 +72,7 @@ def member(folder: Path, name: str, extra: str = "", kept: tuple[str, ...] = (),
         patch=unified("test_shop.py", hidden, tests),
     )
     tags = {"package": f"shop-{name}", "kind": "repair", "family": "op_swap", "level": "report", "split": "train"}
-    task = Task(f"shop.{name}", REPORT, repository, checks, limits=Limits(test_seconds=20.0), tags=tags)
+    task = a_task(f"shop.{name}", REPORT, repository, checks, limits=Limits(test_seconds=20.0), tags=tags)
     return Member(task, {"report": REPORT}, unified("shop.py", BAD, GOOD))
 
 
@@ -174,7 +174,7 @@ def test_an_original_among_the_packages_is_a_leak(tmp_path: Path, capsys: Spoken
     tree = {**first_state(one.task.repository), "six.py": BAD.encode()}
     leaking = replace(
         one,
-        task=replace(one.task, repository=store(tmp_path / "archives", pack(tree)), packages=("six==1.17.0",)),
+        task=replace(one.task, repository=a_repository(tmp_path / "archives", tree), packages=("six==1.17.0",)),
         repair=unified("six.py", BAD, GOOD),
     )
     save(tmp_path, [leaking])
