@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from tests.sandboxes.archives import layer
 
 from patchgrad.contracts import Sandbox, patience
 from patchgrad.errors import MissingDependency, SandboxFault, TaskError
 from patchgrad.sandboxes.bwrap import BwrapSandboxes, cgroups
 from patchgrad.sandboxes.linux.children import Output
 from patchgrad.sandboxes.linux.frames import Reader, pack
+from patchgrad.tasks.archive import store
 from patchgrad.testing.tasks import a_repository, a_task
 from patchgrad.values import Limits, Repository, Snapshot, Task, digest
 
@@ -182,7 +184,7 @@ def test_what_is_wrong_with_an_archive_is_said_in_a_sentence(tmp_path: Path) -> 
     broken = dataclasses.replace(task.repository, digest="0" * 64)
     (tmp_path / "junk").write_bytes(b"junk" * 1000)
     junk = Repository("archive", str(tmp_path / "junk"), hashlib.sha256(b"junk" * 1000).hexdigest())
-    escaping = small(tmp_path, {"../out": "x"}).repository
+    escaping = store(tmp_path, layer({"../out": "x"}))
     cases = {
         "SHA-256": dataclasses.replace(task, repository=broken),
         "cannot be unpacked": dataclasses.replace(task, repository=junk),
@@ -482,7 +484,7 @@ BUSY = "import time\nwhile time.process_time() < {0}: pass\nprint('done')"
 
 def test_a_limit_counts_work_and_sleep_and_not_the_wait_for_a_core(tmp_path: Path) -> None:
     hog = [sys.executable, "-c", BUSY.format(60)]  # each a session of its own, since the scheduler is fair among sessions
-    hogs = [subprocess.Popen(hog, start_new_session=True) for _ in range(8 * len(os.sched_getaffinity(0)))]
+    hogs = [subprocess.Popen(hog, start_new_session=True) for _ in range(4 * len(os.sched_getaffinity(0)))]
 
     async def steps(sandbox: Sandbox) -> None:
         done = await sandbox.exec(["python", "-c", BUSY.format(0.5)], 1.0)
