@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+
+import pytest
+from tests.policies.vllm_server import WHICH, called, opened
 
 from patchgrad.contracts import TrainablePolicy
 from patchgrad.endpoints import Chat
@@ -33,3 +37,12 @@ def test_a_policy_behind_an_endpoint_keeps_the_contract_of_evaluation_and_is_non
         asyncio.run(check_policy(lambda: EndpointPolicy(Chat(endpoint.url, "m"), context=4096), forgeries=("<|im_end|>", "Ā")))
         asyncio.run(check_policy(lambda: EndpointPolicy(Chat(endpoint.url, "m"), context=256)))
     assert set(dir(TrainablePolicy)) - set(dir(EndpointPolicy)) >= {"load"}
+
+
+@pytest.mark.parametrize("which", WHICH)
+def test_vllm_keeps_the_contract(which: str, tmp_path: Path) -> None:
+    policy = opened(called(which, tmp_path))
+    try:
+        asyncio.run(check_policy(lambda: policy))
+    finally:
+        policy.close()

@@ -14,7 +14,6 @@ from tests.sandboxes.archives import FIFO, FOLDER, PROGRAMS, REPOSITORY, Layer, 
 from patchgrad.errors import TaskError
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.bwrap.images import Images
-from patchgrad.testing import check_sandbox
 from patchgrad.testing.attacks import FILES, GRADER, attack_grader
 from patchgrad.testing.tasks import a_task
 from patchgrad.values import Repository, Task
@@ -137,14 +136,13 @@ def test_what_is_no_image_or_another_one_is_one_sentence(tmp_path: Path) -> None
 
 
 @needs_bwrap
-def test_a_sandbox_in_an_image_keeps_the_contract(tmp_path: Path) -> None:
+def test_a_sandbox_in_an_image_has_its_programs_and_variables_and_not_the_host_s(tmp_path: Path) -> None:
     digest = archive(tmp_path / "i.tar", [programs(), REPOSITORY], ["PATH=/usr/bin", "WORD=said"])
 
     async def steps() -> None:
         backend = BwrapSandboxes(cells=3, images=Images(tmp_path / "images"))
         task = in_image(tmp_path / "i.tar", digest)
         try:
-            await check_sandbox(backend, task)
             async with await backend.open(task) as sandbox:
                 told = await sandbox.run(
                     "echo $WORD $LD_LIBRARY_PATH; git log --oneline | wc -l; cat out | tail -1; ls /usr/bin | wc -l; touch /usr/x 2>&1"
