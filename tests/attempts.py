@@ -7,21 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from patchgrad.learning.credit import by_group
+from patchgrad.testing.tasks import a_task
 from patchgrad.values import (
     Action,
     Call,
-    Checks,
     Floats,
     Group,
     Malformed,
     Observation,
-    Repository,
     Reward,
     Rollout,
     Sample,
     ScoredSample,
     Segment,
-    Task,
     TestOutcome,
     ToolState,
     Trajectory,
@@ -52,7 +50,7 @@ def attempt(name: str, shape: Shape, reward: float = 0.0, task: str = "t", seed:
         segments.append(Segment(tuple(own)))
     verdict = Verdict(task, "", ("ran",), (TestOutcome("a", "fail_to_pass", "passed" if reward > 0 else "failed"),))
     trajectory = Trajectory(name, task, tuple(segments), "submitted", "")
-    return Rollout(Task(task, "", Repository("archive", "", ""), Checks(("a",), ())), trajectory, verdict, Reward(reward, {}))
+    return Rollout(a_task(task, fail_to_pass=("a",)), trajectory, verdict, Reward(reward, {}))
 
 
 def by_reward(group: Group) -> list[Floats]:

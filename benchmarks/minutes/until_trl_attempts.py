@@ -9,11 +9,12 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 
+from patchgrad.rollouts.budget import Budget
+
 from patchgrad.errors import ContextFault
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes import Recipe
 from patchgrad.rollouts.attempts import Attempt, derive_seed, run_attempt
-from patchgrad.rollouts.budget import Budget
 from patchgrad.rollouts.harness import Harness
 from patchgrad.runs.algorithms import shaped
 from patchgrad.runs.build import build_harness, sandboxes

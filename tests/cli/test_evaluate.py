@@ -20,12 +20,12 @@ from patchgrad.grading.output import END, START
 from patchgrad.recipes import Evaluation
 from patchgrad.store import Run, finite, plain, read_report, value
 from patchgrad.store.files import records
-from patchgrad.tasks.archive import pack, store
 from patchgrad.tasks.sets import Member, save
 from patchgrad.testing import ScriptedEndpoint
 from patchgrad.testing.attacks.patches import CHECKS, FILES
 from patchgrad.testing.endpoint import Said, Trouble
-from patchgrad.values import Limits, Report, Task
+from patchgrad.testing.tasks import a_repository, a_task
+from patchgrad.values import Limits, Report
 
 Spoken = pytest.CaptureFixture[str]
 Call = Callable[..., Any]
@@ -61,8 +61,8 @@ def refused(capsys: Spoken) -> Call:
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
     """A set of two tasks, one held out."""
-    archive = store(tmp_path / "set" / "archives", pack({name: text.encode() for name, text in FILES.items()}))
-    tasks = [Task(f"shop-{n}", "", archive, CHECKS, limits=Limits(test_seconds=20.0), tags={"split": n}) for n in ("held_out", "train")]
+    archive = a_repository(tmp_path / "set" / "archives", FILES)
+    tasks = [a_task(f"shop-{n}", "", archive, CHECKS, limits=Limits(test_seconds=20.0), tags={"split": n}) for n in ("held_out", "train")]
     save(tmp_path / "set", [Member(task, {"report": "total([1, 2]) gives 2 instead of 3."}, "") for task in tasks])
     return tmp_path / "set"
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
+from tests.policies.vllm_server import WHICH, called, opened
 
 from patchgrad.contracts import TrainablePolicy
 from patchgrad.endpoints import Chat
@@ -64,3 +66,12 @@ def test_a_policy_that_hides_where_it_sampled_or_takes_any_sampling_is_found_out
 
     with pytest.raises(AssertionError, match="refused for training"):
         asyncio.run(check_policy(lambda: Careless(SCRIPT, context=4096), forgeries=()))
+
+
+@pytest.mark.parametrize("which", WHICH)
+def test_vllm_keeps_the_contract(which: str, tmp_path: Path) -> None:
+    policy = opened(called(which, tmp_path))
+    try:
+        asyncio.run(check_policy(lambda: policy))
+    finally:
+        policy.close()

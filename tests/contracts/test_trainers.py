@@ -23,7 +23,7 @@ def test_the_local_trainer_keeps_the_contract(
     config = DecoderConfig(50, hidden=40, heads=5, head_size=8, layers=2, intermediate=64)
 
     def make() -> LocalTrainer:
-        return LocalTrainer(Decoder(config), optimiser=optimiser, threads=threads, schedule=3e-3, lora=lora, offload=offload)
+        return LocalTrainer(Decoder(config), optimiser=optimiser, threads=threads, lora=lora, offload=offload)
 
     # Adam and Muon divide by the size of a gradient, so rounding in a small one is not small in the update.
     check_trainer(make, 50, tmp_path / "checkpoint", tolerance=1e-3)

@@ -111,23 +111,29 @@ def test_a_stream_for_which_no_pages_are_left_is_memory_that_ran_out() -> None:
         asyncio.run(act())
 
 
+def with_heads(heads: tuple[int, int], sessions: int, rows: int, threads: int) -> EmbeddedPolicy:
+    return EmbeddedPolicy(network(heads=heads), TOKENIZER, sessions=sessions, context=900, rows=rows, threads=threads)
+
+
+@cache
+def alone_with_heads(heads: tuple[int, int]) -> list[list[tuple[Ids, Action]]]:
+    """Longer episodes, each by itself."""
+
+    async def play() -> list[list[tuple[Ids, Action]]]:
+        return [await episode(with_heads(heads, 1, 1, 1), name, turns=6) for name in range(12)]
+
+    return asyncio.run(play())
+
+
 @pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")
 @pytest.mark.parametrize("heads", [(5, 1), (3, 3), (6, 2)], ids=str)
 @pytest.mark.parametrize(("sessions", "rows", "threads"), [(12, 12, 1), (5, 3, 1), (30, 7, 1), (12, 12, 2), (5, 3, 3)])
 def test_neighbours_eviction_waiting_and_threads_change_no_bit(sessions: int, rows: int, threads: int, heads: tuple[int, int]) -> None:
-    made = network(heads=heads)
-
-    def fresh(sessions: int, rows: int, threads: int = 1) -> EmbeddedPolicy:
-        return EmbeddedPolicy(made, TOKENIZER, sessions=sessions, context=900, rows=rows, threads=threads)
-
     async def together() -> list[list[tuple[Ids, Action]]]:
-        play = fresh(sessions, rows, threads)
+        play = with_heads(heads, sessions, rows, threads)
         return await asyncio.gather(*[episode(play, name, turns=6) for name in range(12)])
 
-    async def apart() -> list[list[tuple[Ids, Action]]]:
-        return [await episode(fresh(1, 1), name, turns=6) for name in range(12)]
-
-    for one, other in zip(asyncio.run(together()), asyncio.run(apart()), strict=True):
+    for one, other in zip(asyncio.run(together()), alone_with_heads(heads), strict=True):
         assert [a.token_ids.tobytes() for _, a in one] == [a.token_ids.tobytes() for _, a in other]
         assert [a.logprobs.tobytes() for _, a in one] == [a.logprobs.tobytes() for _, a in other]
 

@@ -22,14 +22,13 @@ from patchgrad.rollouts.harness import Harness
 from patchgrad.rollouts.loop import rollout
 from patchgrad.testing import LocalSandboxes
 from patchgrad.testing.endpoint import ScriptedEndpoint, Trouble
+from patchgrad.testing.tasks import a_task
 from patchgrad.values import (
     Action,
     Attempt,
     Budget,
-    Checks,
     Group,
     Message,
-    Repository,
     Reward,
     Rollout,
     Sampling,
@@ -42,7 +41,7 @@ from patchgrad.values import (
     ids,
 )
 
-TASK = Task("t", "total is wrong", Repository("archive", "", "0" * 64), Checks(("tests/test_a.py::test_a",), ()))
+TASK = a_task("t", "total is wrong", fail_to_pass=("tests/test_a.py::test_a",))
 FILES = {"shop/cart.py": "total = 0\n"}
 ANY = st.text(st.characters(), max_size=30)
 NEUTRAL = Sampling(32, seed=7)

@@ -15,8 +15,8 @@ from patchgrad.errors import ConfigError, StoreError
 from patchgrad.networks.cached import exact
 from patchgrad.recipes import Recipe, laptop, smoke
 from patchgrad.runs.api import train
-from patchgrad.runs.pipeline import phases
 from patchgrad.runs.phase_id import phase_ids
+from patchgrad.runs.pipeline import phases
 from patchgrad.runs.starting import narrowed, start_from
 from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.store import Run

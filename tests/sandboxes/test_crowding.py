@@ -14,7 +14,7 @@ from patchgrad.contracts import Result
 from patchgrad.grading import grade
 from patchgrad.rollouts.executors import LocalExecutor
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
-from patchgrad.tasks.archive import pack, store
+from patchgrad.testing.tasks import a_repository, a_task
 from patchgrad.values import Checks, Limits, Task, Verdict
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")]
@@ -54,10 +54,10 @@ def patch(body: str, error: int) -> str:
 def cases(folder: Path) -> list[tuple[Task, str]]:
     found = []
     for error in (1, 3, 5):
-        repository = store(folder, pack({"double.py": CODE.format(error=error).encode(), "test_double.py": SUITE.encode()}))
+        repository = a_repository(folder, {"double.py": CODE.format(error=error), "test_double.py": SUITE})
         failing = tuple(f"test_double.py::test_{name}" for name in ("small", "of_work", "of_waiting"))
         limits = Limits(command_seconds=2.0, test_seconds=4.0)
-        task = Task(f"double-{error}", "", repository, Checks(failing, ("test_double.py::test_of_kind",)), limits=limits)
+        task = a_task(f"double-{error}", "", repository, Checks(failing, ("test_double.py::test_of_kind",)), limits=limits)
         found += [(task, patch(body, error)) for body in BODIES.values()]
     return found
 

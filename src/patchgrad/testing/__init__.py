@@ -1,4 +1,4 @@
-"""What every implementation of a contract must hold, a function each; a double of the sandbox, and a server that says given texts.
+"""What every implementation of a contract must hold, a function each; builders of small tasks, a double of the sandbox, a scripted server.
 
     check_sandbox(backend, task)               check_tool(tool, backend, task, calls)   check_agent(agent)
     check_tokenizer(make, folder)              check_policy(make)                       check_trainable_policy(make, weights)
@@ -9,6 +9,8 @@
 
 Each raises `AssertionError` with a sentence for the first rule that is broken. None needs more than its implementation does. Those of what
 is asynchronous are coroutines: `asyncio.run(check_journal(MemoryJournal))`. `make` gives a fresh one each time, equal to the last.
+
+    a_task("shop", "x is wrong", a_repository(folder, {"shop.py": "x = 1"}))
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from patchgrad.testing.reward import check_reward
 from patchgrad.testing.sandbox import check_sandbox
 from patchgrad.testing.sandbox_double import LocalSandboxes
 from patchgrad.testing.scorer import check_scorer
+from patchgrad.testing.tasks import a_repository, a_task
 from patchgrad.testing.tokenizer import check_tokenizer
 from patchgrad.testing.tool import check_tool
 from patchgrad.testing.tracker import check_tracker
@@ -36,6 +39,8 @@ from patchgrad.testing.weight_channel import check_weight_channel
 __all__ = [
     "LocalSandboxes",
     "ScriptedEndpoint",
+    "a_repository",
+    "a_task",
     "check_agent",
     "check_curriculum",
     "check_estimator",

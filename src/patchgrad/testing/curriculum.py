@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable, Sequence
 
 from patchgrad.contracts import Curriculum
-from patchgrad.values import Checks, Group, Repository, Reward, Rollout, Task, TestOutcome, Trajectory, Verdict
+from patchgrad.testing.tasks import a_task
+from patchgrad.values import Group, Reward, Rollout, Task, TestOutcome, Trajectory, Verdict
 
-TASKS = tuple(Task(f"task {i}", "", Repository("archive", "", ""), Checks(("t::a",), ())) for i in range(7))
+TASKS = tuple(a_task(f"task {i}", fail_to_pass=("t::a",)) for i in range(7))
 
 
 def check_curriculum(make: Callable[[Sequence[Task]], Curriculum]) -> None:
