@@ -15,7 +15,7 @@ from patchgrad.learning.curricula import Pool, Prefixes
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.build import learner as learners
 from patchgrad.runs.phase_id import PhaseId, phase_ids
-from patchgrad.runs.phases.base import base
+from patchgrad.runs.phases.base_policy import base
 from patchgrad.runs.phases.evaluation import evaluate
 from patchgrad.runs.phases.imitation import imitate
 from patchgrad.runs.phases.reinforce import plateaued, reinforce
