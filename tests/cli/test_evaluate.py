@@ -18,14 +18,17 @@ from patchgrad.cli import main
 from patchgrad.config import loads
 from patchgrad.grading.output import END, START
 from patchgrad.recipes import Evaluation
+from patchgrad.runs.trackers import terminal
+from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.store import Run, finite, plain, read_report, value
 from patchgrad.store.files import records
+from patchgrad.store.journal import Ended
 from patchgrad.tasks.sets import Member, save
 from patchgrad.testing import ScriptedEndpoint
 from patchgrad.testing.attacks.patches import CHECKS, FILES
 from patchgrad.testing.endpoint import Said, Trouble
 from patchgrad.testing.tasks import a_repository, a_task
-from patchgrad.values import Limits, Report
+from patchgrad.values import Advanced, Event, Limits, Report
 
 Spoken = pytest.CaptureFixture[str]
 Call = Callable[..., Any]
@@ -326,6 +329,38 @@ def test_every_turn_at_an_endpoint_is_in_the_journal(shop: Path, tmp_path: Path,
     with ScriptedEndpoint(lambda messages: command("submit")) as endpoint:
         told("--policy", endpoint.url, "--model", "m", "--tasks", str(shop), "--evaluation.attempts", "1", "--out", str(tmp_path / "out"))
     (journal,) = (tmp_path / "out" / "journal").glob("*.jsonl")
-    turns = [record["turn"] for record in records(journal)]
+    turns = [record["turn"] for record in records(journal) if "turn" in record]
     assert len(turns) == 2
     assert all(turn["action"]["usage"]["prompt"] > 100 for turn in turns)
+
+
+@needs_bubblewrap
+def test_an_evaluation_that_was_interrupted_goes_on_and_asks_nothing_twice(
+    shop: Path, tmp_path: Path, refused: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, solved = tmp_path / "out", count()
+    words = ["--tasks", str(shop), "--model", "m", "--evaluation.attempts", "2", "--sandbox.concurrency", "1", "--out", str(out)]
+
+    class Stopped(Silent):
+        """Presses Ctrl-C when two attempts are done."""
+
+        def event(self, event: Event) -> None:
+            if isinstance(event, Advanced) and next(solved) == 1:
+                raise KeyboardInterrupt
+
+    with ScriptedEndpoint(every_other(count())) as endpoint:
+        policy = ("--policy", endpoint.url)
+        with monkeypatch.context() as patched:
+            patched.setattr(terminal, "choose", lambda quiet: Stopped())
+            assert main(["evaluate", *policy, *words]) == 130
+        before = {record.trajectory for record in Run.open(out).journal.records.records() if isinstance(record, Ended)}
+        assert len(before) == 2
+        assert "holds a run already" in refused(*policy, *words)
+        assert "holds another evaluation" in refused(*policy, *words, "--resume", "--seed", "9")
+        asked = len(endpoint.asked)
+        assert main(["evaluate", *policy, *words, "--resume"]) == 0
+    turns = [entry.trajectory for entry in Run.open(out).journal.records.entries()]
+    later = [name for name in turns if name not in before]
+    assert len(endpoint.asked) - asked == 1 + len(later), "one that greets the endpoint, and one a turn of what was not done"
+    assert len(Run.open(out).rollouts("evaluate")) == 4
+    assert "name its folder, as in --out" in refused(*policy, "--tasks", str(shop), "--model", "m", "--resume")

@@ -26,7 +26,7 @@ OWN = {
     "train": ({"--resume", "--print"}, {"--run", "--scale"}),
     "plan": ({"--calibrate"}, {"--scale", "--memory", "--host-memory"}),
     "evaluate": (
-        {"--print", "--plan"},  # bare words follow the second
+        {"--print", "--plan", "--resume"},  # bare words follow the second
         {
             *(
                 "--checkpoint",
