@@ -21,9 +21,9 @@ FORKING = Study(
         "stages.0.lr": "5e-4",
         "stages.0.iterations": "8",
         "stages.0.baseline": "group",
-        "stages.0.lowered": "0",
+        "stages.0.baseline_offset": "0",
         "stages.0.step_weight": "0",
-        "stages.0.certain": "1",
+        "stages.0.confident_above": "1",
         **{f"stages.0.failures.{kind}": "keep" for kind in ("no_command", "truncated", "several_commands", "bad_arguments", "looping")},
     },
     arms={

@@ -1,6 +1,6 @@
 """All figures of one GPU in one call: training, memory, long contexts, sampling, and how far sampler and trainer are apart.
 
-    python benchmarks/gpu.py [--minutes 9] [--parts train-4b-lora-65k,gap] [--device cuda] [--small] > gpu.json
+    python benchmarks/gpu.py [--minutes 9] [--parts train-4b-lora-65k,difference] [--device cuda] [--small] > gpu.json
 
 Shapes are those of Qwen3, at random initialisation: speed and memory do not depend on what weights say. Each part has a process of its
 own, so that one that runs out of memory or of time costs no other; what it had found by then is kept, and what there was no time for is
@@ -40,7 +40,7 @@ from patchgrad.runs.planning.calibration import work
 from patchgrad.runs.planning.rehearsal import rehearse
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.optimisers import AdamW
-from patchgrad.values import Batch, Ids, Pack, Sampling, floats, ids
+from patchgrad.values import Batch, Ids, MicroBatch, Sampling, floats, ids
 
 QWEN = DecoderConfig(151_936, heads=32, kv_heads=8, head_size=128, theta=1e6, context=40_960)
 SHAPES = {
@@ -116,7 +116,7 @@ class Bench:
         self.peak()
         spent = self.seconds(lambda: trainer.update(batch, clipped(0.2, 0.3)), often)
         passes = 2 if rank else 3
-        dense, paired = work(shape, (length,), int(batch.trained), recompute=False, gpu=True)
+        dense, paired = work(shape, (length,), int(batch.trained), gradient_checkpointing=False, gpu=True)
         operations = 2 * (dense * passes / 3 + paired)
         known = next((peak for card, peak in PEAKS.items() if self.cuda and card in torch.cuda.get_device_name()), None)
         rates = [length / each for each in spent]
@@ -131,7 +131,9 @@ class Bench:
     def trainer(self, shape: DecoderConfig, rank: int, offload: bool = False) -> LocalTrainer:
         lora = Lora(rank) if rank else None
         made = network(shape, self.device)
-        return LocalTrainer(made, optimiser="adamw", precision="bfloat16", recompute=True, share=False, lora=lora, offload=offload)
+        return LocalTrainer(
+            made, optimiser="adamw", precision="bfloat16", gradient_checkpointing=True, share=False, lora=lora, offload=offload
+        )
 
     def longest(self) -> dict[str, Any]:
         """The longest context at which 8 billion parameters are trained whole, of those that are tried, optimiser offloaded."""
@@ -184,14 +186,14 @@ class Bench:
             streams = [ids(np.concatenate([stream, answer, observation])) for stream, answer in zip(streams, answers, strict=True)]
         return spent
 
-    def gap(self) -> dict[str, Any]:
+    def logprob_diff(self) -> dict[str, Any]:
         """Log-probabilities of the sampler and the trainer for the same 256 drawn tokens behind a long stream, with YaRN."""
         told: dict[str, Any] = {}
         for tokens in (65_536, 131_072):
             length = self.length(tokens)
             shape = replace(self.shape("0.6b"), context=max(length // 4, 256), yarn=Yarn(4.0, max(length // 4, 256)))
             made = network(shape, self.device, spread=0.05)
-            trainer = LocalTrainer(made, precision="bfloat16", recompute=True, share=False)
+            trainer = LocalTrainer(made, precision="bfloat16", gradient_checkpointing=True, share=False)
             stream = ids(np.random.default_rng(0).integers(3, 900, length - 300))
             with torch.inference_mode():
                 sampler = Sampler(DeviceDecoder(made, length, 64 << 30, torch.bfloat16), sessions=1, rows=1, eos=frozenset())
@@ -221,12 +223,12 @@ class Bench:
         for shape in (middle, wide):
             for tokens in (4096, 16_384):
                 for rank, offload in ((0, False), (16, False), (0, True)):
-                    for recompute in (False, True):
-                        rows.append(self.point(shape, self.length(tokens), rank, offload, recompute))
+                    for gradient_checkpointing in (False, True):
+                        rows.append(self.point(shape, self.length(tokens), rank, offload, gradient_checkpointing))
                         told = so_far(compared(rows))
         return told
 
-    def point(self, shape: DecoderConfig, tokens: int, rank: int, offload: bool, recompute: bool) -> dict[str, Any]:
+    def point(self, shape: DecoderConfig, tokens: int, rank: int, offload: bool, gradient_checkpointing: bool) -> dict[str, Any]:
         lora = Lora(rank) if rank else None
         said = rehearse(
             shape,
@@ -234,7 +236,7 @@ class Bench:
             tokens=tokens,
             trained=tokens // TURN * DRAWN,
             precision="bfloat16",
-            recompute=recompute,
+            gradient_checkpointing=gradient_checkpointing,
             lora=lora,
             offload=offload,
             fused=self.cuda,
@@ -243,7 +245,7 @@ class Bench:
             network(shape, self.device),
             optimiser="adamw",
             precision="bfloat16",
-            recompute=recompute,
+            gradient_checkpointing=gradient_checkpointing,
             share=False,
             lora=lora,
             offload=offload,
@@ -252,7 +254,13 @@ class Bench:
         self.peak()
         trainer.update(batch, clipped())
         seen = self.peak()
-        where = {"shape": asdict(shape), "tokens": tokens, "rank": rank, "offload": offload, "recompute": recompute}
+        where = {
+            "shape": asdict(shape),
+            "tokens": tokens,
+            "rank": rank,
+            "offload": offload,
+            "gradient_checkpointing": gradient_checkpointing,
+        }
         return {**where, "planned": said, "seen": seen, "error": said / seen - 1 if seen else None}
 
 
@@ -280,7 +288,7 @@ def drawn(sampler: Sampler, streams: list[Ids], turn: int, new: int) -> list[Ids
 def scored(tokens: Any, mask: Any) -> Batch:
     """One sequence of which some tokens are to be scored."""
     zeros = floats(np.zeros(len(tokens)))
-    pack = Pack(ids(tokens), ids(np.arange(len(tokens))), ids(np.array([0, len(tokens)])), mask, zeros, zeros, zeros, zeros, zeros)
+    pack = MicroBatch(ids(tokens), ids(np.arange(len(tokens))), ids(np.array([0, len(tokens)])), mask, zeros, zeros, zeros, zeros, zeros)
     return Batch((pack,), int(mask.sum()), 1)
 
 
@@ -290,7 +298,7 @@ PARTS: dict[str, Callable[[Bench], dict[str, Any]]] = {
     "plan": Bench.plan,
     "sample-4b": Bench.sample,
     "train-4b-lora-131k": lambda bench: bench.train("4b", 131_072, rank=16, often=1),
-    "gap": Bench.gap,
+    "logprob_diff": Bench.logprob_diff,
     "train-8b-lora-131k": lambda bench: bench.train("8b", 131_072, rank=16, often=1),
     "longest-8b-full": Bench.longest,
 }

@@ -47,10 +47,10 @@ from patchgrad.values import (
     Message,
     Observation,
     Origin,
-    Place,
     Report,
     Sample,
     Segment,
+    ToolState,
     Turn,
     floats,
     ids,
@@ -83,11 +83,11 @@ def kept(said: list[Message], tokenizer: ChatTokenizer, run: Run, name: str) -> 
         context = tokenizer.encode(waiting, previous)
         stream = np.concatenate([stream, context])
         sampled = ids([*tokenizer.action(answer.content)])
-        origin = Origin(stream_digest(stream), tokenizer.spelling)
+        origin = Origin(stream_digest(stream), tokenizer.fingerprint)
         previous = Action(sampled, floats(np.full(len(sampled), -0.5)), 0, answer.content, "stop", origin=origin)
         stream = np.concatenate([stream, sampled])
         parent = turns[-1].address if turns else name
-        turns.append(Turn(context, previous, Call("open", "cart.py"), Observation(observed.content, Place(), 0), "", parent))
+        turns.append(Turn(context, previous, Call("open", "cart.py"), Observation(observed.content, ToolState(), 0), "", parent))
         before = time.thread_time()
         run.write_turn(name, turns[-1])
         writing.append(time.thread_time() - before)

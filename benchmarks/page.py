@@ -76,7 +76,7 @@ def _shared(result: Any) -> tuple[str, bool | None]:
 
 
 def _gap(result: Any) -> tuple[str, bool | None]:
-    found = result["parts"].get("gap", {"left_out": "it was not asked for"})
+    found = result["parts"].get("logprob_diff", {"left_out": "it was not asked for"})
     means = [found[length]["mean"] for length in ("65536", "131072") if length in found]
     if len(means) < 2:
         return f"open: {found.get('left_out') or found.get('failed')}", None

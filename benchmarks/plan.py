@@ -22,16 +22,25 @@ import torch
 SMALL = {"vocabulary": 1024, "hidden": 192, "layers": 4, "heads": 3, "kv_heads": 3, "head_size": 64, "intermediate": 512}
 MIDDLE = {"vocabulary": 8192, "hidden": 384, "layers": 8, "heads": 6, "kv_heads": 2, "head_size": 64, "intermediate": 1024}
 WIDE = {"vocabulary": 151_936, "hidden": 128, "layers": 3, "heads": 4, "kv_heads": 2, "head_size": 32, "intermediate": 384}
-PLAIN = {"precision": "float32", "recompute": False, "optimiser": "adamw", "workers": 1, "rank": 0}
+PLAIN = {"precision": "float32", "gradient_checkpointing": False, "optimiser": "adamw", "workers": 1, "rank": 0}
 
 
 def points() -> list[dict[str, Any]]:
     """Shapes and lengths with layers kept and computed again; then one option at a time."""
     lengths = ((SMALL, 2560), (SMALL, 4800), (SMALL, 9600), (MIDDLE, 1600), (MIDDLE, 3200), (WIDE, 1600), (WIDE, 4800))
     both = product(lengths, (False, True))
-    found = [{**PLAIN, "shape": shape, "tokens": tokens, "recompute": recompute} for (shape, tokens), recompute in both]
+    found = [
+        {**PLAIN, "shape": shape, "tokens": tokens, "gradient_checkpointing": gradient_checkpointing}
+        for (shape, tokens), gradient_checkpointing in both
+    ]
     for shape, tokens in ((SMALL, 4800), (MIDDLE, 1600)):
-        options = ({"precision": "bfloat16"}, {"optimiser": "muon"}, {"workers": 2}, {"rank": 16}, {"rank": 16, "recompute": True})
+        options = (
+            {"precision": "bfloat16"},
+            {"optimiser": "muon"},
+            {"workers": 2},
+            {"rank": 16},
+            {"rank": 16, "gradient_checkpointing": True},
+        )
         found += [{**PLAIN, "shape": shape, "tokens": tokens, **option} for option in options]
     return found
 
@@ -48,7 +57,7 @@ def main() -> None:
         return
     rows = []
     for point in points()[: options.points]:
-        seen, said = _apart("--one", json.dumps(point)), _apart("--idle", json.dumps(point["recompute"])) + rehearsed(point)
+        seen, said = _apart("--one", json.dumps(point)), _apart("--idle", json.dumps(point["gradient_checkpointing"])) + rehearsed(point)
         rows.append({"point": point, "resident": seen, "planned": said, "error": said / seen - 1})
         told = ", ".join(str(value) for value in (*point["shape"].values(), *(v for k, v in point.items() if k != "shape")))
         print(f"{told:90} {seen / 1e6:7.0f} MB, planned {said / 1e6:7.0f}: {100 * rows[-1]['error']:+.1f} %", flush=True)
@@ -75,13 +84,13 @@ def rehearsed(point: dict[str, Any]) -> int:
         tokens=point["tokens"],
         trained=point["tokens"] // TURN * DRAWN,
         precision=point["precision"],
-        recompute=point["recompute"],
+        gradient_checkpointing=point["gradient_checkpointing"],
         lora=Lora(point["rank"]) if point["rank"] else None,
     )
     return footprint.peak(point["workers"])
 
 
-def nothing(recompute: bool) -> int:
+def nothing(gradient_checkpointing: bool) -> int:
     """What a process has resident that has imported what `resident` does, and made a step of next to nothing."""
     from patchgrad.learning.objectives.clipped import clipped
     from patchgrad.runs.planning.rehearsal import idle
@@ -92,7 +101,7 @@ def nothing(recompute: bool) -> int:
     assert LocalTrainer
     give_back()
     torch.set_num_threads(1)
-    return idle(recompute)
+    return idle(gradient_checkpointing)
 
 
 def resident(point: dict[str, Any]) -> int:
@@ -114,7 +123,7 @@ def resident(point: dict[str, Any]) -> int:
         Decoder(shape),
         optimiser=point["optimiser"],
         precision=point["precision"],
-        recompute=point["recompute"],
+        gradient_checkpointing=point["gradient_checkpointing"],
         threads=point["workers"],
         lora=Lora(point["rank"]) if point["rank"] else None,
     )

@@ -29,7 +29,7 @@ from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.policies.embedded.sampler import Request, Sampler
 from patchgrad.trainers.local import LocalTrainer
-from patchgrad.values import Action, Call, Ids, Observation, Place, Sample, Sampling, Segment, Turn, floats, ids
+from patchgrad.values import Action, Call, Ids, Observation, Sample, Sampling, Segment, ToolState, Turn, floats, ids
 
 VOCABULARY = 2048
 TURNS = 3
@@ -136,7 +136,7 @@ def training(network: Decoder) -> dict[str, float]:
             drawn = ids(random.integers(0, VOCABULARY, 20))
             action = Action(drawn, floats(np.full(20, -7.6)), 0, "", "stop")
             context = ids(random.integers(0, VOCABULARY, 50 if turn else 200))
-            turns.append(Turn(context, action, Call("shell", ""), Observation("", Place()), "", ""))
+            turns.append(Turn(context, action, Call("shell", ""), Observation("", ToolState()), "", ""))
         samples.append(Sample.of(Segment(tuple(turns)), floats(random.normal(size=120)), np.ones(120, bool), str(number), "0"))
     trainer, batch = LocalTrainer(network), pack(samples, 4096)
     trainer.update(batch, clipped())

@@ -50,7 +50,7 @@ from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.rounding import Precision
 from patchgrad.trainers.allocator import give_back
 from patchgrad.trainers.local import LocalTrainer
-from patchgrad.values import Action, Batch, Call, Observation, Place, Sample, Segment, Turn, floats, ids
+from patchgrad.values import Action, Batch, Call, Observation, Sample, Segment, ToolState, Turn, floats, ids
 
 HERE = Path(__file__).resolve().parent
 QUIET = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
@@ -87,7 +87,7 @@ ROWS = {f"rows {rows}": Setting(rows) for rows in (1, 2, 4, 8)}
 ALIKE = {
     "heap kept": Setting(heap=True),
     "compiled": Setting(compiled=True),
-    "computed again": Setting(recompute=True),
+    "computed again": Setting(gradient_checkpointing=True),
     "eager": Setting(attention="eager"),
     "compact": Setting(lent=("compact",)),
     "compact, tiles": Setting(lent=("compact", "tiles")),
@@ -156,7 +156,7 @@ def samples(told: Mapping[str, Any]) -> list[Sample]:
         turns = []
         for begin, middle, end in zip(cuts[:-2:2], cuts[1:-1:2], cuts[2::2], strict=True):
             action = Action(ids(tokens[middle:end]), floats(old[middle:end]), 0, "", "stop")
-            turns.append(Turn(ids(tokens[begin:middle]), action, Call("shell", ""), Observation("", Place()), "", ""))
+            turns.append(Turn(ids(tokens[begin:middle]), action, Call("shell", ""), Observation("", ToolState()), "", ""))
         ones = np.ones(int(mask.sum()))
         found.append(Sample.of(Segment(tuple(turns)), floats(ones * advantages[number]), ones.astype(bool), str(number), "0"))
     return found
@@ -261,8 +261,8 @@ def tried(folder: Path, settings: Mapping[str, Setting | Own]) -> tuple[dict[str
             told = side.step()
         reference = reference or side.gradients
         origin = next(iter(alone.values()), first)
-        gap = {"loss_gap": abs(first["loss"] / origin["loss"] - 1), "gradient_gap": apart(side.gradients, reference)}
-        alone[name] = {**told, "loss": first["loss"], **gap}
+        logprob_diff = {"loss_gap": abs(first["loss"] / origin["loss"] - 1), "gradient_gap": apart(side.gradients, reference)}
+        alone[name] = {**told, "loss": first["loss"], **logprob_diff}
         print(f"  {name:34} {told['seconds']:7.1f} s, {shown(alone[name])}", flush=True)
         if side.gradients != reference:
             side.gradients.unlink()
@@ -336,9 +336,9 @@ def compared(kind: str, shape: DecoderConfig, rounds: int, chosen: Sequence[str]
 
 def shown(told: Told) -> str:
     """Memory and how far from ours, for a person."""
-    gap = told["gradient_gap"]
+    logprob_diff = told["gradient_gap"]
     memory = f"{told['peak'] / 1e6:5.0f} MB, {told['above_idle'] / 1e6:5.0f} above idle"
-    return f"{memory}; loss {told['loss_gap']:.0e}, gradients {gap['all']:.0e} (at most {gap['most']:.0e}) from ours"
+    return f"{memory}; loss {told['loss_gap']:.0e}, gradients {logprob_diff['all']:.0e} (at most {logprob_diff['most']:.0e}) from ours"
 
 
 def main() -> None:

@@ -40,7 +40,7 @@ class Setting:
     rows: int = 1
     packed: int = 0
     grouped: bool = False
-    recompute: bool = False
+    gradient_checkpointing: bool = False
     compiled: bool = False
     attention: str = "sdpa"
     heap: bool = False
@@ -116,7 +116,7 @@ def common(folder: Path, setting: Setting, parts: int) -> dict[str, Any]:
         "output_dir": str(folder / "trl"),
         "per_device_train_batch_size": setting.rows,
         "gradient_accumulation_steps": parts,
-        "gradient_checkpointing": setting.recompute,
+        "gradient_checkpointing": setting.gradient_checkpointing,
         "torch_compile": setting.compiled,
         "learning_rate": RATE,
         "lr_scheduler_type": "constant",

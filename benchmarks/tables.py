@@ -122,7 +122,9 @@ def _steps(result: Any) -> list[str]:
             memory = f"{row['peak'] / 1e6:,.0f}, {row['above_idle'] / 1e6:,.0f}"
             rows.append((who, name, f"{row['median']:.2f}", f"{row['tokens_a_second']:,.0f}", memory, ratio))
         gaps = {name: one["gradient_gap"]["most"] for name, one in told["alone"].items()}
-        most, rounded = (max((gap for name, gap in gaps.items() if ("rounded" in name) == which), default=0) for which in (False, True))
+        most, rounded = (
+            max((logprob_diff for name, logprob_diff in gaps.items() if ("rounded" in name) == which), default=0) for which in (False, True)
+        )
         head = ("", "setting", "CPU s", "tokens/s", "MB: most, over idle", f"over {fastest(told['rounds'])}")
         about = f"\n**{kind}**: {told['tokens']:,} tokens, {told['trained']:,} trained; gradients are at most {most:.0e} apart"
         about += f", where products are rounded to bfloat16 {rounded:.0e}.\n" if rounded else ".\n"

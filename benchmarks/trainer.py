@@ -24,7 +24,7 @@ from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.prefixes import Layout, apart, multiplications, together
 from patchgrad.trainers.local import LocalTrainer
-from patchgrad.values import Action, Batch, Call, Ids, Observation, Pack, Place, Sample, Segment, Turn, floats, ids
+from patchgrad.values import Action, Batch, Call, Ids, MicroBatch, Observation, Sample, Segment, ToolState, Turn, floats, ids
 
 TURN, DRAWN = 200, 30  # tokens of a turn, and how many of them were drawn
 RATE = 1e-4
@@ -56,10 +56,10 @@ def group(attempts: int, tokens: int, shared: float, shape: DecoderConfig = SHAP
 
 def _turn(stream: Ids) -> Turn:
     context, drawn = ids(stream[:-DRAWN]), ids(stream[-DRAWN:])
-    return Turn(context, Action(drawn, floats([-7.0] * DRAWN), 0, "", "stop"), Call("shell", ""), Observation("", Place()), "", "")
+    return Turn(context, Action(drawn, floats([-7.0] * DRAWN), 0, "", "stop"), Call("shell", ""), Observation("", ToolState()), "", "")
 
 
-def multiplied(layout: Layout, whole: Pack, shape: DecoderConfig) -> float:
+def multiplied(layout: Layout, whole: MicroBatch, shape: DecoderConfig) -> float:
     """Multiplications of a forward pass: all layers but the last of all tokens, and the last of those that are read."""
     said = layout.said(whole.mask.nonzero()[0] - 1)
     pairs = float((whole.positions[layout.first][said] + 1).sum())
@@ -67,7 +67,7 @@ def multiplied(layout: Layout, whole: Pack, shape: DecoderConfig) -> float:
     return (shape.layers - 1) * multiplications(layout, shape.dense, shape.paired) + last
 
 
-def gap(batch: Batch, shape: DecoderConfig) -> float:
+def logprob_diff(batch: Batch, shape: DecoderConfig) -> float:
     """The largest difference between gradients with and without sharing, over the largest gradient, in float64."""
     told = []
     for share in (False, True):
@@ -102,7 +102,7 @@ def main() -> None:
                 spent[share].append(passed - began)
                 steps.append(time.process_time() - passed)
         print(number, {("shared" if share else "separate"): round(times[-1], 2) for share, times in spent.items() if times}, flush=True)
-    (whole,) = batch.packs
+    (whole,) = batch.micro_batches
     layouts = apart(whole.starts.tolist()), together(whole.tokens, whole.starts.tolist())
     separately, once = (multiplied(layout, whole, shape) for layout in layouts)
     ratios = [separate / shared for separate, shared in zip(spent[False], spent[True], strict=True)]
@@ -116,7 +116,7 @@ def main() -> None:
         "ratio": {"median": median(ratios), "least": min(ratios), "most": max(ratios)},
         "step": median(steps),
         "arithmetic": separately / once,
-        "gradient_gap": gap(batch, shape),
+        "gradient_gap": logprob_diff(batch, shape),
     }
     print(json.dumps(told))
 

@@ -4,7 +4,7 @@
 
 RECIPE is a TOML file, of which the first stage is meant, BASE a folder with the policy to begin from. TRL samples, calls, trains and
 decides the order of all that; an attempt behind its `environment_factory` is ours, so that tasks, tools, limits, sandboxes, tests, reward
-and, where the recipe says `sandbox.once`, remembered answers are the same to the letter. The step is ours too, `Lent`: Muon, its rate over
+and, where the recipe says `sandbox.cache`, remembered answers are the same to the letter. The step is ours too, `Lent`: Muon, its rate over
 the stage, clipping, planted heads that are held, embeddings that stay. TRL has none of the kind, and without them this network learns less
 (docs/studies/laptop.md).
 
@@ -37,11 +37,11 @@ from patchgrad.errors import ContextFault
 from patchgrad.networks import folder as folders
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes import Recipe
-from patchgrad.rollouts.attempts import Attempt, attempt, drawn
+from patchgrad.rollouts.attempts import Attempt, derive_seed, run_attempt
 from patchgrad.rollouts.budget import Budget
-from patchgrad.rollouts.world import World
+from patchgrad.rollouts.harness import Harness
 from patchgrad.runs.algorithms import shaped
-from patchgrad.runs.build import a_world, sandboxes
+from patchgrad.runs.build import build_harness, sandboxes
 from patchgrad.runs.demonstrations.induction import planted
 from patchgrad.runs.demonstrations.lessons import an_optimiser
 from patchgrad.runs.train import tasks
@@ -108,10 +108,10 @@ class Bench:
         self.begun, self.done = 0, list[Rollout]()
         self._loop = asyncio.new_event_loop()
         Thread(target=self._loop.run_forever, daemon=True).start()
-        self.world: World = self.wait(self._made())
+        self.harness: Harness = self.wait(self._made())
 
-    async def _made(self) -> World:
-        return a_world(self.recipe.agent, self.recipe.sandbox, sandboxes(self.recipe.sandbox))
+    async def _made(self) -> Harness:
+        return build_harness(self.recipe.agent, self.recipe.sandbox, sandboxes(self.recipe.sandbox))
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Done in the sandboxes' loop, and waited for."""
@@ -123,7 +123,7 @@ class Bench:
 
     def first(self, number: int) -> str:
         """What an attempt at this task is told first."""
-        said = self.world.agent.prompt(self.tasks[number].instruction, ())
+        said = self.harness.agent.prompt(self.tasks[number].instruction, ())
         return str(said.messages[0].content)  # type: ignore[union-attr]
 
 
@@ -139,7 +139,7 @@ def environment(bench: Bench) -> type:
         def reset(self, number: int, **_: Any) -> None:
             name = f"trl/{bench.begun}"
             bench.begun += 1
-            bench.wait(self._begin(Attempt(bench.tasks[number], name, drawn(recipe.seed, name))))
+            bench.wait(self._begin(Attempt(bench.tasks[number], name, derive_seed(recipe.seed, name))))
 
         async def say(self, text: str, cut: bool) -> str:
             """Takes a turn.
@@ -162,11 +162,11 @@ def environment(bench: Bench) -> type:
         async def _begin(self, item: Attempt) -> None:
             self._relay = Relay(bench.tokenizer, stage.context)
             self._first = True
-            self._episode = asyncio.create_task(attempt(replace(bench.world, grade=self._graded), self._relay, item, budget, reward))
+            self._episode = asyncio.create_task(run_attempt(replace(bench.harness, grade=self._graded), self._relay, item, budget, reward))
 
         async def _graded(self, task: Task, submission: str) -> Verdict:
             self._relay.asked.put_nowait(OVER)  # TRL need not wait for the tests
-            return await bench.world.grade(task, submission)
+            return await bench.harness.grade(task, submission)
 
         async def _answered(self, text: str) -> str:
             if self._first:  # what it is told first stands in the prompt

@@ -15,7 +15,6 @@ from patchgrad.values import (
     Group,
     Malformed,
     Observation,
-    Place,
     Repository,
     Reward,
     Rollout,
@@ -23,6 +22,7 @@ from patchgrad.values import (
     Segment,
     Task,
     TestOutcome,
+    ToolState,
     Trajectory,
     Turn,
     Verdict,
@@ -45,7 +45,7 @@ def attempt(name: str, shape: Shape, reward: float = 0.0, task: str = "t", seed:
             drawn = Action(ids(random.integers(0, VOCABULARY, action)), floats(-random.exponential(2.0, action) - 0.01), 0, "", "stop")
             call = Malformed("no command", "?") if malformed and not turns else Call("shell", str(len(turns)))
             parent = turns[-1].address if turns else "genesis"
-            turns.append(Turn(ids(random.integers(0, VOCABULARY, context)), drawn, call, Observation("", Place()), "s", parent))
+            turns.append(Turn(ids(random.integers(0, VOCABULARY, context)), drawn, call, Observation("", ToolState()), "s", parent))
             own.append(turns[-1])
         segments.append(Segment(tuple(own)))
     verdict = Verdict(task, "", ("ran",), (TestOutcome("a", "fail_to_pass", "passed" if reward > 0 else "failed"),))

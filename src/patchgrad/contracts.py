@@ -18,7 +18,6 @@ from patchgrad.values import (
     Malformed,
     Message,
     Observation,
-    Place,
     Report,
     Reward,
     Sample,
@@ -26,6 +25,7 @@ from patchgrad.values import (
     Snapshot,
     Stop,
     Task,
+    ToolState,
     Trajectory,
     Turn,
     Update,
@@ -150,7 +150,7 @@ class Tool(Protocol):
     name: str
     usage: str
 
-    async def __call__(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation: ...
+    async def __call__(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +206,12 @@ class Policy(Protocol):
 class TrainablePolicy(Policy, Protocol):
     """Token ids in, token ids and their exact log-probabilities out, under weights that it takes over: what training needs.
 
-    Every action is `certified`, and says after which ids it was sampled, in which `spelling`: a digest of tokenizer and template, which is
-    the same as long as these are. `stops` are the ids that end a turn. A policy behind an endpoint of text is none.
+    Every action is `trainable`, and says after which ids it was sampled, in which `fingerprint`: a digest of tokenizer and template, which
+    is the same as long as these are. `stops` are the ids that end a turn. A policy behind an endpoint of text is none.
     """
 
     @property
-    def spelling(self) -> str: ...
+    def fingerprint(self) -> str: ...
     @property
     def stops(self) -> frozenset[int]: ...
     def load(self, weights: Weights, version: int) -> None: ...
@@ -221,21 +221,21 @@ class Trainer(Protocol):
     """Owns the weights. `update` makes exactly one optimiser step; `save` and `load` are exact.
 
     `logprobs` changes nothing: for each pack, the log-probability of every mask token under the weights as they are, in the shape of its
-    tokens and zero elsewhere. `surprise` neither: the sum over mask tokens of -log p less the entropy at that place, and the variance of
+    tokens and zero elsewhere. `nll_excess` neither: the sum over mask tokens of -log p less the entropy at that place, and the variance of
     that sum, were the tokens drawn from the softmax; then its mean is 0, whatever the policy.
 
     An update's metrics are means per trained token unless said: `loss`, `entropy`, what the objective reports, and how far policies are
-    apart. `gap` is the mean absolute difference of log-probabilities between the policy and the one that sampled. For r = policy / old
-    there are `ratio`, `ratio_max` (the largest), `effective` = (sum r)^2 / (N sum r^2), and the estimators `kl1` = -log r and
-    `kl3` = r - 1 - log r of KL(old, policy) (Schulman 2020, joschu.net/blog/kl-approx.html). The same five with `sampler_` before them
-    are of old / sampled: 1 and 0 where ratios are taken to what was sampled.
+    apart. `logprob_diff` is the mean absolute difference of log-probabilities between the policy and the one that sampled. For r = policy
+    / old there are `ratio`, `ratio_max` (the largest), `ess` = (sum r)^2 / (N sum r^2), and the estimators `kl1` = -log r and `kl3` = r -
+    1 - log r of KL(old, policy) (Schulman 2020, joschu.net/blog/kl-approx.html). The same five with `sampler_` before them are of old /
+    sampled: 1 and 0 where ratios are taken to what was sampled.
     """
 
     @property
     def version(self) -> int: ...
     def update(self, batch: Batch, objective: Objective) -> Update: ...
     def logprobs(self, batch: Batch) -> list[Floats]: ...
-    def surprise(self, batch: Batch) -> tuple[float, float]: ...
+    def nll_excess(self, batch: Batch) -> tuple[float, float]: ...
     def weights(self) -> Weights: ...
     def save(self, folder: Path) -> None: ...
     def load(self, folder: Path) -> None: ...
@@ -263,8 +263,8 @@ class Trained:
 class Objective(Protocol):
     """What each trained token costs `[N]`, and metrics as sums over tokens.
 
-    The trainer weighs the costs by `Pack.weights`, adds them up and divides by `Batch.trained`, so that any split into packs gives the
-    same loss and gradient.
+    The trainer weighs the costs by `MicroBatch.weights`, adds them up and divides by `Batch.trained`, so that any split into micro-batches
+    gives the same loss and gradient.
     """
 
     def __call__(self, tokens: Trained) -> tuple[torch.Tensor, Mapping[str, torch.Tensor]]: ...

@@ -9,7 +9,7 @@
     ├── SamplingRefused       sampling that would bias training
     ├── OutOfMemory           a recipe that needs more memory than there is
     ├── TrainingStopped       a guard ended the run, and says why
-    ├── CertificateError      a sample whose chain of turns does not verify
+    ├── ProvenanceError      a sample whose chain of turns does not verify
     └── Fault                 infrastructure broke; the episode is no judgement of the policy
         ├── SandboxFault
         └── PolicyFault
@@ -61,7 +61,7 @@ class TrainingStopped(PatchgradError):
     """A guard ended the run: going on would have cost time and taught nothing, or wrong things."""
 
 
-class CertificateError(PatchgradError):
+class ProvenanceError(PatchgradError):
     """A sample whose chain of turns does not verify; `fault` is the name of what is wrong (`certificates.MEANINGS`)."""
 
     def __init__(self, message: str, fault: str = "") -> None:

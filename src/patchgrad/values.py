@@ -1,7 +1,7 @@
 """What flows: frozen values, in the order of the flow; a type mentions only types above it.
 
     Task -> (Context, Action, Call, Observation, Snapshot) = Turn -> Segment -> Trajectory -> Verdict -> Reward
-         -> Rollout -> Group -> Sample -> Pack -> Batch -> Update, and Report for people
+         -> Rollout -> Group -> Sample -> MicroBatch -> Batch -> Update, and Report for people
 
 Nothing here is edited after it was made. A later fact is a new type that holds the earlier one.
 Token arrays are one-dimensional `int32`, log-probabilities `float32`, both read-only.
@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import Field, asdict, dataclass, field, fields, is_dataclass
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -58,6 +58,22 @@ def digest(*parts: bytes | str) -> str:
         sha.update(len(data).to_bytes(8, "little"))
         sha.update(data)
     return sha.hexdigest()
+
+
+def stored_as(name: str) -> dict[str, str]:
+    """What a field says of itself whose name in files, and in the hash over them, is an older one."""
+    return {"stored": name}
+
+
+def stored_name(field: Field[Any]) -> str:
+    """The name of a field in files."""
+    return str(field.metadata.get("stored", field.name))
+
+
+def stored(value: Any) -> dict[str, Any]:
+    """The fields of a value by the names that they are stored under, as a hash takes them."""
+    parts = {stored_name(field): getattr(value, field.name) for field in fields(value)}
+    return {name: stored(part) if is_dataclass(part) else part for name, part in parts.items()}
 
 
 # --- tasks ---------------------------------------------------------------------------------------
@@ -140,7 +156,7 @@ class Task:
         content["repository"].pop("location")
         return digest(json.dumps(content, sort_keys=True))
 
-    def ground(self) -> str:
+    def environment_digest(self) -> str:
         """The content hash of what an agent's sandbox is made of; tasks with other words and other hidden tests may have the same."""
         repository, limits = self.repository, self.limits
         code = (repository.kind, repository.digest or repository.location, repository.patch)
@@ -148,7 +164,7 @@ class Task:
         return digest(json.dumps(content, sort_keys=True))
 
 
-def genesis(task: Task, attempt: str) -> str:
+def root_address(task: Task, attempt: str) -> str:
     """The address before the first turn: the chain of an attempt names its task and itself."""
     return digest("genesis", task.digest(), attempt)
 
@@ -194,7 +210,7 @@ class Origin:
     """What a policy was given when it sampled: the digest of all ids before the action, and that of the tokenizer and template."""
 
     prefix: str
-    spelling: str
+    fingerprint: str = field(metadata=stored_as("spelling"))
 
 
 def stream_digest(tokens: Ids) -> str:
@@ -219,7 +235,7 @@ class Action:
     origin: Origin | None = None
 
     @property
-    def certified(self) -> bool:
+    def trainable(self) -> bool:
         """Are these the ids that were sampled, with their log-probabilities?"""
         return self.usage is None
 
@@ -252,7 +268,7 @@ Failure = Literal["malformed", "unknown tool", "bad arguments", "timeout", "died
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ToolState:
     """Where the agent stands: current directory, and the open file with the first line of its window (1-based)."""
 
     directory: str = "/testbed"
@@ -265,7 +281,7 @@ class Observation:
     """What the environment answered. `exit_code` is `None` when no process of the agent's own ended."""
 
     content: str
-    place: Place
+    tool_state: ToolState = field(metadata=stored_as("place"))
     exit_code: int | None = None
     clipped: bool = False
     seconds: float = 0.0
@@ -313,10 +329,10 @@ class Turn:
 
     @cached_property
     def address(self) -> str:
-        action, answer = self.action, asdict(self.observation)
+        action, answer = self.action, stored(self.observation)
         answer.pop("seconds")
-        said = [action.version, action.text, action.finish, asdict(self.call), answer]
-        said += [asdict(fact) for fact in (action.usage, action.origin) if fact is not None]
+        said = [action.version, action.text, action.finish, stored(self.call), answer]
+        said += [stored(fact) for fact in (action.usage, action.origin) if fact is not None]
         return digest(
             self.parent,
             self.context.tobytes(),
@@ -533,7 +549,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Pack:
+class MicroBatch:
     """Sequences laid end to end within a token budget, each of them whole. All arrays but `starts` have one entry per token.
 
     Two samples of 3 and 2 tokens: `tokens [a b c d e]`, `positions [0 1 2 0 1]`, `starts [0 3 5]`. `mask[i]` says that token i is
@@ -556,7 +572,7 @@ class Pack:
 class Batch:
     """What one optimiser step sees. `trained` counts mask tokens over all packs: a loss is the weighted sum of their costs over it."""
 
-    packs: tuple[Pack, ...]
+    micro_batches: tuple[MicroBatch, ...]
     trained: int
     sequences: int
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from patchgrad.agents import ReactAgent
 from patchgrad.agents.tools import View, toolset
 from patchgrad.contracts import Extend, Finish
-from patchgrad.values import NO_IDS, Action, Call, Malformed, Observation, Place, Turn, floats
+from patchgrad.values import NO_IDS, Action, Call, Malformed, Observation, ToolState, Turn, floats
 
 FULL = ReactAgent(toolset())
 BRIEF = ReactAgent(toolset(View(lines=40, brief=True)), prompts="brief")
@@ -99,7 +99,7 @@ def test_the_demonstration_is_extra_and_speaks_the_protocol() -> None:
 
 
 def test_later_prompts_are_the_observation_above_the_prompt_line() -> None:
-    seen = Observation("hello", Place("/testbed/shop", "/testbed/shop/cart.py", 3))
+    seen = Observation("hello", ToolState("/testbed/shop", "/testbed/shop/cart.py", 3))
     step = FULL.prompt("x", [turn(Call("shell", "ls"), seen)])
     assert isinstance(step, Extend)
     assert step.messages[0].content == "hello\n(Current directory: /testbed/shop, current file: /testbed/shop/cart.py) bash-$"
@@ -115,6 +115,6 @@ def test_brief_is_the_issue_alone() -> None:
 
 
 def test_submit_finishes_unless_it_failed() -> None:
-    place = Place()
-    assert FULL.prompt("x", [turn(Call("submit", ""), Observation("", place))]) == Finish("submitted")
-    assert isinstance(FULL.prompt("x", [turn(Call("submit", "now"), Observation("", place, failure="bad arguments"))]), Extend)
+    state = ToolState()
+    assert FULL.prompt("x", [turn(Call("submit", ""), Observation("", state))]) == Finish("submitted")
+    assert isinstance(FULL.prompt("x", [turn(Call("submit", "now"), Observation("", state, failure="bad arguments"))]), Extend)

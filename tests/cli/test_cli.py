@@ -142,7 +142,13 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, monkeypatch: pytes
 
 WRONG = (
     *(("stages.0.length_threshold", "-1"), ("stages.0.seconds", "0.0"), ("stages.0.discount", "5.0"), ("stages.0.length_weight", "-1.0")),
-    *(("agent.action_tokens", "0"), ("agent.window", "0"), ("agent.observation", "-5"), ("sandbox.live", "0"), ("policy.threads", "0")),
+    *(
+        ("agent.action_tokens", "0"),
+        ("agent.window", "0"),
+        ("agent.observation", "-5"),
+        ("sandbox.concurrency", "0"),
+        ("policy.threads", "0"),
+    ),
     *(("evaluation.turns", "0"), ("evaluation.seconds", "0.0"), ("rft.seconds", "0.0"), ("rft.context", "0"), ("warmup.batch", "0")),
     *(("warmup.demonstrator.tests", "1.5"), ("policy.shape.heads", "0")),
 )

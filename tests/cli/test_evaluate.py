@@ -95,7 +95,7 @@ def test_a_model_behind_an_address_is_measured_kept_and_compared(shop: Path, tmp
         str(shop),
         "--model",
         "m",
-        "--sandbox.live",
+        "--sandbox.concurrency",
         "1",
         "--evaluation.attempts",
         "4",

@@ -29,7 +29,7 @@ def test_it_prints_memory_by_part_and_ends_well_where_it_fits(capsys: pytest.Cap
 
 
 def test_what_does_not_fit_ends_with_one_and_the_flags_that_would(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "smoke", *SMALL, "--optimiser.pack", "65536", "--memory", "2GiB"]) == 1
+    assert main(["plan", "smoke", *SMALL, "--optimiser.micro_batch_tokens", "65536", "--memory", "2GiB"]) == 1
     told = capsys.readouterr().out
     assert "it does not fit" in told
     assert "It would fit with: --optimiser." in told

@@ -90,8 +90,8 @@ def test_what_cannot_be_done(recorded: list[str], tmp_path: Path) -> None:
     rows = recorded[:4]
     with pytest.raises(TaskError, match="holds rows, whose repositories are not at hand: name their recorded runs with --recorded"):
         grade(*rows)
-    with pytest.raises(ConfigError, match="--live 0 grades nothing"):
-        grade(*rows, "--live", "0")
+    with pytest.raises(ConfigError, match="--concurrency 0 grades nothing"):
+        grade(*rows, "--concurrency", "0")
     with pytest.raises(ConfigError, match="--run-id 'a/b' cannot name a file"):
         grade(*rows, "--run-id", "a/b")
     with pytest.raises(TaskError, match="does not exist: name the folder, or the tar file"):
@@ -131,11 +131,11 @@ def test_a_set_is_graded_in_sandboxes(shop: Path, tmp_path: Path, capsys: Spoken
     except PatchgradError as error:
         pytest.skip(f"no sandbox opens here: {error}")
     out = tmp_path / "out"
-    told = spoken(capsys, "--predictions", "gold", "--tasks", str(shop), "--live", "1", "--out", str(out))
+    told = spoken(capsys, "--predictions", "gold", "--tasks", str(shop), "--concurrency", "1", "--out", str(out))
     assert (told["resolved_ids"], told["report"]) == (["shop"], str(out / "gold.patchgrad.json"))
     assert told["instances"]["shop"]["stages"] == ["applied", "collected", "ran"]
     (tmp_path / "p.jsonl").write_text(json.dumps({"instance_id": "shop", "model_name_or_path": "me", "model_patch": "nonsense"}) + "\n")
-    told = spoken(capsys, "--predictions", str(tmp_path / "p.jsonl"), "--tasks", str(shop / "tasks.jsonl"), "--live", "1")
+    told = spoken(capsys, "--predictions", str(tmp_path / "p.jsonl"), "--tasks", str(shop / "tasks.jsonl"), "--concurrency", "1")
     assert told["unresolved_ids"] == ["shop"]
     assert told["instances"]["shop"]["stages"] == []
 

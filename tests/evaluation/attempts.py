@@ -11,7 +11,6 @@ from patchgrad.values import (
     Checks,
     Group,
     Observation,
-    Place,
     Report,
     Repository,
     Reward,
@@ -20,6 +19,7 @@ from patchgrad.values import (
     Stop,
     Task,
     TestOutcome,
+    ToolState,
     Trajectory,
     Turn,
     Verdict,
@@ -29,7 +29,7 @@ from patchgrad.values import (
 
 
 def attempt(task: str, solved: bool, stop: Stop = "submitted", fault: str | None = None) -> Rollout:
-    turn = Turn(ids([1]), Action(ids([2, 3]), floats([-1, -1]), 0, "x", "stop"), Call("a", ""), Observation("", Place()), "s", "")
+    turn = Turn(ids([1]), Action(ids([2, 3]), floats([-1, -1]), 0, "x", "stop"), Call("a", ""), Observation("", ToolState()), "s", "")
     verdict = Verdict(task, "", ("ran",), (TestOutcome("t", "fail_to_pass", "passed" if solved else "failed"),), fault=fault)
     value = Task(task, "fix it", Repository("archive", "x", "0"), Checks(("t",), ()))
     return Rollout(value, Trajectory(task, task, (Segment((turn,)),), stop, ""), verdict, Reward(float(solved), {}))

@@ -8,22 +8,22 @@ from pathlib import Path
 
 import numpy as np
 from tests.attempts import attempt
-from tests.learning.test_provenance import BUDGET, Bent, Drawing, tasks, world, worth
+from tests.learning.test_provenance import BUDGET, Bent, Drawing, harness, tasks, worth
 
 from patchgrad.learning.advantages import Branched
-from patchgrad.learning.algorithm import Algorithm, Plan
+from patchgrad.learning.algorithm import Algorithm, IterationSizes
 from patchgrad.learning.branching import Forking, doubtful
 from patchgrad.learning.credit import by_group
 from patchgrad.learning.failures import KEEP_ALL
 from patchgrad.learning.loop import Iteration, iterate
 from patchgrad.learning.objectives.clipped import clipped
-from patchgrad.learning.provenance import Terms, flaw
+from patchgrad.learning.provenance import Requirements, violation
 from patchgrad.learning.selection import sound
 from patchgrad.store import Run
 from patchgrad.values import Group, Rollout, Segment, Start, Task, Turn, floats
 
 ALGORITHM = Algorithm(sound, Branched(), clipped(), KEEP_ALL)
-PLAN = Plan(2, 2, BUDGET, worth, minibatch=3, pack=2000)
+PLAN = IterationSizes(2, 2, BUDGET, worth, minibatch=3, micro_batch_tokens=2000)
 
 
 def with_doubts(name: str, reward: float, *least: float) -> Rollout:
@@ -48,9 +48,9 @@ def test_a_group_whose_attempts_ended_alike_is_not_forked_unless_rewards_are_ask
     assert len(doubtful(group, 3, "reward")) == 2
 
 
-def learnt(run: Run, folder: Path, plan: Plan, label: str) -> Iteration:
+def learnt(run: Run, folder: Path, plan: IterationSizes, label: str) -> Iteration:
     policy = Bent()
-    return asyncio.run(iterate(world(run), policy, Drawing(tasks(folder)), policy.trainer, ALGORITHM, plan, label, 1))
+    return asyncio.run(iterate(harness(run), policy, Drawing(tasks(folder)), policy.trainer, ALGORITHM, plan, label, 1))
 
 
 def test_an_iteration_learns_from_its_forks_and_not_from_what_they_replay(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_an_iteration_learns_from_its_forks_and_not_from_what_they_replay(tmp_pa
                 place = one.trajectory.replayed
                 assert one.trajectory.id.startswith(f"{source.trajectory.id}+{place}.")
                 assert [t.address for t in one.trajectory.turns[:place]] == [t.address for t in source.trajectory.turns[:place]]
-                assert flaw(one, Terms(run.journal.holds, frozenset({0}))) is None
+                assert violation(one, Requirements(run.journal.holds, frozenset({0}))) is None
             samples = [sample for unit in by_group([group], Branched()) for sample in unit if "+" in sample.attempt]
             for sample in samples:
                 replayed = next(one.trajectory.replayed for one in forks if one.trajectory.id == sample.attempt)

@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from patchgrad.errors import CertificateError, ConfigError
+from patchgrad.errors import ConfigError, ProvenanceError
 from patchgrad.learning.advantages import MeanOnly
 from patchgrad.learning.credit import assign, by_group, corrected
 from patchgrad.learning.failures import KEEP_ALL, MASK_FORMAT_ERRORS, FailurePolicy, failed, kept, kinds
 from patchgrad.learning.objectives.corrections import MaskGeometric, MaskToken, Together, TruncateToken
-from patchgrad.learning.provenance import flaw
+from patchgrad.learning.provenance import violation
 from patchgrad.learning.selection import contrast, solved_only, sound
-from patchgrad.runs.algorithms import retold
+from patchgrad.runs.algorithms import reprompted
 from patchgrad.values import (
     Action,
     Bools,
@@ -26,7 +26,6 @@ from patchgrad.values import (
     Group,
     Malformed,
     Observation,
-    Place,
     Repository,
     Reward,
     Rollout,
@@ -34,6 +33,7 @@ from patchgrad.values import (
     Stop,
     Task,
     TestOutcome,
+    ToolState,
     Trajectory,
     Turn,
     Verdict,
@@ -53,7 +53,7 @@ def chain(*calls: Call | Malformed | Failure, token: int = 0) -> tuple[Turn, ...
     for call in calls:
         failure: Failure | None = "malformed" if isinstance(call, Malformed) else call if isinstance(call, str) else None
         action = Action(ids([token, 7]), floats([-1.0, -2.0]), 0, "text", "stop")
-        observation = Observation("", Place(), failure=failure)
+        observation = Observation("", ToolState(), failure=failure)
         made = Call("shell", "") if isinstance(call, str) else call
         turns.append(Turn(ids([1, 2, 3]), action, made, observation, "s", turns[-1].address if turns else "genesis"))
     return tuple(turns)
@@ -127,8 +127,8 @@ def test_what_is_told_again_after_another_prompt_has_the_same_actions_in_a_chain
     first, second, third = chain(OK, NO, OK)
     whole = rollout(True)
     whole = replace(whole, trajectory=replace(whole.trajectory, segments=(Segment((first,)), Segment((second, third)))))
-    (other,) = retold(group(whole), ids([90, 91, 92])).rollouts
-    assert flaw(other) is None
+    (other,) = reprompted(group(whole), ids([90, 91, 92])).rollouts
+    assert violation(other) is None
     before, after = whole.trajectory.turns, other.trajectory.turns
     assert after[0].context.tolist() == [90, 91, 92]
     assert [turn.context.tolist() for turn in after[1:]] == [turn.context.tolist() for turn in before[1:]]
@@ -195,7 +195,7 @@ def test_only_choices_are_blamed_and_certainty_is_still_rewarded() -> None:
         turns.append(replace(turn, action=action, parent=turns[-1].address if turns else turn.parent))
 
     def earned(advantage: float, failures: FailurePolicy = KEEP_ALL) -> list[float]:
-        (sample,) = assign([group(rollout(False, advantage, turns=tuple(turns)))], by_reward, failures, certain=0.9)
+        (sample,) = assign([group(rollout(False, advantage, turns=tuple(turns)))], by_reward, failures, confident_above=0.9)
         return list(sample.advantages.tolist())
 
     assert earned(-1.0) == [0.0, -1.0] * 3
@@ -258,15 +258,15 @@ def test_a_group_that_teaches_nothing_has_its_place_in_order() -> None:
 def test_advantages_are_rescaled_over_all_groups_before_anything_is_left_out() -> None:
     seen: list[tuple[list[float], list[bool]]] = []
 
-    def lowered(advantages: Sequence[Floats], kept: Sequence[Bools]) -> list[Floats]:
+    def baseline_offset(advantages: Sequence[Floats], kept: Sequence[Bools]) -> list[Floats]:
         seen.extend((part.tolist(), keep.tolist()) for part, keep in zip(advantages, kept, strict=True))
         return [floats(part - 0.5) for part in advantages]
 
     mixed = [group(rollout(True, turns=chain(OK, NO))), group(rollout(False))]
-    samples = assign(mixed, by_reward, {"no command": "mask"}, lowered)
+    samples = assign(mixed, by_reward, {"no command": "mask"}, baseline_offset)
     assert seen == [([1.0] * 4, [True, True, False, False]), ([0.0] * 4, [True] * 4)]
     assert [sample.advantages.tolist() for sample in samples] == [[0.5] * 4, [-0.5] * 4]  # the second taught nothing before
-    (withheld, _) = assign(mixed, by_reward, WITHHOLD, lowered)
+    (withheld, _) = assign(mixed, by_reward, WITHHOLD, baseline_offset)
     assert withheld.advantages.tolist() == [0.5, 0.5, 0.0, 0.0]
 
 
@@ -304,7 +304,7 @@ def test_samples_that_teach_nothing_are_dropped() -> None:
 def test_a_chain_that_does_not_verify_is_refused() -> None:
     turns = chain(OK, OK, OK)
     good = rollout(True, turns=turns)
-    assert flaw(good) is None
+    assert violation(good) is None
     for forged in (
         (turns[0], turns[2]),
         (replace(turns[0], action=replace(turns[0].action, version=1)), *turns[1:]),
@@ -312,9 +312,9 @@ def test_a_chain_that_does_not_verify_is_refused() -> None:
         (turns[0], replace(turns[1], parent="elsewhere"), turns[2]),
         (replace(turns[0], action=replace(turns[0].action, logprobs=floats([0.0]))),),
     ):
-        with pytest.raises(CertificateError):
+        with pytest.raises(ProvenanceError):
             assign([group(rollout(True, turns=forged))], by_reward)
     stale = replace(turns[0])
     assert stale.address == turns[1].parent
     object.__setattr__(stale, "context", ids([9]))
-    assert flaw(rollout(True, turns=(stale, *turns[1:]))) == "chain"
+    assert violation(rollout(True, turns=(stale, *turns[1:]))) == "chain"

@@ -12,13 +12,13 @@ from tests.attempts import VOCABULARY, by_reward, samples, some_groups
 
 from patchgrad.contracts import Trained
 from patchgrad.grading.rewards import Resolved
-from patchgrad.learning.algorithm import Algorithm, Plan
+from patchgrad.learning.algorithm import Algorithm, IterationSizes
 from patchgrad.learning.failures import KEEP_ALL
 from patchgrad.learning.loop import learn
 from patchgrad.learning.objectives.clipped import clipped
 from patchgrad.learning.objectives.corrections import MaskToken, Together, TruncateToken
 from patchgrad.learning.objectives.cross_entropy import cross_entropy
-from patchgrad.learning.objectives.penalty import penalised
+from patchgrad.learning.objectives.kl_penalty import with_kl_penalty
 from patchgrad.learning.packing import pack
 from patchgrad.learning.selection import sound
 from patchgrad.networks.decoder import Decoder, DecoderConfig
@@ -28,7 +28,7 @@ from patchgrad.values import Bools, Floats, floats
 
 torch.set_num_threads(1)
 ROW = Algorithm(sound, by_reward, clipped(), KEEP_ALL, whole_groups=True)
-PLAN = Plan(3, 4, Budget(9, 100, 9), Resolved(), minibatch=100, pack=40)
+PLAN = IterationSizes(3, 4, Budget(9, 100, 9), Resolved(), minibatch=100, micro_batch_tokens=40)
 GROUPS = some_groups()
 
 
@@ -55,11 +55,11 @@ def test_ratios_are_taken_to_what_was_sampled_unless_the_trainer_is_asked() -> N
     first, second = (learn(GROUPS, replace(ROW, old=old), trainer(), PLAN, 0)[0].metrics for old in ("sampled", "recomputed"))
     assert abs(first["ratio"] - 1) > 0.1
     assert first["sampler_ratio_max"] == 1
-    for name, value in {"ratio": 1.0, "ratio_max": 1.0, "effective": 1.0, "kl1": 0.0, "kl3": 0.0, "clip_low": 0.0}.items():
+    for name, value in {"ratio": 1.0, "ratio_max": 1.0, "ess": 1.0, "kl1": 0.0, "kl3": 0.0, "clip_low": 0.0}.items():
         assert second[name] == pytest.approx(value, abs=1e-5)
-    for name in ("ratio", "ratio_max", "effective", "kl1", "kl3"):
+    for name in ("ratio", "ratio_max", "ess", "kl1", "kl3"):
         assert second["sampler_" + name] == pytest.approx(first[name], rel=1e-4)
-    assert second["gap"] == pytest.approx(first["gap"], rel=1e-5)
+    assert second["logprob_diff"] == pytest.approx(first["logprob_diff"], rel=1e-5)
 
 
 def test_a_schedule_is_told_how_many_steps_come() -> None:
@@ -95,14 +95,14 @@ def test_a_correction_that_leaves_everything_is_no_correction() -> None:
 
 def test_a_correction_weighs_by_what_the_trainer_says_over_what_was_sampled() -> None:
     whole = pack(samples(GROUPS), 10_000)
-    weights = np.exp(trainer().logprobs(whole)[0] - whole.packs[0].sampled)[whole.packs[0].mask]
+    weights = np.exp(trainer().logprobs(whole)[0] - whole.micro_batches[0].sampled)[whole.micro_batches[0].mask]
     row = replace(ROW, old="recomputed", correction=Together((MaskToken(0.2, 3.0), TruncateToken(1.5))))
     (update,) = learn(GROUPS, row, trainer(), PLAN, 0)
     kept = (weights >= 0.2) & (weights <= 3.0)
     assert update.metrics["masked"] == pytest.approx(1 - kept.mean())
     assert update.metrics["truncated"] == pytest.approx((kept & (weights > 1.5)).mean())
     assert update.metrics["trained"] == kept.sum()
-    advantages = whole.packs[0].advantages[whole.packs[0].mask]
+    advantages = whole.micro_batches[0].advantages[whole.micro_batches[0].mask]
     assert update.metrics["loss"] == pytest.approx(-(np.minimum(weights, 1.5) * advantages)[kept].mean(), rel=1e-4)
 
 
@@ -119,25 +119,27 @@ def test_a_minibatch_of_which_nothing_is_left_makes_no_step() -> None:
 
 def test_a_penalty_pulls_to_the_reference_that_scored() -> None:
     seeing, other = Seeing(), trainer(seed=5)
-    learn(GROUPS, replace(ROW, objective=seeing, reference=other.logprobs), trainer(), replace(PLAN, pack=10_000), 0)
+    learn(GROUPS, replace(ROW, objective=seeing, reference=other.logprobs), trainer(), replace(PLAN, micro_batch_tokens=10_000), 0)
     (tokens,) = seeing.seen
     whole = pack(samples(GROUPS), 10_000)
-    assert sorted(tokens.reference.tolist()) == pytest.approx(sorted(other.logprobs(whole)[0][whole.packs[0].mask].tolist()), abs=1e-5)
-    assert sorted(tokens.old.tolist()) == sorted(whole.packs[0].sampled[whole.packs[0].mask].tolist())
+    assert sorted(tokens.reference.tolist()) == pytest.approx(
+        sorted(other.logprobs(whole)[0][whole.micro_batches[0].mask].tolist()), abs=1e-5
+    )
+    assert sorted(tokens.old.tolist()) == sorted(whole.micro_batches[0].sampled[whole.micro_batches[0].mask].tolist())
     penalties = []
     learner = trainer()
     for _ in range(20):
-        row = replace(ROW, objective=penalised(cross_entropy, 50.0, "k2", "reference"), reference=other.logprobs)
-        penalties.append(learn(GROUPS, row, learner, PLAN, 0)[0].metrics["penalty"])
+        row = replace(ROW, objective=with_kl_penalty(cross_entropy, 50.0, "k2", "reference"), reference=other.logprobs)
+        penalties.append(learn(GROUPS, row, learner, PLAN, 0)[0].metrics["kl_penalty"])
     assert penalties[-1] < 0.3 * penalties[0]
 
 
 def test_without_a_reference_that_scored_the_sampler_is_the_reference() -> None:
     seeing = Seeing()
-    learn(GROUPS, replace(ROW, objective=seeing, old="recomputed"), trainer(), replace(PLAN, pack=10_000), 0)
+    learn(GROUPS, replace(ROW, objective=seeing, old="recomputed"), trainer(), replace(PLAN, micro_batch_tokens=10_000), 0)
     (tokens,) = seeing.seen
     whole = pack(samples(GROUPS), 10_000)
-    assert sorted(tokens.reference.tolist()) == sorted(whole.packs[0].sampled[whole.packs[0].mask].tolist())
+    assert sorted(tokens.reference.tolist()) == sorted(whole.micro_batches[0].sampled[whole.micro_batches[0].mask].tolist())
     assert tokens.old.tolist() != tokens.reference.tolist()
 
 

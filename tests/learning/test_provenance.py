@@ -14,10 +14,10 @@ import torch
 from tests.rollouts.test_loop import AGENT, FILES, TASK, command
 
 from patchgrad.contracts import Weights
-from patchgrad.errors import CertificateError
+from patchgrad.errors import ProvenanceError
 from patchgrad.learning import loop as learning
 from patchgrad.learning.advantages import GroupNormalised
-from patchgrad.learning.algorithm import Algorithm, Plan
+from patchgrad.learning.algorithm import Algorithm, IterationSizes
 from patchgrad.learning.credit import by_group
 from patchgrad.learning.failures import KEEP_ALL
 from patchgrad.learning.loop import iterate
@@ -28,11 +28,11 @@ from patchgrad.learning.selection import sound
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.policies.scripted import ScriptedPolicy
-from patchgrad.rollouts import attempts as playing
-from patchgrad.rollouts.attempts import Attempt, attempt
+from patchgrad.rollouts import attempts
+from patchgrad.rollouts.attempts import Attempt, run_attempt
 from patchgrad.rollouts.budget import Budget
 from patchgrad.rollouts.executors import LocalExecutor
-from patchgrad.rollouts.world import World
+from patchgrad.rollouts.harness import Harness
 from patchgrad.runs.build import journalled
 from patchgrad.store import Run
 from patchgrad.tasks.archive import pack as packed
@@ -67,18 +67,18 @@ BUDGET = Budget(turns=3, context=400, action_tokens=12)
 
 
 class Bent:
-    """The embedded policy; a fault is put in by bending what it is given, what it answers, or its spelling."""
+    """The embedded policy; a fault is put in by bending what it is given, what it answers, or its fingerprint."""
 
     def __init__(
         self,
         given: Callable[[Ids], Ids] = lambda tokens: tokens,
         answers: Callable[[Action], Action] = lambda action: action,
-        spelling: Callable[[str], str] = lambda own: own,
+        fingerprint: Callable[[str], str] = lambda own: own,
     ) -> None:
         network = Decoder(DecoderConfig(TOKENIZER.vocabulary, 40, 2, 5, 1, 8, intermediate=64, eos=STOPS), 0)
         self.inner = EmbeddedPolicy(network, TOKENIZER, sessions=8, context=500, rows=8)
         self.trainer = LocalTrainer(network, schedule=1e-3)
-        self.given, self.answers, self.bend = given, answers, spelling
+        self.given, self.answers, self.bend = given, answers, fingerprint
         self.context, self.stops = self.inner.context, self.inner.stops
 
     @property
@@ -86,8 +86,8 @@ class Bent:
         return self.inner.version
 
     @property
-    def spelling(self) -> str:
-        return self.bend(self.inner.spelling)
+    def fingerprint(self) -> str:
+        return self.bend(self.inner.fingerprint)
 
     def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
         return self.inner.encode(messages, previous)
@@ -136,16 +136,16 @@ def tasks(folder: Path) -> tuple[Task, ...]:
     return tuple(replace(TASK, id=f"t{number}", repository=repository) for number in range(2))
 
 
-def world(run: Run) -> World:
-    return journalled(World(AGENT, LocalSandboxes(), judged, LocalExecutor(4)), run)
+def harness(run: Run) -> Harness:
+    return journalled(Harness(AGENT, LocalSandboxes(), judged, LocalExecutor(4)), run)
 
 
 def learnt(folder: Path, policy: Bent) -> int:
     """The optimiser steps of one iteration."""
     algorithm = Algorithm(sound, GroupNormalised(), clipped(), KEEP_ALL)
-    plan = Plan(2, 3, BUDGET, worth, minibatch=3, pack=2000)
+    plan = IterationSizes(2, 3, BUDGET, worth, minibatch=3, micro_batch_tokens=2000)
     with Run.create(folder / "run", "") as run:
-        done = asyncio.run(iterate(world(run), policy, Drawing(tasks(folder)), policy.trainer, algorithm, plan, "rl/0", 1))
+        done = asyncio.run(iterate(harness(run), policy, Drawing(tasks(folder)), policy.trainer, algorithm, plan, "rl/0", 1))
     return len(done.updates)
 
 
@@ -190,7 +190,7 @@ def test_a_fault_of_the_sampler_is_refused_by_name(tmp_path: Path, name: str) ->
 
 def refused(fault: str, folder: Path, policy: Bent) -> None:
     before = {name: tensor.clone() for name, tensor in policy.trainer.weights().items()}
-    with pytest.raises(CertificateError) as caught:
+    with pytest.raises(ProvenanceError) as caught:
         learnt(folder, policy)
     assert caught.value.fault == fault
     assert MEANINGS[fault] in str(caught.value)  # type: ignore[index]
@@ -198,10 +198,10 @@ def refused(fault: str, folder: Path, policy: Bent) -> None:
 
 
 def test_a_template_that_changes_between_sampling_and_training_is_refused(tmp_path: Path) -> None:
-    def spelling(own: str) -> str:
+    def fingerprint(own: str) -> str:
         return own if not (tmp_path / "run" / "journal" / "00000.jsonl").exists() else "another template"
 
-    refused("spelling", tmp_path, Bent(spelling=spelling))
+    refused("fingerprint", tmp_path, Bent(fingerprint=fingerprint))
 
 
 def rebuilt(group: Group, change: Callable[[Action], Action]) -> Group:
@@ -248,12 +248,12 @@ def _swapped(group: Group) -> Group:
 @pytest.mark.parametrize("name", PLAYED)
 def test_a_fault_between_sampling_and_credit_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     fault, change = PLAYED[name]
-    play = playing.play
+    collect_groups = attempts.collect_groups
 
     async def bent(*words: Any, **more: Any) -> list[Group]:
-        return change(await play(*words, **more))
+        return change(await collect_groups(*words, **more))
 
-    monkeypatch.setattr(learning, "play", bent)
+    monkeypatch.setattr(learning, "collect_groups", bent)
     refused(fault, tmp_path, Bent())
 
 
@@ -281,7 +281,7 @@ def test_a_sample_with_a_turn_of_another_attempt_is_refused(tmp_path: Path, monk
 def bent_packs(change: Callable[..., dict[str, Any]]) -> Callable[..., Batch]:
     def packing(*words: Any, **more: Any) -> Batch:
         batch = pack(*words, **more)
-        return replace(batch, packs=tuple(replace(one, **change(one)) for one in batch.packs))
+        return replace(batch, micro_batches=tuple(replace(one, **change(one)) for one in batch.micro_batches))
 
     return packing
 
@@ -322,18 +322,18 @@ def test_an_attempt_that_would_go_on_in_a_stale_state_is_refused(tmp_path: Path)
     (task, _) = tasks(tmp_path)
     item = Attempt(task, "a/0", 1)
     with Run.create(tmp_path / "run", "") as run:
-        own = world(run)
+        own = harness(run)
 
-        async def play(world: World) -> None:
-            await attempt(world, ScriptedPolicy(script), item, Budget(5, 100_000), worth)
+        async def collect_groups(harness: Harness) -> None:
+            await run_attempt(harness, ScriptedPolicy(script), item, Budget(5, 100_000), worth)
 
         def killed(trajectory: str, turn: Turn) -> None:
             run.write_turn(trajectory, turn)
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
-            asyncio.run(play(replace(own, on_turn=killed)))
-        with pytest.raises(CertificateError) as caught:
-            asyncio.run(play(replace(own, state=lambda address, directory: Snapshot.of({}, directory))))
+            asyncio.run(collect_groups(replace(own, on_turn=killed)))
+        with pytest.raises(ProvenanceError) as caught:
+            asyncio.run(collect_groups(replace(own, state=lambda address, directory: Snapshot.of({}, directory))))
         assert caught.value.fault == "state"
-        asyncio.run(play(own))
+        asyncio.run(collect_groups(own))

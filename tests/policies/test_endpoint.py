@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from patchgrad.agents import ReactAgent
 from patchgrad.agents.tools import View, toolset
 from patchgrad.endpoints import Chat
-from patchgrad.errors import CertificateError, ConfigError, EndpointRefused, PolicyFault
+from patchgrad.errors import ConfigError, EndpointRefused, PolicyFault, ProvenanceError
 from patchgrad.learning.advantages import Ones
 from patchgrad.learning.credit import assign
 from patchgrad.policies.endpoint import EndpointPolicy
@@ -132,7 +132,7 @@ def test_an_episode_is_played_over_http_and_counted_by_the_server() -> None:
     assert second.usage is not None
     assert first.tokens == 5
     assert second.usage.prompt > first.usage.prompt + first.tokens
-    assert not first.certified
+    assert not first.trainable
 
 
 def test_a_conversation_too_long_for_the_server_ends_at_the_context_limit_and_one_too_long_for_the_budget_too() -> None:
@@ -157,5 +157,5 @@ def test_credit_refuses_what_an_endpoint_said_by_name() -> None:
         trajectory = play(endpoint, Budget(turns=9, context=20_000))
     verdict = Verdict("t", "", ("ran",), (TestOutcome("t", "fail_to_pass", "passed"),))
     group = Group((Rollout(TASK, trajectory, verdict, Reward(1.0, {})),))
-    with pytest.raises(CertificateError, match="an endpoint said it, which tells no token ids and no log-probabilities"):
+    with pytest.raises(ProvenanceError, match="an endpoint said it, which tells no token ids and no log-probabilities"):
         assign([group], Ones())

@@ -31,8 +31,8 @@ def test_the_cluster_s_recipe_has_the_numbers_of_the_paper_s_table_3_and_appendi
     for stage, row in ((first, (65_536, 300, 10, 128, 0.2, 0.3, 40, 10)), (second, (131_072, 100, 10, 256, 0.2, 0.26, 80, 10))):
         reach = (stage.context, stage.tasks, stage.attempts, stage.minibatch, stage.clip_low, stage.clip_high)
         assert (*reach, stage.turns, stage.length_threshold) == row
-        assert (stage.algorithm, stage.lr, stage.length_weight, stage.penalty.weight) == ("dapo", 1e-6, 1.0, 0.0)
-        beyond = (stage.baseline, stage.lowered, stage.step_weight, stage.certain, stage.failures, stage.top_p)
+        assert (stage.algorithm, stage.lr, stage.length_weight, stage.kl_penalty.weight) == ("dapo", 1e-6, 1.0, 0.0)
+        beyond = (stage.baseline, stage.baseline_offset, stage.step_weight, stage.confident_above, stage.failures, stage.top_p)
         assert beyond == ("group", 0.0, 0.0, 1.0, Failures(), 1.0), "and nothing that is ours"
     assert (first.refresh_before, second.refresh_before) == (False, True)
     steps, rft = PAPER.optimiser, PAPER.rft

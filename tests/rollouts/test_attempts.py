@@ -8,17 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.learning.test_provenance import judged, tasks, world, worth
+from tests.learning.test_provenance import harness, judged, tasks, worth
 from tests.rollouts.test_loop import command
 
 from patchgrad.contracts import Result
 from patchgrad.errors import SandboxFault
 from patchgrad.learning.failures import kept, kinds
-from patchgrad.learning.provenance import Terms, flaw
+from patchgrad.learning.provenance import Requirements, violation
 from patchgrad.policies.scripted import ScriptedPolicy
-from patchgrad.rollouts.attempts import Attempt, attempt
+from patchgrad.rollouts.attempts import Attempt, run_attempt
 from patchgrad.rollouts.budget import Budget
-from patchgrad.rollouts.world import World
+from patchgrad.rollouts.harness import Harness
 from patchgrad.store import Run, plain
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
 from patchgrad.values import Rollout, Snapshot, Task, Turn, Verdict
@@ -37,13 +37,13 @@ def run(tmp_path: Path) -> Iterator[Run]:
         yield made
 
 
-def play(world: World, item: Attempt, policy: ScriptedPolicy | None = None) -> Rollout:
-    return asyncio.run(attempt(world, policy or ScriptedPolicy(SCRIPT), item, BUDGET, worth))
+def collect_groups(harness: Harness, item: Attempt, policy: ScriptedPolicy | None = None) -> Rollout:
+    return asyncio.run(run_attempt(harness, policy or ScriptedPolicy(SCRIPT), item, BUDGET, worth))
 
 
 def test_an_attempt_that_was_interrupted_after_any_turn_ends_as_it_would_have(tmp_path: Path, run: Run) -> None:
     (task, _) = tasks(tmp_path)
-    whole = play(replace(world(run), on_ending=lambda _, ending: None), Attempt(task, "whole/0", 1))
+    whole = collect_groups(replace(harness(run), on_ending=lambda _, ending: None), Attempt(task, "whole/0", 1))
     for number in range(len(SCRIPT)):
         item, taken = Attempt(task, f"killed{number}/0", 1), list[str]()
 
@@ -54,8 +54,8 @@ def test_an_attempt_that_was_interrupted_after_any_turn_ends_as_it_would_have(tm
                 raise Killed
 
         with pytest.raises(Killed):
-            play(replace(world(run), on_turn=written), item)
-        again = play(replace(world(run), on_turn=written), item)
+            collect_groups(replace(harness(run), on_turn=written), item)
+        again = collect_groups(replace(harness(run), on_turn=written), item)
         assert taken == [turn.address for turn in again.trajectory.turns], "no turn is taken twice"
         assert again.trajectory.submission == whole.trajectory.submission != ""
         assert [turn.observation.content for turn in again.trajectory.turns] == [t.observation.content for t in whole.trajectory.turns]
@@ -64,12 +64,12 @@ def test_an_attempt_that_was_interrupted_after_any_turn_ends_as_it_would_have(tm
 
 def test_an_attempt_that_had_ended_is_neither_made_nor_judged_again(tmp_path: Path, run: Run) -> None:
     (task, _) = tasks(tmp_path)
-    first = play(world(run), Attempt(task, "a/0", 1))
+    first = collect_groups(harness(run), Attempt(task, "a/0", 1))
 
     async def never(task: Task, patch: str) -> Verdict:
         raise AssertionError("it was judged")
 
-    again = play(replace(world(run), grade=never), Attempt(task, "a/0", 1), ScriptedPolicy([]))
+    again = collect_groups(replace(harness(run), grade=never), Attempt(task, "a/0", 1), ScriptedPolicy([]))
     assert plain(again) == plain(first)
 
 
@@ -97,13 +97,13 @@ class Breaking(LocalSandboxes):
 @pytest.mark.parametrize(("times", "stop"), [(0, "submitted"), (2, "submitted"), (3, "failed")])
 def test_where_a_sandbox_breaks_the_attempt_goes_on_in_another(tmp_path: Path, run: Run, times: int, stop: str) -> None:
     (task, _) = tasks(tmp_path)
-    done = play(replace(world(run), sandboxes=Breaking(times)), Attempt(task, "a/0", 1))
+    done = collect_groups(replace(harness(run), sandboxes=Breaking(times)), Attempt(task, "a/0", 1))
     assert done.trajectory.stop == stop
     assert done.broken == (stop == "failed")
     if stop == "submitted":
         assert [turn.observation.failure for turn in done.trajectory.turns] == [None] * 3
         assert "+total += x" in done.trajectory.submission
-        assert flaw(done, Terms(run.journal.holds)) is None
+        assert violation(done, Requirements(run.journal.holds)) is None
 
 
 def test_a_judgement_that_a_sandbox_broke_is_asked_for_again(tmp_path: Path, run: Run) -> None:
@@ -113,31 +113,33 @@ def test_a_judgement_that_a_sandbox_broke_is_asked_for_again(tmp_path: Path, run
     async def breaking(task: Task, patch: str) -> Verdict:
         return replace(await judged(task, patch), fault=faults.pop() if faults else None)
 
-    assert not play(replace(world(run), grade=breaking), Attempt(task, "a/0", 1)).broken
+    assert not collect_groups(replace(harness(run), grade=breaking), Attempt(task, "a/0", 1)).broken
 
 
 def test_a_fork_goes_on_from_the_files_and_is_trained_on_its_own_turns_alone(tmp_path: Path, run: Run) -> None:
     (task, _) = tasks(tmp_path)
-    source = play(world(run), Attempt(task, "a/0", 1))
+    source = collect_groups(harness(run), Attempt(task, "a/0", 1))
     prefix = source.trajectory.turns[:1]
     forks = [Attempt(task, f"fork/{number}", number, prefix, "a/0") for number in range(2)]
     for item in forks:
-        done = play(world(run), item)
+        done = collect_groups(harness(run), item)
         trajectory = done.trajectory
         assert (trajectory.origin, trajectory.replayed, len(trajectory.turns)) == ("a/0", 1, 3)
         assert "total += x" in trajectory.turns[1].observation.content, "it finds what the first turn left"
-        assert flaw(done, Terms(run.journal.holds, frozenset({0}))) is None
-        assert flaw(replace(done, trajectory=replace(trajectory, replayed=0)), Terms(run.journal.holds)) == "journal", "they are a/0's"
+        assert violation(done, Requirements(run.journal.holds, frozenset({0}))) is None
+        assert violation(replace(done, trajectory=replace(trajectory, replayed=0)), Requirements(run.journal.holds)) == "journal", (
+            "they are a/0's"
+        )
         assert kinds(trajectory)[0] == "replayed"
         assert kept(trajectory).tolist() == [False] * len(prefix[0].action.token_ids) + [True] * sum(
             len(turn.action.token_ids) for turn in trajectory.turns[1:]
         )
         assert [t.address for t in run.journal.attempt(item.id, item.beginning)[0]] == [t.address for t in trajectory.turns[1:]]
-        assert plain(play(world(run), item, ScriptedPolicy([]))) == plain(done), "and is known when it is asked for again"
+        assert plain(collect_groups(harness(run), item, ScriptedPolicy([]))) == plain(done), "and is known when it is asked for again"
     boxes = LocalSandboxes()
-    whole = replace(world(run), sandboxes=boxes, recall=lambda _, beginning: ((), None))
+    whole = replace(harness(run), sandboxes=boxes, recall=lambda _, beginning: ((), None))
     for item in forks:
-        play(whole, replace(item, id=f"again/{item.id[-1]}"))
+        collect_groups(whole, replace(item, id=f"again/{item.id[-1]}"))
     assert boxes.opened == 3, "one for each, and one that is asked what all of them began with"
-    run.write_rollouts("fork", 0, [play(world(run), item) for item in forks])
+    run.write_rollouts("fork", 0, [collect_groups(harness(run), item) for item in forks])
     assert [one.trajectory.replayed for one in run.rollouts("fork", 0)] == [1, 1]

@@ -29,8 +29,8 @@ from patchgrad.values import (
     Trajectory,
     Turn,
     floats,
-    genesis,
     ids,
+    root_address,
 )
 
 TASK = Task("t", "total is wrong", Repository("archive", "", "0" * 64), Checks(("tests/test_a.py::test_a",), ()))
@@ -115,7 +115,7 @@ def test_a_solved_episode_is_a_chain_of_turns_over_states() -> None:
     assert found.submission.startswith("diff --git a/shop/cart.py b/shop/cart.py\n")
     assert found.submission.endswith("-total = x\n+total += x\n")
     assert tuple(turns) == found.turns
-    assert found.turns[0].parent == genesis(TASK, "a")
+    assert found.turns[0].parent == root_address(TASK, "a")
     assert [turn.parent for turn in found.turns[1:]] == [turn.address for turn in found.turns[:-1]]
     assert [state.address for state in states] == [found.turns[0].state, found.turns[1].state]
     assert found.turns[1].state == found.turns[2].state

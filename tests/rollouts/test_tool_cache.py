@@ -19,7 +19,7 @@ from patchgrad.errors import SandboxFault
 from patchgrad.rollouts.loop import _Episode, rollout
 from patchgrad.rollouts.tool_cache import Answers
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
-from patchgrad.values import Call, Limits, Observation, Place, Snapshot, Task, Trajectory, Verdict
+from patchgrad.values import Call, Limits, Observation, Snapshot, Task, ToolState, Trajectory, Verdict
 
 SETTLED = ("open shop/cart.py", FIX, 'replace "x" "y" && git diff', 'replace "= 0" "= 1" && git diff || git restore .', "git restore .")
 OTHERS = ("cd shop", "export TOTAL=7", "echo $TOTAL; cat shop/cart.py", "echo '#' >> shop/cart.py", "create new.py", "open /etc/passwd")
@@ -170,14 +170,14 @@ def test_that_time_ran_out_is_heard_of_where_limits_count_work(timeouts: bool) -
 def test_a_timeout_that_the_wall_decided_is_nobodys_answer() -> None:
     episode = _Episode(TASK, AGENT, Script(), LocalSandboxes(FILES), BUDGET, "a", 1, None, None, None, (), Answers(timeouts=True))
     for seconds, kept in ((3.0, True), (patience(TASK.limits.command_seconds) + 1, False)):
-        assert episode._settled(Call("shell", "pytest"), Observation("", Place(), failure="timeout", seconds=seconds)) == kept
+        assert episode._settled(Call("shell", "pytest"), Observation("", ToolState(), failure="timeout", seconds=seconds)) == kept
 
 
 def test_what_a_killed_process_said_is_not_remembered() -> None:
     episode = _Episode(TASK, AGENT, Script(), LocalSandboxes(FILES), BUDGET, "a", 1, None, None, None, (), Answers())
-    said = Observation("bash: line 11:     4 Killed                  pytest -x", Place())
+    said = Observation("bash: line 11:     4 Killed                  pytest -x", ToolState())
     assert not episode._settled(Call("shell", "pytest -x"), said)
-    assert episode._settled(Call("shell", "pytest -x"), Observation("1 passed", Place()))
+    assert episode._settled(Call("shell", "pytest -x"), Observation("1 passed", ToolState()))
 
 
 def test_who_asks_what_is_being_asked_waits_and_asks_itself_where_that_fails() -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from patchgrad.grading.rewards import Resolved
-from patchgrad.learning.algorithm import Algorithm, Plan
+from patchgrad.learning.algorithm import Algorithm, IterationSizes
 from patchgrad.learning.loop import learn
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.prefixes import apart
@@ -24,13 +24,13 @@ from patchgrad.values import (
     Checks,
     Group,
     Observation,
-    Place,
     Repository,
     Reward,
     Rollout,
     Segment,
     Task,
     TestOutcome,
+    ToolState,
     Trajectory,
     Turn,
     Verdict,
@@ -41,7 +41,7 @@ from patchgrad.values import (
 RIGHT = (1, 3, 2)
 ASKED = ((3, 0), (1,), (2,))  # what the bandit says before each turn
 TASK = Task("bandit", "", Repository("archive", "", ""), Checks(("a",), ()))
-PLAN = Plan(4, 16, Budget(3, 99, 1), Resolved(), minibatch=32, pack=10_000)
+PLAN = IterationSizes(4, 16, Budget(3, 99, 1), Resolved(), minibatch=32, micro_batch_tokens=10_000)
 
 
 def climb(algorithm: Algorithm, seed: int, iterations: int, rate: float = 1e-2, enough: float = 0.9) -> tuple[float, int]:
@@ -75,7 +75,7 @@ def play(network: Decoder, random: np.random.Generator) -> list[Group]:
         for stream, own, row, token in zip(streams, turns, logs, drawn, strict=True):
             action = Action(ids([token]), floats([row[token]]), 0, "", "stop")
             parent = own[-1].address if own else "genesis"
-            own.append(Turn(ids(asked), action, Call("pull", f"{number} {token}"), Observation("", Place()), "s", parent))
+            own.append(Turn(ids(asked), action, Call("pull", f"{number} {token}"), Observation("", ToolState()), "s", parent))
             stream += [*asked, token]
     rollouts = [_rollout(f"{number // 16}/{number % 16}", own) for number, own in enumerate(turns)]
     return [Group(tuple(rollouts[first : first + 16])) for first in range(0, len(rollouts), 16)]

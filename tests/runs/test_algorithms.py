@@ -31,7 +31,7 @@ from patchgrad.learning.advantages import (
     whitened,
 )
 from patchgrad.learning.aggregation import seq_mean_token_mean, seq_mean_token_sum, token_mean
-from patchgrad.learning.algorithm import Plan
+from patchgrad.learning.algorithm import IterationSizes
 from patchgrad.learning.credit import assign
 from patchgrad.learning.failures import KINDS, MASK_FORMAT_ERRORS
 from patchgrad.learning.loop import learn
@@ -44,7 +44,7 @@ from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.recipes import Recipe, laptop
 from patchgrad.recipes.failures import Failures, unread
 from patchgrad.recipes.rft import Rft
-from patchgrad.recipes.rows import ROWS, Aggregation, Mismatch, Name, Penalty
+from patchgrad.recipes.rows import ROWS, Aggregation, ImportanceCorrection, KlPenalty, Name
 from patchgrad.recipes.stage import Stage
 from patchgrad.rollouts.budget import Budget
 from patchgrad.runs.algorithms import algorithm, imitation
@@ -56,12 +56,14 @@ PAGE = Path(__file__).parents[2] / "docs" / "guide" / "algorithms.md"
 EVERY = pytest.mark.parametrize("name", ROWS)
 CONFIG = DecoderConfig(VOCABULARY, 24, 2, 3, 1, 8, intermediate=32)
 GROUPS = some_groups(seed=3)
-CORRECTED = Mismatch(truncate_token=2.0, mask_token=(0.05, 20.0), mask_geometric=(0.2, 5.0))
+CORRECTED = ImportanceCorrection(truncate_token=2.0, mask_token=(0.05, 20.0), mask_geometric=(0.2, 5.0))
 
 
 def plain(name: Name = "dapo", **changes: object) -> Stage:
     """A row with nothing of the stage's own beside it."""
-    neutral = Stage(algorithm=name, length_weight=0, baseline="group", lowered=0, step_weight=0, certain=1, failures=Failures())
+    neutral = Stage(
+        algorithm=name, length_weight=0, baseline="group", baseline_offset=0, step_weight=0, confident_above=1, failures=Failures()
+    )
     return replace(neutral, **changes)  # type: ignore[arg-type]
 
 
@@ -86,7 +88,7 @@ class Descent:
 def learned(stage: Stage, groups: Sequence[Group], pack: int = 10_000, workers: int = 1) -> tuple[dict[str, torch.Tensor], Update]:
     """The weights after one step over all groups, and what was measured."""
     trainer = LocalTrainer(Decoder(CONFIG), optimiser=Descent, schedule=1.0, threads=workers)
-    plan = Plan(len(groups), 4, Budget(9, 100, 9), Resolved(), minibatch=1000, pack=pack, workers=workers)
+    plan = IterationSizes(len(groups), 4, Budget(9, 100, 9), Resolved(), minibatch=1000, micro_batch_tokens=pack, workers=workers)
     (update,) = learn(groups, algorithm(stage), trainer, plan, 0)
     return {name: tensor.clone() for name, tensor in trainer.weights().items()}, update
 
@@ -132,36 +134,36 @@ def test_imitation_takes_what_the_recipe_says_and_follows_the_plain_prompt_where
     kept = imitation(Rft(cap=None, dedupe=False)).select(GROUPS)
     assert [rollout for group in kept for rollout in group.rollouts] == won
     assert all(len(group.rollouts) == 1 for group in imitation(Rft(cap=1)).select(GROUPS))
-    retold = imitation(Rft(cap=None, dedupe=False), lambda task: ids([1, 2, 3])).select(GROUPS)
-    samples = assign(retold, Ones(), MASK_FORMAT_ERRORS)
+    reprompted = imitation(Rft(cap=None, dedupe=False), lambda task: ids([1, 2, 3])).select(GROUPS)
+    samples = assign(reprompted, Ones(), MASK_FORMAT_ERRORS)
     assert len(samples) >= len(won)
-    assert all(group.rollouts[0].trajectory.turns[0].context.tolist() == [1, 2, 3] for group in retold)
+    assert all(group.rollouts[0].trajectory.turns[0].context.tolist() == [1, 2, 3] for group in reprompted)
 
 
 def test_a_stage_s_bounds_of_a_mismatch_are_corrections() -> None:
-    every = Mismatch(truncate_token=2.0, mask_token=(0.5, 5.0), mask_sequence=(0.1, 3.0), mask_geometric=(0.9, 1.1))
+    every = ImportanceCorrection(truncate_token=2.0, mask_token=(0.5, 5.0), mask_sequence=(0.1, 3.0), mask_geometric=(0.9, 1.1))
     parts = (TruncateToken(2.0), MaskToken(0.5, 5.0), MaskSequence(0.1, 3.0), MaskGeometric(0.9, 1.1))
-    assert algorithm(plain(old="recomputed", mismatch=every)).correction == Together(parts)
-    sequence = algorithm(plain(old="recomputed", mismatch=Mismatch(truncate_sequence=4.0))).correction
+    assert algorithm(plain(old="recomputed", correction=every)).correction == Together(parts)
+    sequence = algorithm(plain(old="recomputed", correction=ImportanceCorrection(truncate_sequence=4.0))).correction
     assert sequence == Together((TruncateSequence(4.0),))
     assert algorithm(plain(old="recomputed")).correction is None
 
 
 def test_a_stage_s_own_credit_is_around_every_row_s() -> None:
-    stage = Stage(algorithm="rloo", step_weight=2.0, discount=0.5, certain=0.8)
+    stage = Stage(algorithm="rloo", step_weight=2.0, discount=0.5, confident_above=0.8)
     made = algorithm(stage)
-    assert (made.estimator, made.certain) == (Anchored(LeaveOneOut(), 2.0, 0.5), 0.8)
+    assert (made.estimator, made.confident_above) == (Anchored(LeaveOneOut(), 2.0, 0.5), 0.8)
     assert dict(made.failures) == {**unread("withhold").policy, "looping": "withhold"}
     assert imitation(Rft()).failures == unread("mask").policy
     every = {kind.replace(" ", "_"): "mask" for kind in KINDS - {"infrastructure"}}
     assert set(Failures(**every).policy) == KINDS - {"infrastructure"}, "each kind of failure is a field"  # type: ignore[arg-type]
-    assert algorithm(Stage(step_weight=0, certain=1)).estimator == LengthWeighted(lowered=0.1)
+    assert algorithm(Stage(step_weight=0, confident_above=1)).estimator == LengthWeighted(baseline_offset=0.1)
 
 
 @EVERY
-@pytest.mark.parametrize("mismatch", [Mismatch(), CORRECTED], ids=["sampled", "corrected"])
-def test_neither_order_nor_packs_nor_workers_change_a_step(name: Name, mismatch: Mismatch) -> None:
-    stage = plain(name, old="sampled" if mismatch.none else "recomputed", mismatch=mismatch, penalty=Penalty(0.1, "k2", "old"))
+@pytest.mark.parametrize("correction", [ImportanceCorrection(), CORRECTED], ids=["sampled", "corrected"])
+def test_neither_order_nor_packs_nor_workers_change_a_step(name: Name, correction: ImportanceCorrection) -> None:
+    stage = plain(name, old="sampled" if correction.none else "recomputed", correction=correction, kl_penalty=KlPenalty(0.1, "k2", "old"))
     whole, update = learned(stage, GROUPS)
     moved = apart(whole, LocalTrainer(Decoder(CONFIG)).weights())
     shuffled = [Group(tuple(Random(5).sample(group.rollouts, len(group.rollouts)))) for group in GROUPS[::-1]]
@@ -189,9 +191,13 @@ def test_a_row_climbs_whatever_the_seed(name: Name, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("aggregate", get_args(Aggregation))
-@pytest.mark.parametrize("mismatch", [Mismatch(), Mismatch(truncate_token=2.0, mask_geometric=(0.5, 2.0))], ids=["sampled", "corrected"])
-def test_every_aggregation_climbs_and_so_does_a_corrected_row(aggregate: Aggregation, mismatch: Mismatch) -> None:
-    stage = plain("dapo", aggregate=aggregate, old="sampled" if mismatch.none else "recomputed", mismatch=mismatch)
+@pytest.mark.parametrize(
+    "correction",
+    [ImportanceCorrection(), ImportanceCorrection(truncate_token=2.0, mask_geometric=(0.5, 2.0))],
+    ids=["sampled", "corrected"],
+)
+def test_every_aggregation_climbs_and_so_does_a_corrected_row(aggregate: Aggregation, correction: ImportanceCorrection) -> None:
+    stage = plain("dapo", aggregate=aggregate, old="sampled" if correction.none else "recomputed", correction=correction)
     assert climb(algorithm(stage), seed=1, iterations=60)[0] > 0.9
 
 
@@ -205,7 +211,7 @@ def test_a_stage_s_own_bounds_and_aggregation_replace_the_row_s() -> None:
     for one, two in (
         (plain(), plain(clip_low=0.2, clip_high=0.3, aggregate="token-mean")),
         (plain("grpo"), plain("dapo", clip_high=0.2, aggregate="seq-mean-token-mean")),
-        (plain("reinforce++-baseline"), plain("reinforce++-baseline", baseline="tokens", lowered=0.5)),
+        (plain("reinforce++-baseline"), plain("reinforce++-baseline", baseline="tokens", baseline_offset=0.5)),
     ):
         first, second = learned(one, GROUPS)[0], learned(two, GROUPS)[0]
         assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
@@ -226,19 +232,21 @@ def test_every_name_is_a_row_and_every_row_stands_in_the_guide_with_its_numbers(
 
 
 def test_a_stage_with_everything_set_prints_and_reads_back_as_itself() -> None:
-    stage = plain("gspo", clip_low=1e-4, clip_high=2e-4, old="recomputed", mismatch=CORRECTED, penalty=Penalty(0.01, "k3", "reference"))
+    stage = plain(
+        "gspo", clip_low=1e-4, clip_high=2e-4, old="recomputed", correction=CORRECTED, kl_penalty=KlPenalty(0.01, "k3", "reference")
+    )
     recipe = replace(laptop(), stages=(stage,))
     assert loads(Recipe, dumps(recipe)) == recipe
     words = {
         "stages.0.algorithm": "cispo-two-sided",
         "stages.0.aggregate": "group-mean-token-mean",
         "stages.0.old": "recomputed",
-        "stages.0.mismatch.mask_token": "0.5,5",
-        "stages.0.mismatch.truncate_token": "5",
-        "stages.0.penalty.weight": "0.001",
+        "stages.0.correction.mask_token": "0.5,5",
+        "stages.0.correction.truncate_token": "5",
+        "stages.0.kl_penalty.weight": "0.001",
     }
     changed = override(laptop(), words).stages[0]
-    assert (changed.algorithm, changed.mismatch) == ("cispo-two-sided", Mismatch(truncate_token=5.0, mask_token=(0.5, 5.0)))
+    assert (changed.algorithm, changed.correction) == ("cispo-two-sided", ImportanceCorrection(truncate_token=5.0, mask_token=(0.5, 5.0)))
 
 
 @pytest.mark.parametrize(
@@ -253,12 +261,12 @@ def test_a_stage_with_everything_set_prints_and_reads_back_as_itself() -> None:
         (lambda: plain("gspo", clip_low=0.2, clip_high=0.3), "would never act on gspo's ratio"),
         (lambda: plain("dual-clip", clip_high=2.5), "leaves dual-clip nothing to bound"),
         (lambda: plain("maxrl", length_weight=0.1), "maxrl divides by a mean"),
-        (lambda: plain("dapo", certain=0.0), "1 blames all"),
-        (lambda: plain(mismatch=CORRECTED), "set old to 'recomputed'"),
-        (lambda: Mismatch(truncate_token=2.0, truncate_sequence=2.0), "the same ratio twice"),
-        (lambda: Mismatch(truncate_token=0.5), "at least 1"),
-        (lambda: Mismatch(mask_geometric=(1.1, 1.2)), "the ratio 1, where both agree, must lie between"),
-        (lambda: Penalty(weight=-1.0), "penalty.weight is -1.0"),
+        (lambda: plain("dapo", confident_above=0.0), "1 blames all"),
+        (lambda: plain(correction=CORRECTED), "set old to 'recomputed'"),
+        (lambda: ImportanceCorrection(truncate_token=2.0, truncate_sequence=2.0), "the same ratio twice"),
+        (lambda: ImportanceCorrection(truncate_token=0.5), "at least 1"),
+        (lambda: ImportanceCorrection(mask_geometric=(1.1, 1.2)), "the ratio 1, where both agree, must lie between"),
+        (lambda: KlPenalty(weight=-1.0), "kl_penalty.weight is -1.0"),
         (lambda: override(laptop(), {"stages.0.algorithm": "gspo"}), "set clip_low and clip_high to none for these"),
     ],
 )

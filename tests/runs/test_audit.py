@@ -21,19 +21,19 @@ from patchgrad.values import (
     Ending,
     Observation,
     Origin,
-    Place,
     Repository,
     Reward,
     Rollout,
     Segment,
     Task,
     TestOutcome,
+    ToolState,
     Trajectory,
     Turn,
     Verdict,
     floats,
-    genesis,
     ids,
+    root_address,
     stream_digest,
 )
 
@@ -46,10 +46,10 @@ def attempt(name: str, solved: bool, version: int, turns: int = 2) -> Rollout:
     for number in range(turns):
         context = ids([1, number])
         stream = [token for turn in chain for token in (*turn.context, *turn.action.token_ids)]
-        origin = Origin(stream_digest(ids([*stream, *context])), "spelling")
+        origin = Origin(stream_digest(ids([*stream, *context])), "fingerprint")
         action = Action(ids([7, 8, len(name)]), floats([-0.5, -0.25, -1.0]), version, str(number), "stop", origin=origin)
-        parent = chain[-1].address if chain else genesis(TASK, name)
-        chain.append(Turn(context, action, Call("shell", f"{name} {number}"), Observation("", Place(), 0), "s", parent))
+        parent = chain[-1].address if chain else root_address(TASK, name)
+        chain.append(Turn(context, action, Call("shell", f"{name} {number}"), Observation("", ToolState(), 0), "s", parent))
     outcome = TestOutcome("a", "fail_to_pass", "passed" if solved else "failed")
     trajectory = Trajectory(name, TASK.id, (Segment(tuple(chain)),), "submitted", "")
     return Rollout(TASK, trajectory, Verdict(TASK.id, "", ("ran",), (outcome,)), Reward(float(solved), {}))
@@ -63,7 +63,7 @@ def pair(label: str, version: int) -> list[Rollout]:
 def folder(path: Path, iterations: Iterable[list[Rollout]], updates: int = 4, trained: int = TOKENS) -> Path:
     """A run of some iterations of the first stage, each with as many updates, as its record says."""
     recipe = laptop()
-    plain = replace(recipe.stages[0], baseline="group", lowered=0.0, step_weight=0.0, certain=1.0)
+    plain = replace(recipe.stages[0], baseline="group", baseline_offset=0.0, step_weight=0.0, confident_above=1.0)
     with Run.create(path, dumps(replace(recipe, stages=(plain, recipe.stages[1])))) as run:
         run.write_tasks([TASK])
         for iteration, rollouts in enumerate(iterations):

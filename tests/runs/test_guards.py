@@ -17,7 +17,7 @@ from patchgrad.recipes.bounds import Bound, Guards
 from patchgrad.runs.guards import AT_ONCE, MEANING, Watch, alarms, figures
 
 FIGURES = [one.name for one in fields(Guards) if isinstance(getattr(Guards(), one.name), Bound)]
-HEALTHY = {"gap": 1e-6, "surprise": -0.4, "ratio": 0.01, "clip_low": 0.02, "clip_high": 0.05, "entropy": 0.3, "effective": 0.97}
+HEALTHY = {"logprob_diff": 1e-6, "sampling_z": -0.4, "ratio": 0.01, "clip_low": 0.02, "clip_high": 0.05, "entropy": 0.3, "ess": 0.97}
 
 
 def test_a_healthy_run_raises_no_alarm() -> None:
@@ -80,18 +80,18 @@ def test_the_figures_are_those_of_an_iteration_s_record() -> None:
     row = {
         "phase": "stage1",
         "ratio": 0.7,
-        "effective": 0.9,
+        "ess": 0.9,
         "contrast": 0.25,
-        "probe_gap": 2e-6,
+        "probe_logprob_diff": 2e-6,
         "entropy": 0.3,
-        "surprise": -1.0,
+        "sampling_z": -1.0,
         "kl1": 3.0,
     }
-    expected = {"no_contrast": 0.75, "gap": 2e-6, "entropy": 0.3, "surprise": -1.0}
-    assert figures(row) == {**expected, "ratio": pytest.approx(0.3), "effective": 0.9}
+    expected = {"no_contrast": 0.75, "logprob_diff": 2e-6, "entropy": 0.3, "sampling_z": -1.0}
+    assert figures(row) == {**expected, "ratio": pytest.approx(0.3), "ess": 0.9}
     assert figures({**row, "phase": "rft"}) == expected, "fine-tuning is to move the policy"
-    drifting = {**row, "gap": 0.2, "steps": [{"gap": 3e-6}, {"gap": 0.4}]}
-    assert figures(drifting)["gap"] == 3e-6, "what the first step has moved is no fault of the sampler"
+    drifting = {**row, "logprob_diff": 0.2, "steps": [{"logprob_diff": 3e-6}, {"logprob_diff": 0.4}]}
+    assert figures(drifting)["logprob_diff"] == 3e-6, "what the first step has moved is no fault of the sampler"
     assert figures({"phase": "rft", "contrast": None, "episodes": 0}) == {}
 
 

@@ -1,4 +1,4 @@
-"""What an apprentice knows of a task: of a generated one from its tags, of one planted in a package from the patch that planted it."""
+"""What an demonstrator knows of a task: of a generated one from its tags, of one planted in a package from the patch that planted it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from patchgrad.errors import TaskError
 from patchgrad.runs.demonstrations.demonstrator import drill, line_edit, look
 from patchgrad.runs.demonstrations.known_bugs import Known, known, teachable
 from patchgrad.tasks.archive import pack, store
-from patchgrad.tasks.synthetic import workshop_tasks
+from patchgrad.tasks.synthetic import synthetic_tasks
 from patchgrad.values import Checks, Task
 
 SOURCE = "def low(a, b):\n    return a < b\n\n\ndef high(a, b):\n    return a > b\n"
@@ -47,7 +47,7 @@ def test_practice_keeps_the_place_and_has_other_words(planted: Task) -> None:
     for practice in (drill(planted), look(planted, 0), look(planted, 1)):
         assert "gives" not in practice.instruction
         assert known(practice) == known(planted)
-        assert practice.ground() == planted.ground(), "so that what one was answered the others are"
+        assert practice.environment_digest() == planted.environment_digest(), "so that what one was answered the others are"
 
 
 def test_each_look_at_a_task_has_words_of_its_own(planted: Task) -> None:
@@ -57,7 +57,7 @@ def test_each_look_at_a_task_has_words_of_its_own(planted: Task) -> None:
 
 
 def test_of_a_generated_task_its_tags_tell(tmp_path: Path) -> None:
-    (task,) = workshop_tasks(1, 3, False, tmp_path, (1,), ("op_swap",))
+    (task,) = synthetic_tasks(1, 3, False, tmp_path, (1,), ("op_swap",))
     found = known(task)
     assert found.broken == task.tags["broken_line"] in found.source.splitlines()[found.begins - 1 :]
     assert found.place == task.instruction.rstrip().splitlines()[-1]

@@ -21,26 +21,26 @@ from patchgrad.recipes.evaluation_choice import EvaluationChoice
 from patchgrad.recipes.failures import Failures
 from patchgrad.recipes.recipe import AgentChoice, Mix, SandboxChoice, TaskSource
 from patchgrad.recipes.rft import Rft
-from patchgrad.recipes.rows import Mismatch, Penalty
+from patchgrad.recipes.rows import ImportanceCorrection, KlPenalty
 from patchgrad.recipes.stage import Stage
-from patchgrad.recipes.warmup import Habits, Warmup
+from patchgrad.recipes.warmup import DemonstratorOptions, Warmup
 from patchgrad.runs.api import train
-from patchgrad.runs.build import a_world, sandboxes
+from patchgrad.runs.build import build_harness, sandboxes
 from patchgrad.runs.demonstrations import lessons as apprenticeship
 from patchgrad.runs.demonstrations.lessons import Lesson, demonstrate
-from patchgrad.runs.pipeline import Assigned, Course
+from patchgrad.runs.pipeline import Assigned, Pipeline
 from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.store import Run
-from patchgrad.tasks.synthetic import workshop_tasks
+from patchgrad.tasks.synthetic import synthetic_tasks
 from patchgrad.values import Rollout
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 TINY = Recipe(
     name="tiny",
     tasks=TaskSource(train=6, held_out=2),
-    sandbox=SandboxChoice(live=4),
-    warmup=Warmup(demonstrations=4, drills=6, looks=6, tasks=6, turns=6),
+    sandbox=SandboxChoice(concurrency=4),
+    warmup=Warmup(demonstrations=4, edit_drills=6, first_turns=6, tasks=6, turns=6),
     rft=Rft(tasks=2, attempts=2, turns=4),
     stages=(
         Stage(iterations=1, tasks=2, attempts=2, turns=4, length_threshold=2),
@@ -57,8 +57,8 @@ TINY = Recipe(
             algorithm="gspo",
             filter_on="reward",
             old="recomputed",
-            mismatch=Mismatch(truncate_token=2.0, mask_geometric=(0.5, 2.0)),
-            penalty=Penalty(0.01),
+            correction=ImportanceCorrection(truncate_token=2.0, mask_geometric=(0.5, 2.0)),
+            kl_penalty=KlPenalty(0.01),
         ),
     ),
     evaluation=EvaluationChoice(attempts=1, temperature=0.5, every=2, sample=1, limits="own"),
@@ -103,7 +103,9 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     assert any("mlp" in name for name in stepped)
     assert not any("embed_tokens" in name for name in stepped), "what is frozen has no optimiser once there is a base"
 
-    assert all(m["probe_gap"] < 1e-4 for m in finished.metrics()), "the sampler is probed in its own precision, also where imitation rounds"
+    assert all(m["probe_logprob_diff"] < 1e-4 for m in finished.metrics()), (
+        "the sampler is probed in its own precision, also where imitation rounds"
+    )
     assert [m["iteration"] for m in finished.metrics() if "held_out_pass_at_1" in m] == [1], "every second iteration of RL"
     assert all(len(m["steps"]) == m["updates"] for m in finished.metrics() if m["episodes"])
     steps = {path.name: int(load_file(path / "optimiser.safetensors")["steps"]) for path in finished.checkpoints()}
@@ -128,11 +130,11 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     assert all(tensor.shape[0 if "lora_A" in name else 1] == 4 for kept in adapters for name, tensor in kept.items())
     assert [report.name for report in Run.open(tmp_path / "from-model").reports()] == ["+ stage 1 RL"]
     assert {path.name for path in Run.open(tmp_path / "from-model").checkpoints()} == {"base", "rft-0", "stage1-0"}
-    assert all(row["surprise"] > -4 for row in Run.open(tmp_path / "from-model").metrics()), "the policy takes nothing from that file"
+    assert all(row["sampling_z"] > -4 for row in Run.open(tmp_path / "from-model").metrics()), "the policy takes nothing from that file"
 
     monkeypatch.setattr(apprenticeship, "EmbeddedPolicy", Inheriting)
     monkeypatch.setattr(Inheriting, "forged", inherited(cut))
-    reason = "surprise is -.*not drawn from the policy's own softmax; a generation_config that cuts it may have been inherited"
+    reason = "sampling_z is -.*not drawn from the policy's own softmax; a generation_config that cuts it may have been inherited"
     with pytest.raises(TrainingStopped, match=reason), Run.create(tmp_path / "forged", dumps(model)) as run:
         train(model, run, Silent())
     stopped = Run.open(tmp_path / "forged")
@@ -142,16 +144,16 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
 
 @needs_bubblewrap
 def test_only_lessons_that_tell_how_often_they_succeed_are_judged(tmp_path: Path) -> None:
-    found = tuple(workshop_tasks(4, 0, False, tmp_path / "archives"))
+    found = tuple(synthetic_tasks(4, 0, False, tmp_path / "archives"))
     letters = ChatTokenizer.train([], 300)
-    able = Habits(skill=1.0, tests=1.0, resigns=0.0, slips=0.0, misquotes=0.0, malformed=0.0)
+    able = DemonstratorOptions(skill=1.0, tests=1.0, resigns=0.0, slips=0.0, misquotes=0.0, malformed=0.0)
     recipe = replace(TINY, warmup=replace(TINY.warmup, demonstrator=able))
 
     async def taught(graded: bool) -> list[Rollout]:
         boxes = sandboxes(recipe.sandbox)
         try:
-            world = a_world(recipe.agent, recipe.sandbox, boxes)
-            return await demonstrate(recipe, (found,), world, letters, Lesson("some", 4, 6, graded=graded), lambda _: None)
+            harness = build_harness(recipe.agent, recipe.sandbox, boxes)
+            return await demonstrate(recipe, (found,), harness, letters, Lesson("some", 4, 6, graded=graded), lambda _: None)
         finally:
             await boxes.close()
 
@@ -188,7 +190,7 @@ def test_a_recipe_prints_and_reads_back_as_itself(name: str) -> None:
         (lambda: Recipe("x", stages=(Stage(context=9999),)), "beyond policy.context"),
         (lambda: TaskSource(source="set"), "task set"),
         (lambda: TaskSource(planted=("no_such",)), "tasks.planted"),
-        (lambda: Mix(workshop=1.0), "below 1"),
+        (lambda: Mix(synthetic=1.0), "below 1"),
         (lambda: TaskSource(train=0), "at least 1"),
     ],
 )
@@ -211,16 +213,16 @@ def test_a_backend_that_does_not_enforce_what_the_recipe_requires_is_refused_by_
 def test_an_evaluation_between_iterations_has_the_limits_of_its_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = list[int]()
 
-    async def assessed(self: Course, tasks: object, name: str, choice: EvaluationChoice) -> object:
+    async def assessed(self: Pipeline, tasks: object, name: str, choice: EvaluationChoice) -> object:
         seen.append(choice.turns)
         raise LookupError
 
-    monkeypatch.setattr(Course, "_assessed", assessed)
+    monkeypatch.setattr(Pipeline, "_assessed", assessed)
     first, last = TINY.stages
     recipe = replace(TINY, stages=(replace(first, turns=4), replace(last, turns=6)), evaluation=replace(TINY.evaluation, every=1, turns=9))
     task = a_task("t")
     with Run.create(tmp_path / "run", "") as run:
-        course = Course(recipe, Assigned((task,), (task,)), run, Silent(), BwrapSandboxes(1))
+        course = Pipeline(recipe, Assigned((task,), (task,)), run, Silent(), BwrapSandboxes(1))
         for stage in recipe.stages:
             with pytest.raises(LookupError):
                 asyncio.run(course._between("stage", 0, stage))

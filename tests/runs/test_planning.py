@@ -60,11 +60,11 @@ def test_a_plan_adds_up_and_names_the_phase_with_the_most() -> None:
     assert found.peak == sum(part.bytes for part in found.parts)
     assert found.phase == "the warm-up"
     assert found.fits
-    assert found.sandboxes == 2 * smoke().sandbox.live
+    assert found.sandboxes == 2 * smoke().sandbox.concurrency
 
 
 def test_what_does_not_fit_is_told_what_would() -> None:
-    large = tiny(**{"policy.shape.hidden": "1024", "policy.shape.layers": "8", "optimiser.pack": "8192"})
+    large = tiny(**{"policy.shape.hidden": "1024", "policy.shape.layers": "8", "optimiser.micro_batch_tokens": "8192"})
     assert not plan(large, room=2 * GB).fits
     changes, then = advice(large, room=2 * GB)
     assert then.fits
@@ -73,7 +73,7 @@ def test_what_does_not_fit_is_told_what_would() -> None:
 
 
 def test_a_reference_and_a_server_are_planned_with() -> None:
-    plain, pulled = plan(tiny(), room=8 * GB), plan(tiny(**{"stages.0.penalty.weight": "0.1"}), room=8 * GB)
+    plain, pulled = plan(tiny(), room=8 * GB), plan(tiny(**{"stages.0.kl_penalty.weight": "0.1"}), room=8 * GB)
     weights = next(part.bytes for part in plain.parts if part.name == "weights")
     assert pulled.peak - plain.peak == weights
     served = plan(tiny(**{"policy.vllm": "python"}), room=8 * GB)
@@ -102,7 +102,7 @@ def test_advice_says_so_where_nothing_is_enough() -> None:
 
 
 def test_a_recipe_that_cannot_fit_is_refused_with_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    large = tiny(**{"policy.shape.hidden": "1024", "policy.shape.layers": "8", "optimiser.pack": "8192"})
+    large = tiny(**{"policy.shape.hidden": "1024", "policy.shape.layers": "8", "optimiser.micro_batch_tokens": "8192"})
     settle(tiny())
     monkeypatch.setattr("patchgrad.runs.planning.estimate.free", lambda: 2 * GB)
     with pytest.raises(OutOfMemory, match=r"takes .* GB and 2.0 GB are free. It would fit with --optimiser"):
@@ -169,7 +169,7 @@ def test_a_server_is_not_told_to_sample_otherwise(option: str) -> None:
 
 def measured(folder: Path) -> Evaluation:
     (folder / "config.json").write_text(json.dumps(MODEL))
-    return Evaluation(policy=str(folder), name="it", sandbox=SandboxChoice(live=4))
+    return Evaluation(policy=str(folder), name="it", sandbox=SandboxChoice(concurrency=4))
 
 
 def test_a_model_that_cannot_fit_is_not_even_read_to_be_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,10 @@ def test_a_model_that_cannot_fit_is_not_even_read_to_be_measured(tmp_path: Path,
 
 
 def test_memory_that_runs_out_while_a_model_is_measured_is_told_with_what_takes_less(tmp_path: Path) -> None:
-    with pytest.raises(OutOfMemory, match=r"caches of 8 attempts .* Less is taken with --sandbox.live 2"), afforded(measured(tmp_path)):
+    with (
+        pytest.raises(OutOfMemory, match=r"caches of 8 attempts .* Less is taken with --sandbox.concurrency 2"),
+        afforded(measured(tmp_path)),
+    ):
         torch.empty(1 << 50)
 
 
@@ -194,7 +197,7 @@ def test_the_policys_bytes_are_those_that_it_has() -> None:
     decoder = CachedDecoder(Decoder(shape), recipe.policy.context)
     tensors = [decoder.embedding, decoder.head, *(t for layer in decoder.layers for t in (layer.qkv, layer.out, layer.gate_up, layer.down))]
     assert abs(copied(shape, recipe) / sum(4 * tensor.numel() for tensor in tensors) - 1) < 0.01
-    sampler = Sampler(decoder, sessions=2 * recipe.sandbox.live, rows=4, eos=frozenset({0}))
+    sampler = Sampler(decoder, sessions=2 * recipe.sandbox.concurrency, rows=4, eos=frozenset({0}))
     assert cached(shape, recipe) == sampler.cache.keys.nbytes + sampler.cache.values.nbytes
 
 
@@ -215,7 +218,9 @@ def test_seconds_follow_from_the_work_and_the_speed(multiplies: bool, monkeypatc
     recipe, rates = laptop(), {"float32": 1e9, "bfloat16": 4e9}
     told = seconds(recipe, Speed(rates, rates, 1e12, 1e9))
     shape, stage = shape_of(recipe), recipe.stages[0]
-    dense, paired = work(shape, (stage.context,) * stage.minibatch, int(0.25 * stage.context * stage.minibatch), recompute=False)
+    dense, paired = work(
+        shape, (stage.context,) * stage.minibatch, int(0.25 * stage.context * stage.minibatch), gradient_checkpointing=False
+    )
     assert set(told) == {"fine-tuning", "stage 1", "stage 2"}
     assert told["stage 1"] > (dense + paired) / 1e9 / recipe.optimiser.threads
     assert told["stage 1"] < 1.2 * (dense + paired) / 1e9 / recipe.optimiser.threads
@@ -239,7 +244,7 @@ def test_on_a_gpu_caches_take_what_is_left_and_half_a_number_is_two_bytes(tmp_pa
     assert kept.fits
     tight = plan(tiny(**choices), room=kept.peak - kept.parts[-1].bytes // 2)
     assert tight.parts[-1].bytes < kept.parts[-1].bytes
-    assert tight.parts[-1].bytes >= cached(shape_of(tiny(**choices)), tiny(**choices)) // (2 * smoke().sandbox.live)
+    assert tight.parts[-1].bytes >= cached(shape_of(tiny(**choices)), tiny(**choices)) // (2 * smoke().sandbox.concurrency)
 
 
 def test_a_gpu_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

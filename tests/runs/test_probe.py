@@ -48,10 +48,10 @@ def test_an_honest_sampler_is_not_suspected(scale: float) -> None:
     made = network(scale)
     policy, trainer = a_policy(made), LocalTrainer(made)
     seen = [probed(policy, trainer, seed) for seed in range(12)]
-    surprises = np.array([one.surprise for one in seen])
+    surprises = np.array([one.sampling_z for one in seen])
     assert abs(surprises.mean()) < 1.2, "twelve standard normal numbers have a mean within 4 errors of 0"
     assert surprises.min() > -4.0, "no guard is touched"
-    assert max(one.gap for one in seen) < 1e-3
+    assert max(one.logprob_diff for one in seen) < 1e-3
 
 
 @pytest.mark.parametrize(
@@ -65,10 +65,10 @@ def test_a_forged_generation_config_ends_the_run_with_the_reason(forged: Samplin
     assert isinstance(policy, Inheriting)
     policy.forged = forged
     seen = probed(policy, LocalTrainer(made))
-    alarms, reason = Watch(Guards()).see({"surprise": seen.surprise, "gap": seen.gap})
-    assert seen.surprise < -6.0
+    alarms, reason = Watch(Guards()).see({"sampling_z": seen.sampling_z, "logprob_diff": seen.logprob_diff})
+    assert seen.sampling_z < -6.0
     assert "not drawn from the policy's own softmax" in reason
-    assert [alarm.figure for alarm in alarms] == ["surprise"], "the log-probabilities themselves are right"
+    assert [alarm.figure for alarm in alarms] == ["sampling_z"], "the log-probabilities themselves are right"
 
 
 def test_another_rope_in_the_sampler_shows_far_from_the_beginning() -> None:
@@ -76,7 +76,9 @@ def test_another_rope_in_the_sampler_shows_far_from_the_beginning() -> None:
     stretched = Decoder(replace(SHAPE, yarn=Yarn(4.0, 128)), seed=1)
     stretched.load_state_dict(made.state_dict())
     far = [ids(np.arange(400) % 290 + 5)]
-    assert probed(a_policy(made), LocalTrainer(made), streams=far).gap < 1e-3
-    assert probed(a_policy(stretched), LocalTrainer(made), streams=far).gap > 0.05
+    assert probed(a_policy(made), LocalTrainer(made), streams=far).logprob_diff < 1e-3
+    assert probed(a_policy(stretched), LocalTrainer(made), streams=far).logprob_diff > 0.05
     near = [ids(np.arange(9) + 5 + number) for number in range(16)]
-    assert probed(a_policy(stretched), LocalTrainer(made), streams=[*near, *far]).gap > 0.05, "many near actions do not hide the far one"
+    assert probed(a_policy(stretched), LocalTrainer(made), streams=[*near, *far]).logprob_diff > 0.05, (
+        "many near actions do not hide the far one"
+    )

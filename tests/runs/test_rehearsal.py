@@ -38,7 +38,10 @@ def test_nothing_is_allocated_that_a_real_pass_does_not_allocate() -> None:
 
 
 def test_layers_that_are_computed_again_hold_less() -> None:
-    kept, again = (rehearse(SHAPE, AdamW, tokens=512, trained=64, recompute=recompute) for recompute in (False, True))
+    kept, again = (
+        rehearse(SHAPE, AdamW, tokens=512, trained=64, gradient_checkpointing=gradient_checkpointing)
+        for gradient_checkpointing in (False, True)
+    )
     assert again.passing < 0.6 * kept.passing
     assert again.weights == kept.weights
 

@@ -20,7 +20,7 @@ from patchgrad.runs.build import an_agent, sandboxes
 from patchgrad.runs.inspection.replay import RULES, compared, normalised
 from patchgrad.store import Run
 from patchgrad.tasks.archive import pack, store
-from patchgrad.values import Observation, Place, Reward, Rollout, Task, Verdict
+from patchgrad.values import Observation, Reward, Rollout, Task, ToolState, Verdict
 
 WORDS = (
     "open shop/cart.py",
@@ -37,7 +37,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with one attempt: its answers are the same but the fourth, which looks different, and the fifth, which is; then a file is."""
     path = tmp_path_factory.mktemp("replayed")
     task = Task("t", TASK.instruction, store(path, pack({name: text.encode() for name, text in FILES.items()})), TASK.checks)
-    recipe = override(laptop(), {"sandbox.live": "2"})
+    recipe = override(laptop(), {"sandbox.concurrency": "2"})
     asyncio.run(_taken(path / "run", task, dumps(recipe)))
     return path / "run"
 
@@ -110,10 +110,10 @@ CHANGES = (
 
 @pytest.mark.parametrize(("before", "now"), CHANGES)
 def test_what_changes_by_itself_is_alike(before: str, now: str) -> None:
-    seen = [Observation(text, Place(), 0) for text in (before, now)]
+    seen = [Observation(text, ToolState(), 0) for text in (before, now)]
     assert compared(*seen) == "alike"
-    assert compared(seen[0], Observation(now, Place(), 1)) == "different", "an exit code never changes by itself"
-    assert compared(seen[0], Observation(f"{now} more", Place(), 0)) == "different"
+    assert compared(seen[0], Observation(now, ToolState(), 1)) == "different", "an exit code never changes by itself"
+    assert compared(seen[0], Observation(f"{now} more", ToolState(), 0)) == "different"
 
 
 def test_numbers_that_mean_something_stay() -> None:

@@ -34,7 +34,7 @@ LEARNING = replace(
     TINY,
     stages=tuple(replace(stage, filter_on="reward", iterations=min(stage.iterations, 2), **ELSEWHERE) for stage in TINY.stages),
     guards=replace(TINY.guards, patience=100),
-    sandbox=replace(TINY.sandbox, once=True),
+    sandbox=replace(TINY.sandbox, cache=True),
 )
 """With all that lets attempts begin elsewhere, nothing asked twice, no guard to mind; as nothing is solved, every task counts as easy."""
 
@@ -142,7 +142,7 @@ def test_a_run_that_stops_when_its_base_is_made_goes_on_under_the_same_version(t
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, Run.create(tmp_path / "stopped", dumps(recipe)) as run:
-        patched.setattr(course.Course, "_evaluate", stopped)
+        patched.setattr(course.Pipeline, "_evaluate", stopped)
         with pytest.raises(KeyboardInterrupt):
             train(recipe, run, Silent())
     with Run.resume(tmp_path / "stopped") as run:

@@ -18,14 +18,14 @@ from patchgrad.recipes.warmup import Warmup
 from patchgrad.runs.demonstrations.lessons import dealt
 from patchgrad.runs.train import tasks
 from patchgrad.tasks.sets import Member, save
-from patchgrad.tasks.synthetic import workshop_tasks
+from patchgrad.tasks.synthetic import synthetic_tasks
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twenty-four tasks of two families, a third of them held out."""
     made = tmp_path_factory.mktemp("set")
-    found = workshop_tasks(24, 0, False, made / "archives", (1,), ("op_swap", "cmp_negate"))
+    found = synthetic_tasks(24, 0, False, made / "archives", (1,), ("op_swap", "cmp_negate"))
     tagged = [replace(task, tags={**task.tags, "of": "set", "split": "train" if n % 3 else "held_out"}) for n, task in enumerate(found)]
     save(made, [Member(task, {"report": task.instruction}, "", "") for task in tagged])
     return made
@@ -49,7 +49,7 @@ def test_tasks_are_the_set_s_and_what_is_shown_are_generated_ones_and_those_of_o
 
 
 def test_generated_tasks_stand_beside_those_of_a_set(folder: Path, tmp_path: Path) -> None:
-    found = tasks(recipe(folder, mix=Mix(workshop=0.5)), tmp_path)
+    found = tasks(recipe(folder, mix=Mix(synthetic=0.5)), tmp_path)
     assert ["of" in task.tags for task in found.train] == [True] * 6 + [False] * 6
     assert found.lessons[0] == found.train[6:11], "those that are shown are among them"
     assert len(found.train) == 12

@@ -30,7 +30,6 @@ from patchgrad.values import (
     Limits,
     Malformed,
     Observation,
-    Place,
     Report,
     Repository,
     Reward,
@@ -39,6 +38,7 @@ from patchgrad.values import (
     Snapshot,
     Task,
     TestOutcome,
+    ToolState,
     Trajectory,
     Turn,
     Usage,
@@ -63,7 +63,7 @@ calls = st.builds(Call, text, text) | st.builds(Malformed, st.just("no command")
 observations = st.builds(
     Observation,
     text,
-    st.builds(Place, text, st.none() | text, st.integers(1, 99)),
+    st.builds(ToolState, text, st.none() | text, st.integers(1, 99)),
     st.none() | st.integers(0, 255),
     st.booleans(),
     st.floats(0, 9),
@@ -112,7 +112,7 @@ def same(one: Any, other: Any) -> bool:
 
 def turn(number: int, parent: str = "") -> Turn:
     action = Action(ids([7, number]), floats([-0.5, -0.25]), 3, f"turn {number}", "stop")
-    return Turn(ids([1, number]), action, Call("open", "a.py"), Observation("ok", Place(), 0), "s", parent)
+    return Turn(ids([1, number]), action, Call("open", "a.py"), Observation("ok", ToolState(), 0), "s", parent)
 
 
 def attempt(name: str, solved: bool = True, turns: int = 3) -> Rollout:
@@ -190,7 +190,7 @@ def test_some_columns_are_read_whatever_kind_of_sequence_names_them(run: Run) ->
 
 
 def test_bytes_that_are_no_text_stay_exact_though_a_table_cannot_hold_them(run: Run) -> None:
-    odd = replace(turn(0), observation=Observation("\udcff", Place("/\udcfe"), failure="died"))
+    odd = replace(turn(0), observation=Observation("\udcff", ToolState("/\udcfe"), failure="died"))
     rollout = attempt("t1/0")
     rollout = replace(rollout, trajectory=replace(rollout.trajectory, segments=(Segment((odd,)),), submission="\udcfd"))
     run.write_rollouts("rft", 0, [rollout])
@@ -586,7 +586,9 @@ def test_what_came_later_may_be_missing_and_what_is_not_known_comes_back_as_such
 
 def test_an_action_without_usage_has_the_address_that_it_always_had() -> None:
     """Journals of older runs hold actions without the field, under addresses that were made without it."""
-    turn = Turn(ids([5, 6]), Action(ids([7]), floats([-0.5]), 3, "ls", "stop"), Call("shell", "ls"), Observation("a.py", Place()), "s", "p")
+    turn = Turn(
+        ids([5, 6]), Action(ids([7]), floats([-0.5]), 3, "ls", "stop"), Call("shell", "ls"), Observation("a.py", ToolState()), "s", "p"
+    )
     assert turn.address == "440672fedc240308371035a47258503320dc6274848a529d3c6f9ab80914c5cd"
     kept = plain(turn)
     del kept["action"]["usage"]

@@ -1,4 +1,4 @@
-"""Rows as each format has them, made by hypothesis: our own imitations, with what real rows surprise with."""
+"""Rows as each format has them, made by hypothesis: our own imitations, with what real rows sampling_z with."""
 
 from __future__ import annotations
 

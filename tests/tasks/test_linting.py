@@ -25,7 +25,7 @@ from patchgrad.cli import main
 from patchgrad.grading import grade
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.tasks.archive import pack, store
-from patchgrad.tasks.linting import Plan, lint
+from patchgrad.tasks.linting import LintOptions, lint
 from patchgrad.tasks.linting.chance import noticed, power, wilson
 from patchgrad.tasks.linting.duplicates import fingerprint
 from patchgrad.tasks.linting.filters import complexity, quality, references
@@ -104,7 +104,7 @@ def linted(folder: Path, capsys: Spoken, *words: str) -> tuple[int, dict[str, An
 @needs_bwrap
 def test_every_planted_flaky_test_is_found_and_the_sound_task_stays(tmp_path: Path, capsys: Spoken) -> None:
     save(tmp_path, [member(tmp_path, "sound"), *flaky(tmp_path)])
-    code, told = linted(tmp_path, capsys, "--runs", "6", "--fix", "--live", "1")
+    code, told = linted(tmp_path, capsys, "--runs", "6", "--fix", "--concurrency", "1")
     assert code == 0
     found = {one["task"]: {finding["kind"] for finding in one["findings"]} for one in told["checked"]}
     assert found.pop("shop.sound") <= {"duplicate"}
@@ -154,7 +154,7 @@ def test_an_interrupted_call_goes_on_where_it_was_and_the_next_one_looks_anew(tm
 
         async def work() -> None:
             try:
-                await lint(both, judge, boxes, Plan(runs=2, probes=False, live=1, kept=kept))
+                await lint(both, judge, boxes, LintOptions(runs=2, probes=False, concurrency=1, kept=kept))
             finally:
                 await boxes.close()
 
@@ -278,7 +278,7 @@ def test_figures_of_chance_are_the_known_ones() -> None:
     assert noticed(3) == 1.0
 
 
-@pytest.mark.parametrize("words", [["--runs", "0"], ["--sample", "0"], ["--live", "0"]])
+@pytest.mark.parametrize("words", [["--runs", "0"], ["--sample", "0"], ["--concurrency", "0"]])
 def test_a_plan_that_checks_nothing_is_refused(tmp_path: Path, capsys: Spoken, words: list[str]) -> None:
     save(tmp_path, [member(tmp_path, "a")])
     assert main(["tasks", "lint", str(tmp_path), *words]) == 2

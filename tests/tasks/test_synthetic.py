@@ -10,11 +10,11 @@ import pytest
 
 from patchgrad.agents.parsing import blocks
 from patchgrad.policies.embedded import ChatTokenizer
-from patchgrad.recipes.warmup import Habits
-from patchgrad.runs.demonstrations.demonstrator import LOOK, Apprentice, Edit, line_edit, turn, wrong_edits
+from patchgrad.recipes.warmup import DemonstratorOptions
+from patchgrad.runs.demonstrations.demonstrator import LOOK, Demonstrator, Edit, line_edit, turn, wrong_edits
 from patchgrad.runs.demonstrations.known_bugs import known
 from patchgrad.tasks.archive import open_archive
-from patchgrad.tasks.synthetic import workshop_tasks
+from patchgrad.tasks.synthetic import synthetic_tasks
 from patchgrad.tasks.synthetic.bugs import SWAPS, bugs_of, call
 from patchgrad.tasks.synthetic.build import lines_of
 from patchgrad.tasks.synthetic.templates import TEMPLATES
@@ -36,15 +36,15 @@ def test_no_template_is_on_both_sides_of_the_split() -> None:
 
 
 def test_no_held_out_bug_line_stands_in_a_training_repository(tmp_path: Path) -> None:
-    held = workshop_tasks(200, 0, True, tmp_path)
+    held = synthetic_tasks(200, 0, True, tmp_path)
     broken = {task.tags["broken_line"].strip() for task in held}
-    without = workshop_tasks(400, 0, False, tmp_path, apart_from=held)
+    without = synthetic_tasks(400, 0, False, tmp_path, apart_from=held)
     lines = [lines_of({name: text.decode() for name, text in open_archive(task.repository).items()}) for task in without]
     assert not broken & set().union(*lines)
 
 
 def test_variables_are_renamed_in_issue_and_code_alike(tmp_path: Path) -> None:
-    for task in workshop_tasks(40, 2, False, tmp_path):
+    for task in synthetic_tasks(40, 2, False, tmp_path):
         files = open_archive(task.repository)
         assert task.tags["broken_line"] in files[task.tags["file"]].decode()
         compile(files[task.tags["file"]], "renamed", "exec")
@@ -59,13 +59,13 @@ def test_every_bug_breaks_some_call_and_hangs_in_none() -> None:
 
 @pytest.mark.parametrize("held_out", [True, False])
 def test_the_same_seed_gives_the_same_tasks_and_another_seed_others(tmp_path: Path, held_out: bool) -> None:
-    first = workshop_tasks(12, 3, held_out, tmp_path)
-    assert first == workshop_tasks(12, 3, held_out, tmp_path)
-    assert {t.id for t in first} != {t.id for t in workshop_tasks(12, 4, held_out, tmp_path)}
+    first = synthetic_tasks(12, 3, held_out, tmp_path)
+    assert first == synthetic_tasks(12, 3, held_out, tmp_path)
+    assert {t.id for t in first} != {t.id for t in synthetic_tasks(12, 4, held_out, tmp_path)}
 
 
 def test_the_issue_and_the_visible_tree_hold_neither_the_repair_nor_the_hidden_tests(tmp_path: Path) -> None:
-    for task in workshop_tasks(60, 0, True, tmp_path):
+    for task in synthetic_tasks(60, 0, True, tmp_path):
         files = open_archive(task.repository)
         visible = files[task.checks.files[0].path].decode()
         hidden = task.checks.files[0].content
@@ -75,7 +75,7 @@ def test_the_issue_and_the_visible_tree_hold_neither_the_repair_nor_the_hidden_t
 
 
 def test_an_edit_repairs_the_function_that_a_window_begins_with(tmp_path: Path) -> None:
-    for task in workshop_tasks(60, 1, False, tmp_path):
+    for task in synthetic_tasks(60, 1, False, tmp_path):
         source, begins = open_archive(task.repository)[task.tags["file"]].decode(), int(task.tags["begins"])
         rows = source.splitlines(keepends=True)
         line = source.splitlines().index(task.tags["broken_line"], begins - 1) + 1
@@ -108,14 +108,14 @@ def test_an_edit_is_as_short_as_the_window_allows() -> None:
 
 
 def test_an_issue_says_where_the_function_begins(tmp_path: Path) -> None:
-    for task in workshop_tasks(30, 0, False, tmp_path, (1, 2, 3)):
+    for task in synthetic_tasks(30, 0, False, tmp_path, (1, 2, 3)):
         rows = open_archive(task.repository)[task.tags["file"]].decode().splitlines()
         assert rows[int(task.tags["begins"]) - 1].startswith(f"def {task.tags['function']}(")
         assert f"open {PurePosixPath(task.tags['file']).name} {task.tags['begins']}" in task.instruction
 
 
 def test_an_edit_is_spelled_in_the_same_tokens_as_the_file(tmp_path: Path) -> None:
-    tasks = workshop_tasks(60, 1, False, tmp_path)
+    tasks = synthetic_tasks(60, 1, False, tmp_path)
     sources = {t.id: open_archive(t.repository)[t.tags["file"]].decode() for t in tasks}
     tokenizer = ChatTokenizer.train(sources.values(), 600)
     for task in tasks:
@@ -127,7 +127,7 @@ def test_an_edit_is_spelled_in_the_same_tokens_as_the_file(tmp_path: Path) -> No
 
 
 def test_what_an_apprentice_guesses_at_holds_the_repair(tmp_path: Path) -> None:
-    for task in workshop_tasks(200, 0, True, tmp_path, (1,), SWAPS):
+    for task in synthetic_tasks(200, 0, True, tmp_path, (1,), SWAPS):
         at = known(task)
         line = at.source.splitlines().index(at.broken, at.begins - 1) + 1
         assert line_edit(at.source, line, at.fixed) in wrong_edits(at.source, at.function)
@@ -156,7 +156,7 @@ def test_an_apprentice_may_resign_at_first_sight(tmp_path: Path) -> None:
 
 
 def test_an_apprentice_that_slips_in_a_name_finds_no_file_and_opens_the_right_one(tmp_path: Path) -> None:
-    task = workshop_tasks(1, 0, False, tmp_path)[0]
+    task = synthetic_tasks(1, 0, False, tmp_path)[0]
     said = plays(replace(FLAWLESS, slips=1.0), ("", "File x not found."), tmp_path)
     assert all(text.startswith("Look.\n```command\nopen ") for text in said)
     names = {text.split()[3] for text in said}
@@ -168,35 +168,38 @@ def test_practice_is_told_apart_by_its_thought(tmp_path: Path) -> None:
     assert {text.split()[0] for text in plays(FLAWLESS, ("", "[File]", "", ""), tmp_path, practising=True)[1:]} <= {"Next.", "Done."}
 
 
-FLAWLESS = Habits(slips=0.0, resigns=0.0, malformed=0.0)
+FLAWLESS = DemonstratorOptions(slips=0.0, resigns=0.0, malformed=0.0)
 
 
-def plays(habits: Habits, observations: Sequence[str], folder: Path, practising: bool = False) -> list[str]:
-    """What an apprentice says when it sees these, one after the other."""
+def plays(habits: DemonstratorOptions, observations: Sequence[str], folder: Path, practising: bool = False) -> list[str]:
+    """What an demonstrator says when it sees these, one after the other."""
     tokenizer = ChatTokenizer.train([], 300)
-    task = workshop_tasks(1, 0, False, folder)[0]
-    apprentice = Apprentice(task, habits, 0, tokenizer.encode, tokenizer.action, 4096, practising)
+    task = synthetic_tasks(1, 0, False, folder)[0]
+    demonstrator = Demonstrator(task, habits, 0, tokenizer.encode, tokenizer.action, 4096, practising)
     said = list[str]()
     for observation in observations:
-        apprentice.encode([Message("user", observation)], None)
-        said.append(asyncio.run(apprentice.act("", ids([len(said)]), Sampling(256, 0))).text)
+        demonstrator.encode([Message("user", observation)], None)
+        said.append(asyncio.run(demonstrator.act("", ids([len(said)]), Sampling(256, 0))).text)
     return said
 
 
 def test_an_apprentice_whose_sandbox_broke_says_the_same_again_and_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
     tokenizer = ChatTokenizer.train([], 300)
-    task, seen = workshop_tasks(1, 0, False, tmp_path)[0], ("", "[File]", "1 failed", "1 failed", "1 failed")
+    task, seen = synthetic_tasks(1, 0, False, tmp_path)[0], ("", "[File]", "1 failed", "1 failed", "1 failed")
 
     def played(broken: bool) -> list[str]:
-        apprentice, said = Apprentice(task, Habits(malformed=0.2), 3, tokenizer.encode, tokenizer.action, 4096), list[str]()
+        demonstrator, said = (
+            Demonstrator(task, DemonstratorOptions(malformed=0.2), 3, tokenizer.encode, tokenizer.action, 4096),
+            list[str](),
+        )
         for number, observation in enumerate(seen):
             for _ in range(1 + broken):
-                apprentice.encode([Message("user", observation)], None)
-                text = asyncio.run(apprentice.act("", ids([number]), Sampling(256, 0))).text
+                demonstrator.encode([Message("user", observation)], None)
+                text = asyncio.run(demonstrator.act("", ids([number]), Sampling(256, 0))).text
                 if broken:
-                    apprentice.release("")
-            apprentice.encode([Message("user", observation)], None)
-            said.append(asyncio.run(apprentice.act("", ids([number]), Sampling(256, 0))).text)
+                    demonstrator.release("")
+            demonstrator.encode([Message("user", observation)], None)
+            said.append(asyncio.run(demonstrator.act("", ids([number]), Sampling(256, 0))).text)
             assert said[-1] == text
         return said
 
@@ -214,9 +217,9 @@ def contains(whole: list[int], part: list[int]) -> bool:
 
 def test_an_apprentice_that_lost_the_thread_says_no_single_command(tmp_path: Path) -> None:
     tokenizer, said = ChatTokenizer.train([], 300), list[str]()
-    for task in workshop_tasks(25, 2, False, tmp_path):
-        apprentice = Apprentice(task, Habits(malformed=1.0), 0, tokenizer.encode, tokenizer.action, 4096)
-        said.append(asyncio.run(apprentice.act("", ids([]), Sampling(256, 0))).text)
+    for task in synthetic_tasks(25, 2, False, tmp_path):
+        demonstrator = Demonstrator(task, DemonstratorOptions(malformed=1.0), 0, tokenizer.encode, tokenizer.action, 4096)
+        said.append(asyncio.run(demonstrator.act("", ids([]), Sampling(256, 0))).text)
     found = [list(blocks(text)) for text in said]
     assert not any(len(commands) == 1 and commands[0] for commands in found)
     assert {len(commands) for commands in found} == {0, 2}  # no fence, or the same twice

@@ -1,4 +1,4 @@
-"""The local trainer: supervised warm-up, schedules, optimisers, and the gap to the policy that sampled."""
+"""The local trainer: supervised warm-up, schedules, optimisers, and the difference to the policy that sampled."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from patchgrad.trainers import optimisers as muon
 from patchgrad.trainers.local import LocalTrainer, version_of
 from patchgrad.trainers.optimisers import AdamW, orthogonal
 from patchgrad.trainers.schedules import constant, cosine
-from patchgrad.values import Action, Batch, Call, Message, Observation, Place, Sample, Sampling, Segment, Turn, floats, ids
+from patchgrad.values import Action, Batch, Call, Message, Observation, Sample, Sampling, Segment, ToolState, Turn, floats, ids
 
 torch.set_num_threads(1)  # several test runs may share the cores
 TOKENIZER = ChatTokenizer.train(["print hello", "exit code 0"], 300)
@@ -49,7 +49,7 @@ async def rollout(policy: EmbeddedPolicy, name: str) -> Sample:
         stream = ids(np.concatenate([stream, context]))
         previous = await policy.act(name, stream, Sampling(9, seed=len(name) + turn))
         stream = ids(np.concatenate([stream, previous.token_ids]))
-        turns.append(Turn(context, previous, Call("shell", ""), Observation("", Place()), "state", "parent"))
+        turns.append(Turn(context, previous, Call("shell", ""), Observation("", ToolState()), "state", "parent"))
     segment = Segment(tuple(turns))
     count = len(segment.logprobs())
     return Sample.of(segment, floats(np.ones(count)), np.ones(count, bool), name, "group")
@@ -70,7 +70,7 @@ def test_the_trainer_agrees_with_the_policy_that_sampled() -> None:
     network = Decoder(CONFIG)
     trainer = LocalTrainer(network, optimiser="adamw")
     update = trainer.update(pack(sampled(network), 200), clipped())
-    assert update.metrics["gap"] < 1e-4
+    assert update.metrics["logprob_diff"] < 1e-4
     assert update.metrics["ratio"] == pytest.approx(1.0, abs=1e-4)
     assert update.metrics["kl3"] == pytest.approx(0.0, abs=1e-6)
     assert update.metrics["loss"] == pytest.approx(-1.0, abs=1e-3)
@@ -115,7 +115,7 @@ def test_a_masked_turn_has_no_gradient_at_all() -> None:
 def test_warm_up_trains_observations_at_their_weight() -> None:
     samples = sampled(Decoder(CONFIG))
     plain, warm = pack(samples, 500), pack(samples, 500, context=0.2)
-    assert warm.trained == sum(len(p.tokens) - len(p.starts) + 1 for p in warm.packs)
+    assert warm.trained == sum(len(p.tokens) - len(p.starts) + 1 for p in warm.micro_batches)
     one, two = (LocalTrainer(Decoder(CONFIG)).update(batch, cross_entropy).metrics for batch in (plain, warm))
     assert one["loss"] == pytest.approx(one["nll"])
     assert two["loss"] < two["nll"]
@@ -138,7 +138,7 @@ def attempts_of_one_task() -> list[Sample]:
             said, drawn = random.integers(3, 200, 20 + 10 * number), random.integers(3, 200, 9)
             action = Action(ids(drawn), floats([-5.0] * 9), 0, "", "stop")
             turns.append(
-                Turn(ids(said if turn else np.concatenate([stem, said])), action, Call("shell", ""), Observation("", Place()), "", "")
+                Turn(ids(said if turn else np.concatenate([stem, said])), action, Call("shell", ""), Observation("", ToolState()), "", "")
             )
         samples.append(Sample.of(Segment(tuple(turns)), floats(random.normal(size=18)), np.ones(18, bool), str(number), "0"))
     return samples
@@ -149,10 +149,10 @@ def attempts_of_one_task() -> list[Sample]:
 def test_gradients_added_up_over_packs_workers_and_prefixes_are_those_of_one_pack(threads: int, share: bool) -> None:
     samples = attempts_of_one_task()
     whole, parts = pack(samples, 10_000), pack(samples, 500)
-    assert len(parts.packs) > 1 == len(whole.packs)
+    assert len(parts.micro_batches) > 1 == len(whole.micro_batches)
     alone = LocalTrainer(Decoder(CONFIG).double(), share=False).gradients(whole, clipped())[0]
     added = LocalTrainer(Decoder(CONFIG).double(), threads=threads, share=share)
-    layouts = [added.network.layout(one.tokens, one.starts.tolist()) for one in (*whole.packs, *parts.packs)]
+    layouts = [added.network.layout(one.tokens, one.starts.tolist()) for one in (*whole.micro_batches, *parts.micro_batches)]
     assert any(node.path for layout in layouts for node in layout.nodes), "some pack is worth sharing in"
     for batch in (whole, parts):
         for name, gradient in added.gradients(batch, clipped())[0].items():
@@ -230,7 +230,9 @@ def test_in_bfloat16_the_sampler_and_the_trainer_stay_near(lora: Lora | None, mo
     policy = EmbeddedPolicy(network, TOKENIZER, sessions=4, context=300, room=1 << 24, precision="bfloat16")
     policy.load(trainer.weights(), 0)
     batch = pack(played(policy), 500)
-    apart = np.concatenate([np.abs(said - one.sampled)[one.mask] for said, one in zip(trainer.logprobs(batch), batch.packs, strict=True)])
+    apart = np.concatenate(
+        [np.abs(said - one.sampled)[one.mask] for said, one in zip(trainer.logprobs(batch), batch.micro_batches, strict=True)]
+    )
     assert trainer.update(batch, clipped()).metrics["entropy"] < 0.95 * math.log(CONFIG.vocabulary)
     assert apart.mean() < most
     assert apart.max() < 20 * most
@@ -238,10 +240,10 @@ def test_in_bfloat16_the_sampler_and_the_trainer_stay_near(lora: Lora | None, mo
 
 def test_what_is_computed_again_is_the_same_and_is_not_kept() -> None:
     batch, _ = example_batches(CONFIG.vocabulary)
-    kept, again = (LocalTrainer(Decoder(CONFIG), recompute=recompute) for recompute in (False, True))
+    kept, again = (LocalTrainer(Decoder(CONFIG), gradient_checkpointing=gradient_checkpointing) for gradient_checkpointing in (False, True))
     one, other = (trainer.gradients(batch, cross_entropy)[0] for trainer in (kept, again))
     assert all(torch.equal(one[name], other[name]) for name in one)
-    assert bytes_kept(recompute=True) < bytes_kept(recompute=False) / 5
+    assert bytes_kept(gradient_checkpointing=True) < bytes_kept(gradient_checkpointing=False) / 5
 
 
 def adapted() -> LocalTrainer:
@@ -280,7 +282,7 @@ def test_adapters_of_another_rank_are_refused_and_change_nothing(tmp_path: Path)
     assert all(torch.equal(tensor, before[name]) for name, tensor in trainer.weights().items())
 
 
-def bytes_kept(recompute: bool) -> int:
+def bytes_kept(gradient_checkpointing: bool) -> int:
     """What a forward pass of 400 tokens keeps for the backward pass."""
     sizes: list[int] = []
 
@@ -289,16 +291,18 @@ def bytes_kept(recompute: bool) -> int:
         return kept
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda kept: kept):
-        Decoder(CONFIG).forward_packed(torch.zeros(400, dtype=torch.int64), torch.arange(400), apart([0, 400]).nodes, recompute)
+        Decoder(CONFIG).forward_packed(
+            torch.zeros(400, dtype=torch.int64), torch.arange(400), apart([0, 400]).nodes, gradient_checkpointing
+        )
     return sum(sizes)
 
 
 def test_an_update_tells_how_far_policies_are_apart() -> None:
     trainer = LocalTrainer(Decoder(CONFIG))
     batch = pack(sampled(Decoder(CONFIG, seed=1)), 500)
-    (said,), (whole,) = trainer.logprobs(batch), batch.packs
+    (said,), (whole,) = trainer.logprobs(batch), batch.micro_batches
     old = floats(np.where(whole.mask, whole.sampled - np.arange(len(whole.mask)) % 3 / 4, 0.0))
-    found = trainer.update(replace(batch, packs=(replace(whole, old=old),)), cross_entropy).metrics
+    found = trainer.update(replace(batch, micro_batches=(replace(whole, old=old),)), cross_entropy).metrics
     at = whole.mask
     for prefix, above, below in (("", said, old), ("sampler_", old, whole.sampled)):
         difference = (above - below)[at].astype(np.float64)
@@ -306,12 +310,12 @@ def test_an_update_tells_how_far_policies_are_apart() -> None:
         expected = {
             "ratio": ratios.mean(),
             "ratio_max": ratios.max(),
-            "effective": ratios.sum() ** 2 / (len(ratios) * np.square(ratios).sum()),
+            "ess": ratios.sum() ** 2 / (len(ratios) * np.square(ratios).sum()),
             "kl1": -difference.mean(),
             "kl3": (ratios - 1 - difference).mean(),
         }
         assert {name: found[prefix + name] for name in expected} == pytest.approx(expected, rel=1e-4)
-    assert found["gap"] == pytest.approx(np.abs(said - whole.sampled)[at].mean(), rel=1e-5)
+    assert found["logprob_diff"] == pytest.approx(np.abs(said - whole.sampled)[at].mean(), rel=1e-5)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -319,13 +323,13 @@ def test_measures_add_up_over_packs_and_threads(threads: int) -> None:
     samples = sampled(Decoder(CONFIG, seed=1))
     one = LocalTrainer(Decoder(CONFIG)).update(pack(samples, 5000), clipped()).metrics
     many = LocalTrainer(Decoder(CONFIG), threads=threads).update(pack(samples, 60), clipped()).metrics
-    for name in ("loss", "gap", "ratio", "ratio_max", "effective", "kl1", "kl3", "clip_low", "clip_high", "entropy", "sampler_ratio"):
+    for name in ("loss", "logprob_diff", "ratio", "ratio_max", "ess", "kl1", "kl3", "clip_low", "clip_high", "entropy", "sampler_ratio"):
         assert many[name] == pytest.approx(one[name], rel=1e-4, abs=1e-6), name
 
 
 def test_a_mean_over_tokens_is_bit_for_bit_the_sum_over_their_number() -> None:
     batch, _ = example_batches(CONFIG.vocabulary)
-    (whole,) = batch.packs
+    (whole,) = batch.micro_batches
     network = Decoder(CONFIG)
     tokens, positions, at = torch.from_numpy(whole.tokens).long(), torch.from_numpy(whole.positions).long(), whole.mask.nonzero()[0]
     logprobs, _ = network.logprobs(network.forward_packed(tokens, positions, apart(whole.starts.tolist()).nodes, said=at - 1), tokens[at])
@@ -412,7 +416,7 @@ def test_an_optimiser_that_forgot_steps_as_a_new_one_does(optimiser: Literal["mu
     trainer.update(first, cross_entropy)
     trainer.save(tmp_path)
     fresh = LocalTrainer(load(tmp_path), optimiser=optimiser)
-    trainer.forget()
+    trainer.reset_optimiser()
     trainer.update(second, cross_entropy)
     fresh.update(second, cross_entropy)
     assert all(torch.equal(tensor, fresh.weights()[name]) for name, tensor in trainer.weights().items())

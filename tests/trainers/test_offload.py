@@ -50,7 +50,7 @@ def test_what_is_forgotten_is_momentum_and_no_bit_of_a_weight() -> None:
     trainer = LocalTrainer(Decoder(CONFIG), optimiser="adamw", precision="bfloat16", offload=True, schedule=1e-6)
     trainer.update(batch, cross_entropy)
     before = {name: tensor.clone() for name, tensor in trainer.optimiser.state().items()}
-    trainer.forget()
+    trainer.reset_optimiser()
     after = trainer.optimiser.state()
     assert all(torch.equal(after[name], tensor) for name, tensor in before.items() if name.startswith("copy."))
     assert not any(after[name].any() for name in after if name.startswith("first."))
@@ -64,8 +64,8 @@ def test_what_is_forgotten_is_momentum_and_no_bit_of_a_weight() -> None:
 def test_in_bfloat16_how_surprising_tokens_are_is_told_of_the_same_products(lora: Lora | None, offload: bool) -> None:
     batch, _ = example_batches(CONFIG.vocabulary)
     trainer = LocalTrainer(Decoder(CONFIG), precision="bfloat16", lora=lora, offload=offload)
-    excess, variance = trainer.surprise(batch)
-    exact, spread = LocalTrainer(Decoder(CONFIG)).surprise(batch)
+    excess, variance = trainer.nll_excess(batch)
+    exact, spread = LocalTrainer(Decoder(CONFIG)).nll_excess(batch)
     assert excess == pytest.approx(exact, abs=0.02 * spread)
     assert variance == pytest.approx(spread, rel=0.05)
 

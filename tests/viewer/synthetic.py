@@ -16,7 +16,6 @@ from patchgrad.values import (
     Estimate,
     Malformed,
     Observation,
-    Place,
     Report,
     Repository,
     Reward,
@@ -25,6 +24,7 @@ from patchgrad.values import (
     Stop,
     Task,
     TestOutcome,
+    ToolState,
     Trajectory,
     Turn,
     Verdict,
@@ -78,7 +78,7 @@ def episode(name: str, solved: bool, malformed: bool = False, stop: Stop = "subm
         action = Action(ids(range(12)), floats([-0.2 - 0.1 * number] * 12), 41, text, "stop")
         failing = command.startswith("pytest") and "failed" in answer
         content = "Your answer holds no command; write exactly one in a fenced block." if odd else answer
-        seen = Observation(content, Place("/testbed", "shop/cart.py", 1), int(failing), failure="malformed" if odd else None)
+        seen = Observation(content, ToolState("/testbed", "shop/cart.py", 1), int(failing), failure="malformed" if odd else None)
         chain.append(Turn(ids(range(40)), action, call, seen, "s", chain[-1].address if chain else name))
     tests = (
         TestOutcome("tests/test_cart.py::test_limit_counts", "fail_to_pass", "passed" if solved else "failed"),
@@ -127,7 +127,7 @@ def record(phase: str, iteration: int, step: float, rng: np.random.Generator) ->
         "turns": 5.2 + 2.6 * step + rng.normal(0, 0.15),
         "contrast": 0.5 + 0.25 * math.sin(3 * step) + rng.normal(0, 0.03),
         "entropy": 0.62 - 0.3 * step + rng.normal(0, 0.015),
-        "gap": None if phase == "rft" else 2e-4 + 5e-5 * rng.random(),
+        "logprob_diff": None if phase == "rft" else 2e-4 + 5e-5 * rng.random(),
         "clip_low": None if phase == "rft" else 0.01 + 0.004 * rng.random(),
         "clip_high": None if phase == "rft" else 0.018 + 0.005 * rng.random(),
         "tokens": 41_000,

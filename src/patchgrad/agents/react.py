@@ -13,9 +13,9 @@ from typing import Literal
 from patchgrad.agents import prompts_full
 from patchgrad.agents.parsing import blocks
 from patchgrad.contracts import Extend, Finish, Tool
-from patchgrad.values import Call, Malformed, Message, Place, Turn
+from patchgrad.values import Call, Malformed, Message, ToolState, Turn
 
-START = Place()
+START = ToolState()
 
 NO_COMMAND = (
     "Cannot extract a command from your response. It must contain exactly one block that starts with ```command "
@@ -44,7 +44,7 @@ class ReactAgent:
         last = turns[-1]
         if isinstance(last.call, Call) and last.call.tool == "submit" and last.observation.failure is None:
             return Finish("submitted")
-        content, line = last.observation.content, self._line(last.observation.place)
+        content, line = last.observation.content, self._line(last.observation.tool_state)
         return Extend((Message("user", f"{content}\n{line}" if content else line),))
 
     def parse(self, text: str) -> Call | Malformed:
@@ -74,10 +74,10 @@ class ReactAgent:
         system = prompts_full.system([(tool.name, tool.usage) for tool in self.tools.values()], self.demonstration)
         return (Message("system", system), Message("user", f"{prompts_full.first(instruction)}\n{self._line(START)}"))
 
-    def _line(self, place: Place) -> str:
-        """Section 3.4's prompt line; `brief` says the same of a place below `/testbed` as `(shop cart.py) $`."""
+    def _line(self, state: ToolState) -> str:
+        """Section 3.4's prompt line; `brief` says the same of a state below `/testbed` as `(shop cart.py) $`."""
         if self.prompts == "full":
-            return f"(Current directory: {place.directory}, current file: {place.file or 'none'}) bash-$"
-        directory = posixpath.relpath(place.directory, START.directory)
-        file = posixpath.relpath(place.file, place.directory) if place.file else ""
+            return f"(Current directory: {state.directory}, current file: {state.file or 'none'}) bash-$"
+        directory = posixpath.relpath(state.directory, START.directory)
+        file = posixpath.relpath(state.file, state.directory) if state.file else ""
         return f"({' '.join(part for part in (directory, file) if part)}) $"

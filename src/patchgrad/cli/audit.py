@@ -54,12 +54,12 @@ def page(found: Sequence[Audited]) -> list[str]:
         why.update(one.left_out)
     lines += ["", f"{sum(one.sampled for one in found):,} action tokens were sampled, {sum(one.trained for one in found):,} trained."]
     lines += [f"  {tokens:>11,} {reason}" for reason, tokens in why.most_common()]
-    if retold := sum(one.retold for one in found):
-        lines.append(f"{retold:,} of those trained were imitated after a prompt without the demonstration that they were sampled with.")
+    if reprompted := sum(one.reprompted for one in found):
+        lines.append(f"{reprompted:,} of those trained were imitated after a prompt without the demonstration that they were sampled with.")
     wrong = [one for one in found if not one.sound]
     for one in wrong:
         where = f"{one.phase}, iteration {one.iteration + 1}"
-        lines += [f"{where}: {flaw}" for flaw in one.flaws]
+        lines += [f"{where}: {violation}" for violation in one.flaws]
         if one.behind:
             lines.append(f"{where}: tokens were sampled by another version of the policy than {one.current}, which was trained on them.")
         if one.recorded not in (None, one.trained):

@@ -76,16 +76,16 @@ def asked(predictions: Mapping[str, Prediction]) -> list[Prediction]:
     return [prediction for prediction in predictions.values() if prediction.patch not in ("", None)]
 
 
-def grade(held: Held, predictions: Mapping[str, Prediction], recorded: str | None, live: int, tell: Tell) -> Tried:
+def grade(held: Held, predictions: Mapping[str, Prediction], recorded: str | None, concurrency: int, tell: Tell) -> Tried:
     """Verdicts, from recorded logs where they are named, else in sandboxes."""
-    if live < 1:
-        raise ConfigError(f"--live {live} grades nothing: give it at least one sandbox.")
+    if concurrency < 1:
+        raise ConfigError(f"--concurrency {concurrency} grades nothing: give it at least one sandbox.")
     if recorded is not None:
         graded, agreed = _recorded(held.rows, asked(predictions), Recordings(Path(recorded)), tell)
         return Tried(held.rows, predictions, graded, agreed)
     if not held.tasks:
         raise TaskError(f"{held.place} holds rows, whose repositories are not at hand: name their recorded runs with --recorded.")
-    return Tried(held.rows, predictions, asyncio.run(_live(held.tasks, asked(predictions), live, tell)), {})
+    return Tried(held.rows, predictions, asyncio.run(_live(held.tasks, asked(predictions), concurrency, tell)), {})
 
 
 def plain_word(run: str) -> str:
@@ -111,10 +111,10 @@ def _recorded(
     return graded, agreed
 
 
-async def _live(tasks: Mapping[str, Task], asked: Sequence[Prediction], live: int, tell: Tell) -> dict[str, Graded]:
+async def _live(tasks: Mapping[str, Task], asked: Sequence[Prediction], concurrency: int, tell: Tell) -> dict[str, Graded]:
     from patchgrad.sandboxes.bwrap import BwrapSandboxes
 
-    boxes: Sandboxes = BwrapSandboxes(live)
+    boxes: Sandboxes = BwrapSandboxes(concurrency)
     grader = Grader(boxes)
 
     async def one(prediction: Prediction) -> tuple[str, Graded]:
@@ -124,7 +124,7 @@ async def _live(tasks: Mapping[str, Task], asked: Sequence[Prediction], live: in
 
     graded = {}
     try:
-        async for name, found in LocalExecutor(live).map(one, asked):
+        async for name, found in LocalExecutor(concurrency).map(one, asked):
             graded[name] = found
             tell(found)
     finally:

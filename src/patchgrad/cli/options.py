@@ -25,7 +25,18 @@ OWN = {
     "evaluate": (
         {"--print", "--plan"},  # bare words follow the second
         {
-            *("--checkpoint", "--policy", "--model", "--tasks", "--protocol", "--out", "--predictions", "--recorded", "--run-id", "--live"),
+            *(
+                "--checkpoint",
+                "--policy",
+                "--model",
+                "--tasks",
+                "--protocol",
+                "--out",
+                "--predictions",
+                "--recorded",
+                "--run-id",
+                "--concurrency",
+            ),
             *("--compare", "--difference", "--power", "--size", "--rate", "--alike"),
         },
     ),

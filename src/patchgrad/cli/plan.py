@@ -23,7 +23,7 @@ import shutil
 from patchgrad.cli import options as shared
 from patchgrad.config import override
 from patchgrad.errors import ConfigError
-from patchgrad.runs.planning.plan import Plan, size
+from patchgrad.runs.planning.plan import MemoryPlan, size
 from patchgrad.store import plain
 
 UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
@@ -40,7 +40,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Plan, and say what would fit."""
+    """MemoryPlan, and say what would fit."""
     recipe = override(shared.recipe(arguments.recipe, arguments.scale), arguments.changes)
     room, beside = _bytes("memory", arguments.memory), _bytes("host-memory", arguments.host_memory)
     with shared.installed():
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if found.fits else 1
 
 
-def _page(found: Plan) -> str:
+def _page(found: MemoryPlan) -> str:
     wide = max(len(part.name) for part in found.parts)
     lines = [f"Memory, the most of it in {found.phase}:", *(f"  {part.name:{wide}}  {size(part.bytes):>9}" for part in found.parts)]
     lines.append(f"  {'in all':{wide}}  {size(found.peak):>9} of {size(found.room)} free: {'it fits' if found.fits else 'it does not fit'}")

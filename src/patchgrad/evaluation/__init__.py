@@ -21,7 +21,7 @@ from patchgrad.evaluation.comparing import Comparison, Versus, compare, versus
 from patchgrad.evaluation.figures import best_at_n, bounds, over_runs, over_tasks, pass_at_k, within
 from patchgrad.evaluation.intervals import between, repeated, wilson
 from patchgrad.evaluation.protocols import PROTOCOLS, Protocol
-from patchgrad.evaluation.sample_size import Plan, plan
+from patchgrad.evaluation.sample_size import SampleSize, plan
 from patchgrad.evaluation.seeds import over_seeds, pooled
 from patchgrad.evaluation.summary import from_outcomes, shares, summarise
 from patchgrad.evaluation.table import HEADINGS, details, limits, markdown, row
@@ -30,7 +30,7 @@ __all__ = [
     "HEADINGS",
     "PROTOCOLS",
     "Comparison",
-    "Plan",
+    "SampleSize",
     "Protocol",
     "Versus",
     "best_at_n",

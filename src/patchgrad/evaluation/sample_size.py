@@ -26,7 +26,7 @@ from patchgrad.values import Report
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SampleSize:
     """What it takes to see `difference` on `tasks` tasks. `runs` are for each policy, `None` where no number of them is enough.
 
     `spread` is the deviation of the gain from task to task, `noise` that of attempts at one task, both policies together, as a variance.
@@ -42,7 +42,7 @@ class Plan:
     least: int
 
 
-def plan(difference: float, tasks: int, noise: float, spread: float = 0.0, power: float = 0.8) -> Plan:
+def plan(difference: float, tasks: int, noise: float, spread: float = 0.0, power: float = 0.8) -> SampleSize:
     """The runs that `difference` needs: `plan(0.02, 500, noise=0.25)` -> 10 runs of each policy, if every task gains alike."""
     if not 0 < difference < 1:
         raise ConfigError(f"A difference of {100 * difference:g} points cannot be planned for: name one between 0 and 100.")
@@ -53,10 +53,10 @@ def plan(difference: float, tasks: int, noise: float, spread: float = 0.0, power
     unit = (difference / (NORMAL + NormalDist().inv_cdf(power))) ** 2
     left = tasks * unit - spread**2
     runs = max(1, math.ceil(noise / left - 1e-9)) if left > 0 else None
-    return Plan(difference, tasks, power, noise, spread, runs, math.floor(spread**2 / unit) + 1)
+    return SampleSize(difference, tasks, power, noise, spread, runs, math.floor(spread**2 / unit) + 1)
 
 
-def even_and_concentrated(difference: float, tasks: int, noise: float, power: float = 0.8) -> tuple[Plan, Plan]:
+def even_and_concentrated(difference: float, tasks: int, noise: float, power: float = 0.8) -> tuple[SampleSize, SampleSize]:
     """The two ends where nobody knows the spread: every task gains alike, or as many as the mean go from never to always."""
     return plan(difference, tasks, noise, 0.0, power), plan(difference, tasks, noise, math.sqrt(difference * (1 - difference)), power)
 

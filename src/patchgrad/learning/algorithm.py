@@ -31,7 +31,7 @@ class Algorithm:
 
     With `whole_groups` a minibatch never holds a part of a group: advantages that add up to zero in a group then do so in every step.
     Where `old` is `recomputed`, ratios are taken to the trainer's own log-probabilities from before the first step, and `correction` may
-    answer for their difference to the sampler's. `reference` scores for a penalty that pulls to another model (`objectives/penalty.py`).
+    answer for their difference to the sampler's. `reference` scores for a penalty that pulls to another model (`objectives/kl_penalty.py`).
     """
 
     select: Select
@@ -40,7 +40,7 @@ class Algorithm:
     failures: FailurePolicy
     whole_groups: bool = False
     rescale: Rescale = as_they_are
-    certain: float = 1.0
+    confident_above: float = 1.0
     aggregate: Aggregate = token_mean
     old: Literal["sampled", "recomputed"] = "sampled"
     correction: Correction | None = None
@@ -48,12 +48,12 @@ class Algorithm:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class IterationSizes:
     """The sizes of one iteration.
 
-    `minibatch` is the least number of trajectories in an optimiser step, `pack` the tokens of a forward pass, shared by `workers`.
-    `on_steps` is told how many optimiser steps come, before the first: a schedule may need to know. Attempts at a task begin where `start`
-    says, and with `forking` some go on again after turns of theirs.
+    `minibatch` is the least number of trajectories in an optimiser step, `micro_batch_tokens` the tokens of a forward pass, shared by
+    `workers`. `on_steps` is told how many optimiser steps come, before the first: a schedule may need to know. Attempts at a task begin
+    where `start` says, and with `forking` some go on again after turns of theirs.
     """
 
     tasks: int
@@ -61,7 +61,7 @@ class Plan:
     budget: Budget
     reward: RewardFunction
     minibatch: int
-    pack: int
+    micro_batch_tokens: int
     workers: int = 1
     epochs: int = 1
     on_steps: Callable[[int], None] = lambda _: None

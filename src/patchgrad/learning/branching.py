@@ -16,9 +16,9 @@ from typing import Literal
 
 from patchgrad.contracts import Policy, RewardFunction
 from patchgrad.learning.selection import contrast
-from patchgrad.rollouts.attempts import Attempt, attempts_at, drawn
+from patchgrad.rollouts.attempts import Attempt, derive_seed, run_attempts
 from patchgrad.rollouts.budget import Budget
-from patchgrad.rollouts.world import World
+from patchgrad.rollouts.harness import Harness
 from patchgrad.values import Group, Rollout
 
 
@@ -49,7 +49,7 @@ def doubtful(group: Group, count: int, on: Literal["outcome", "reward"] = "outco
 
 
 async def branched(
-    world: World,
+    harness: Harness,
     policy: Policy,
     groups: Sequence[Group],
     forking: Forking,
@@ -67,6 +67,6 @@ async def branched(
         for rollout, place in doubtful(group, forking.turns, forking.on):
             taken, origin = rollout.trajectory, rollout.trajectory.origin or rollout.trajectory.id
             names = [f"{taken.id}+{place}.{number}" for number in range(forking.continuations)]
-            chosen += [Attempt(group.task, name, drawn(seed, name), taken.turns[:place], origin) for name in names]
-    done = iter(await attempts_at(world, policy, [item for chosen in items for item in chosen], budget, reward, on_rollout))
+            chosen += [Attempt(group.task, name, derive_seed(seed, name), taken.turns[:place], origin) for name in names]
+    done = iter(await run_attempts(harness, policy, [item for chosen in items for item in chosen], budget, reward, on_rollout))
     return [Group((*group.rollouts, *(next(done) for _ in chosen))) for group, chosen in zip(groups, items, strict=True)]

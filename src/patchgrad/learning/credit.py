@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from patchgrad.contracts import Correction, Estimator, Rescale
-from patchgrad.errors import CertificateError, ConfigError
+from patchgrad.errors import ConfigError, ProvenanceError
 from patchgrad.learning.failures import KEEP_ALL, KINDS, PENALTY, FailurePolicy, _treatments
-from patchgrad.learning.provenance import MEANINGS, flaw
+from patchgrad.learning.provenance import MEANINGS, violation
 from patchgrad.learning.selection import sound
 from patchgrad.values import Bools, Floats, Group, Sample, Trajectory, floats
 
@@ -40,19 +40,19 @@ def assign(
     estimator: Estimator,
     failures: FailurePolicy = KEEP_ALL,
     rescale: Rescale = as_they_are,
-    certain: float = 1.0,
+    confident_above: float = 1.0,
 ) -> list[Sample]:
     """One sample for each segment that has something to teach: a kept token with an advantage other than zero.
 
-    `rescale` sees the advantages of all groups at once, before anything is withheld or left out. At last no token is blamed that the policy
-    was `certain` of: what a failed attempt did wrong are its choices. Most of its tokens are form, which stands in every attempt, sampled
-    with a probability near 1, and blame for it adds up until a fence or a fixed option breaks. With 0.9, advantages of -1 on tokens of
-    probabilities 0.99 and 0.5 become 0 and -1; advantages of 1 stay, and hold fast what is certain. The 80/20 rule (arXiv 2506.01939)
-    trains the least certain fifth of the tokens alone.
+    `rescale` sees the advantages of all groups at once, before anything is withheld or left out. At last no token is blamed that the
+    policy was `confident_above` of: what a failed attempt did wrong are its choices. Most of its tokens are form, which stands in every
+    attempt, sampled with a probability near 1, and blame for it adds up until a fence or a fixed option breaks. With 0.9, advantages of -1
+    on tokens of probabilities 0.99 and 0.5 become 0 and -1; advantages of 1 stay, and hold fast what is confident. The 80/20 rule (arXiv
+    2506.01939) trains the least confident fifth of the tokens alone.
 
-    Raises `CertificateError` for a trajectory whose turns are not the chain that they claim to be.
+    Raises `ProvenanceError` for a trajectory whose turns are not the chain that they claim to be.
     """
-    return [sample for unit in by_group(groups, estimator, failures, rescale, certain) for sample in unit]
+    return [sample for unit in by_group(groups, estimator, failures, rescale, confident_above) for sample in unit]
 
 
 def by_group(
@@ -60,7 +60,7 @@ def by_group(
     estimator: Estimator,
     failures: FailurePolicy = KEEP_ALL,
     rescale: Rescale = as_they_are,
-    certain: float = 1.0,
+    confident_above: float = 1.0,
 ) -> list[list[Sample]]:
     """The samples of `assign`, a list for each group; one that teaches nothing has an empty list."""
     unknown = set(failures) - KINDS
@@ -68,8 +68,8 @@ def by_group(
         raise ConfigError(f"No turn fails as {sorted(unknown)[0]!r}; the kinds are {', '.join(sorted(KINDS))}.")
     whole_groups = [sound([whole]) for whole in groups]
     for rollout in (rollout for found in whole_groups for group in found for rollout in group.rollouts):
-        if (fault := flaw(rollout)) is not None:
-            raise CertificateError(f"{rollout.trajectory.id} cannot be trained on: {MEANINGS[fault]}.", fault)
+        if (fault := violation(rollout)) is not None:
+            raise ProvenanceError(f"{rollout.trajectory.id} cannot be trained on: {MEANINGS[fault]}.", fault)
     rated = [
         _Rated(place, group.rollouts[0].trajectory.id, rollout.trajectory, advantages, _treatments(rollout.trajectory, failures))
         for place, found in enumerate(whole_groups)
@@ -83,17 +83,17 @@ def by_group(
     trained = [one.treated != "mask" for one in rated]
     units: list[list[Sample]] = [[] for _ in groups]
     for one, advantages, keep in zip(rated, rescale([one.advantages for one in rated], trained), trained, strict=True):
-        units[one.place] += _split(one.trajectory, one.group, _earned(one, advantages, certain), keep)
+        units[one.place] += _split(one.trajectory, one.group, _earned(one, advantages, confident_above), keep)
     return units
 
 
-def _earned(one: _Rated, advantages: Floats, certain: float) -> Floats:
+def _earned(one: _Rated, advantages: Floats, confident_above: float) -> Floats:
     """What is left of advantages where turns failed, and where there was no choice."""
     earned = np.where(one.treated == "withhold", np.minimum(advantages, 0.0), advantages)
     earned = np.where(one.treated == "penalise", np.minimum(advantages, -PENALTY), earned)
-    if certain < 1:
+    if confident_above < 1:
         sampled = np.concatenate([turn.action.logprobs for turn in one.trajectory.turns])
-        earned = np.where((earned < 0) & (sampled > math.log(certain)), 0.0, earned)
+        earned = np.where((earned < 0) & (sampled > math.log(confident_above)), 0.0, earned)
     return floats(earned)
 
 

@@ -87,7 +87,7 @@ def kinds(trajectory: Trajectory) -> list[str | None]:
         again = step in done and failure in (None, "unknown tool")  # the shell has answered those, and would answer the same
         found.append("looping" if again else failure)
         done.add(step)
-        before = (turn.state, turn.observation.place)
+        before = (turn.state, turn.observation.tool_state)
     return [*("replayed" for _ in range(trajectory.replayed)), *found[trajectory.replayed :]]
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from patchgrad.contracts import Aggregate, Score
 from patchgrad.learning.aggregation import token_mean
-from patchgrad.values import Batch, Floats, Pack, Sample, common, floats, ids
+from patchgrad.values import Batch, Floats, MicroBatch, Sample, common, floats, ids
 
 # --- aggregate -----------------------------------------------------------------------------------
 #
@@ -161,7 +161,7 @@ def _dealt(texts: Sequence[_Text], count: int) -> _Bins:
     return [members for members in bins if members]
 
 
-def _join(samples: Sequence[Sample], said: Sequence[float], context: float) -> Pack:
+def _join(samples: Sequence[Sample], said: Sequence[float], context: float) -> MicroBatch:
     tokens = [sample.segment.tokens() for sample in samples]
     starts = np.cumsum([0, *(len(part) for part in tokens)])
     size = int(starts[-1])
@@ -180,4 +180,6 @@ def _join(samples: Sequence[Sample], said: Sequence[float], context: float) -> P
             filled[name][at] = getattr(sample, name)[trained]
     positions = np.concatenate([np.arange(len(part)) for part in tokens])
     mask.setflags(write=False)
-    return Pack(ids(np.concatenate(tokens)), ids(positions), ids(starts), mask, **{name: floats(part) for name, part in filled.items()})
+    return MicroBatch(
+        ids(np.concatenate(tokens)), ids(positions), ids(starts), mask, **{name: floats(part) for name, part in filled.items()}
+    )

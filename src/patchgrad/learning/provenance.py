@@ -1,6 +1,6 @@
-"""Certificates: what is trained was sampled, by these weights and in this spelling, after exactly this prefix; and nothing else is trained.
+"""Provenance: what is trained was sampled, by these weights and with this tokenizer, after exactly this prefix; and nothing else is.
 
-    rollouts -> certify -> credit -> certify_samples -> packing -> certify_batch -> step
+    rollouts -> verify_rollouts -> credit -> verify_samples -> packing -> verify_batch -> step
 
 A rollout is certified by its chain (`values.Turn`): every turn's address is computed anew and has to stand in the journal, which was
 written when the turn happened, and so has its ending's; the first turn follows the beginning of this attempt at this task; every action
@@ -18,7 +18,7 @@ from typing import Literal
 
 import numpy as np
 
-from patchgrad.errors import CertificateError
+from patchgrad.errors import ProvenanceError
 from patchgrad.values import (
     NO_IDS,
     Action,
@@ -26,13 +26,13 @@ from patchgrad.values import (
     Bools,
     Ending,
     Group,
-    Pack,
+    MicroBatch,
     Rollout,
     Sample,
     Segment,
     Trajectory,
     Turn,
-    genesis,
+    root_address,
     stream_digest,
 )
 
@@ -43,7 +43,7 @@ Fault = Literal[
     "journal",
     "ending",
     "version",
-    "spelling",
+    "fingerprint",
     "prefix",
     "log-probabilities",
     "stop token",
@@ -63,7 +63,7 @@ MEANINGS: dict[Fault, str] = {
     "journal": "a turn is not as it was when it was journalled, or is another attempt's",
     "ending": "how it ended, or its verdict, is not as it was when it was journalled",
     "version": "an action was sampled by another version of the policy",
-    "spelling": "an action was sampled in another spelling, a tokenizer or a template that is not the policy's",
+    "fingerprint": "an action was sampled with another tokenizer or chat template than the policy's",
     "prefix": "an action was sampled after other ids than stand before it",
     "log-probabilities": "an action whose tokens and log-probabilities differ in number, or are none",
     "stop token": "an action that stopped does not end with the token that ends a turn, or one that did not does",
@@ -77,39 +77,39 @@ MEANINGS: dict[Fault, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class Requirements:
     """What a rollout has to be to be trained on; what is `None` or empty is not asked.
 
     `journalled` says whether a turn or an ending of this address stands in the journal, under the attempt where one is named; `versions`
-    are those of the policy that may have sampled, `spelling` is the policy's and `stops` are its ids that end a turn.
+    are those of the policy that may have sampled, `fingerprint` is the policy's and `stops` are its ids that end a turn.
     """
 
     journalled: Callable[[str, str], bool] | None = None
     versions: frozenset[int] | None = None
-    spelling: str = ""
+    fingerprint: str = ""
     stops: frozenset[int] = frozenset()
 
 
-ANY = Terms()
+ANY = Requirements()
 
 
-def certify(groups: Sequence[Group], terms: Terms = ANY) -> None:
-    """Raises `CertificateError` for the first attempt that is not what it says, or that is there twice."""
+def verify_rollouts(groups: Sequence[Group], terms: Requirements = ANY) -> None:
+    """Raises `ProvenanceError` for the first attempt that is not what it says, or that is there twice."""
     seen: set[str] = set()
     for rollout in (rollout for group in groups for rollout in group.rollouts):
         if rollout.trajectory.id in seen:
             raise _refused("duplicate", rollout.trajectory.id)
         seen.add(rollout.trajectory.id)
-        if (fault := flaw(rollout, terms)) is not None:
+        if (fault := violation(rollout, terms)) is not None:
             raise _refused(fault, rollout.trajectory.id)
 
 
-def flaw(rollout: Rollout, terms: Terms = ANY) -> Fault | None:
+def violation(rollout: Rollout, terms: Requirements = ANY) -> Fault | None:
     """The first thing that is wrong with an attempt, `None` where nothing is."""
     turns = [replace(turn) for turn in rollout.trajectory.turns]  # a copy has no cached address
-    if not all(turn.action.certified for turn in turns):
+    if not all(turn.action.trainable for turn in turns):
         return "endpoint"
-    if turns and terms.journalled and turns[0].parent != genesis(rollout.task, rollout.trajectory.origin or rollout.trajectory.id):
+    if turns and terms.journalled and turns[0].parent != root_address(rollout.task, rollout.trajectory.origin or rollout.trajectory.id):
         return "beginning"
     if any(turn.parent != before.address for before, turn in pairwise(turns)):
         return "chain"
@@ -133,18 +133,18 @@ def _unwritten(rollout: Rollout, turns: Sequence[Turn], journalled: Callable[[st
         return "journal"
     if rollout.broken:
         return None  # nobody judged it
-    last = turns[-1].address if turns else genesis(rollout.task, trajectory.id)
+    last = turns[-1].address if turns else root_address(rollout.task, trajectory.id)
     ending = Ending(last, trajectory.stop, trajectory.submission, rollout.verdict)
     return None if journalled(ending.address, trajectory.id) else "ending"
 
 
-def _action(action: Action, prefix: str, terms: Terms) -> Fault | None:
+def _action(action: Action, prefix: str, terms: Requirements) -> Fault | None:
     if not 0 < len(action.token_ids) == len(action.logprobs) or not np.isfinite(action.logprobs).all():
         return "log-probabilities"
     if terms.versions is not None and action.version not in terms.versions:
         return "version"
-    if terms.spelling and (action.origin is None or action.origin.spelling != terms.spelling):
-        return "spelling"
+    if terms.fingerprint and (action.origin is None or action.origin.fingerprint != terms.fingerprint):
+        return "fingerprint"
     if action.origin is not None and action.origin.prefix != prefix:
         return "prefix"
     if terms.stops and (int(action.token_ids[-1]) in terms.stops) != (action.finish == "stop"):
@@ -152,8 +152,8 @@ def _action(action: Action, prefix: str, terms: Terms) -> Fault | None:
     return None
 
 
-def certify_samples(samples: Sequence[Sample], groups: Sequence[Group], kept: Callable[[Trajectory], Bools]) -> None:
-    """Raises `CertificateError` for a sample that is no segment of its attempt, or keeps other action tokens than `kept` says."""
+def verify_samples(samples: Sequence[Sample], groups: Sequence[Group], kept: Callable[[Trajectory], Bools]) -> None:
+    """Raises `ProvenanceError` for a sample that is no segment of its attempt, or keeps other action tokens than `kept` says."""
     attempts = {rollout.trajectory.id: rollout.trajectory for group in groups for rollout in group.rollouts}
     expected: dict[tuple[str, ...], Bools] = {}
     for trajectory in attempts.values():
@@ -178,8 +178,8 @@ def _chain(attempt: str, segment: Segment) -> tuple[str, ...]:
     return (attempt, *(replace(turn).address for turn in segment.turns))
 
 
-def certify_batch(batch: Batch, samples: Sequence[Sample]) -> None:
-    """Raises `CertificateError` where a batch is not what its samples say, token by token.
+def verify_batch(batch: Batch, samples: Sequence[Sample]) -> None:
+    """Raises `ProvenanceError` where a batch is not what its samples say, token by token.
 
     Samples of 3 and 2 tokens, the last one of each an action: `tokens [a b c d e]`, `starts [0 3 5]`, `mask [F F T F T]`.
     """
@@ -189,34 +189,34 @@ def certify_batch(batch: Batch, samples: Sequence[Sample]) -> None:
     waiting: dict[bytes, list[Sample]] = {}
     for sample in samples:
         waiting.setdefault(sample.segment.tokens().tobytes(), []).append(sample)
-    for pack in batch.packs:
-        for first, last in pairwise(pack.starts.tolist()):
-            alike = waiting.get(pack.tokens[first:last].tobytes(), [])
-            faults = [_row(pack, first, last, sample) for sample in alike]
+    for micro_batch in batch.micro_batches:
+        for first, last in pairwise(micro_batch.starts.tolist()):
+            alike = waiting.get(micro_batch.tokens[first:last].tobytes(), [])
+            faults = [_row(micro_batch, first, last, sample) for sample in alike]
             if not faults or min(faults, key=bool):
                 raise _refused(next((fault for fault in faults if fault), "rows"), "A batch")
             alike.pop(faults.index(None))
     if any(waiting.values()):
         raise _refused("rows", "A batch")
-    if batch.trained != sum(int(pack.mask.sum()) for pack in batch.packs) or batch.sequences != len(samples):
+    if batch.trained != sum(int(micro_batch.mask.sum()) for micro_batch in batch.micro_batches) or batch.sequences != len(samples):
         raise _refused("counts", "A batch")
 
 
-def _row(pack: Pack, first: int, last: int, sample: Sample) -> Fault | None:
-    """What is wrong with a sample's place in a pack."""
+def _row(micro_batch: MicroBatch, first: int, last: int, sample: Sample) -> Fault | None:
+    """What is wrong with a sample's place in a micro-batch."""
     trained = np.zeros(last - first, bool)
     trained[sample.segment.actions()] = sample.trained
-    if not np.array_equal(pack.positions[first:last], np.arange(last - first)):
+    if not np.array_equal(micro_batch.positions[first:last], np.arange(last - first)):
         return "rows"
-    if not np.array_equal(pack.mask[first:last], trained):
+    if not np.array_equal(micro_batch.mask[first:last], trained):
         return "mask"
     said = {"sampled": sample.segment.logprobs(), "old": sample.old, "reference": sample.reference, "advantages": sample.advantages}
     for name, values in said.items():
-        part = getattr(pack, name)[first:last]
+        part = getattr(micro_batch, name)[first:last]
         if part[~trained].any() or not np.array_equal(part[trained], values[sample.trained]):
             return "advantages" if name == "advantages" else "log-probabilities"
-    return "advantages" if pack.weights[first:last][~trained].any() else None
+    return "advantages" if micro_batch.weights[first:last][~trained].any() else None
 
 
-def _refused(fault: Fault, what: str) -> CertificateError:
-    return CertificateError(f"{what} cannot be trained on: {MEANINGS[fault]}.", fault)
+def _refused(fault: Fault, what: str) -> ProvenanceError:
+    return ProvenanceError(f"{what} cannot be trained on: {MEANINGS[fault]}.", fault)

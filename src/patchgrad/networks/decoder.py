@@ -265,11 +265,13 @@ class Decoder(nn.Module):
         """The output matrix `[V, d]`; the embedding itself when tied."""
         return self.model.embed_tokens.weight if self.config.tied else self.lm_head.weight
 
-    def forward(self, tokens: Tensor, positions: Tensor, attend: Attend, recompute: bool = False, said: Tensor | None = None) -> Tensor:
+    def forward(
+        self, tokens: Tensor, positions: Tensor, attend: Attend, gradient_checkpointing: bool = False, said: Tensor | None = None
+    ) -> Tensor:
         """Hidden states `[N, d]` of tokens at these positions that see what `attend` says; or only of those in the rows `said`, `[S, d]`.
 
-        Of other tokens the last layer needs keys and values alone, and computes no more. With `recompute` layers run again in the backward
-        pass.
+        Of other tokens the last layer needs keys and values alone, and computes no more. With `gradient_checkpointing` layers run again in
+        the backward pass.
         """
         turns, yarn = self.config.frequencies, self.config.yarn
         rotations = rope.rotations(positions, turns, yarn.scale if yarn else 1.0)
@@ -277,16 +279,16 @@ class Decoder(nn.Module):
         for number, layer in enumerate(self.model.layers):
             again = partial(checkpoint, layer, use_reentrant=False, preserve_rng_state=False)  # nothing is drawn in a layer
             last = number == self.config.layers - 1
-            x = (again if recompute else layer)(x, rotations, partial(attend, number), said if last else None)
+            x = (again if gradient_checkpointing else layer)(x, rotations, partial(attend, number), said if last else None)
         normed: Tensor = self.model.norm(x)
         return normed
 
     def forward_packed(
-        self, tokens: Tensor, positions: Tensor, nodes: Sequence[Node], recompute: bool = False, said: Rows | None = None
+        self, tokens: Tensor, positions: Tensor, nodes: Sequence[Node], gradient_checkpointing: bool = False, said: Rows | None = None
     ) -> Tensor:
         """Hidden states `[P, d]` of the tokens of these nodes, laid end to end; on a CPU only of those `said`, `[S, d]`, if some are."""
         rows = None if said is None or len(said) == len(tokens) else torch.from_numpy(said)
-        return self.forward(tokens, positions, within(nodes, said), recompute, rows)
+        return self.forward(tokens, positions, within(nodes, said), gradient_checkpointing, rows)
 
     def layout(self, tokens: Ids, starts: Sequence[int]) -> Layout:
         """How the sequences of a pack are computed for the least: with what they have in common once, where that pays."""
@@ -304,7 +306,7 @@ class Decoder(nn.Module):
         return scoring.logits(hidden, self.head)
 
     @torch.no_grad()
-    def surprise(self, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def nll_excess(self, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """-log p of each target less what it would be on average, the entropy, and the variance of that: `[N, d], [N] -> [N], [N]`.
 
         At p = (0.9, 0.1) the entropy is 0.325: the likely target is -0.220 surprising, the other 1.978, and the variance 0.434.

@@ -35,7 +35,7 @@ class ScriptedPolicy:
         return self._context
 
     @property
-    def spelling(self) -> str:
+    def fingerprint(self) -> str:
         return "bytes"
 
     @property
@@ -58,7 +58,7 @@ class ScriptedPolicy:
         self._said[session] = turn + 1
         stopped = said[-1] == STOP
         text = bytes(said[: len(said) - stopped]).decode(errors="replace")
-        origin = Origin(stream_digest(tokens), self.spelling)
+        origin = Origin(stream_digest(tokens), self.fingerprint)
         return Action(ids(said), floats(np.zeros(len(said))), self._version, text, "stop" if stopped else "length", origin=origin)
 
     def _text(self, session: str, turn: int) -> str:

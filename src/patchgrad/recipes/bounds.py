@@ -31,19 +31,19 @@ class Bound:
 class Guards:
     """A bound a figure; an iteration's figures are those of `metrics.jsonl`.
 
-    A run ends when a figure is beyond `stop` in `patience` iterations in a row; `gap` and `surprise`, which tell of a fault and not of
-    a tendency, end it at once.
+    A run ends when a figure is beyond `stop` in `patience` iterations in a row; `logprob_diff` and `sampling_z`, which tell of a fault and
+    not of a tendency, end it at once.
 
-    The defaults are wide guesses. `surprise` is in standard errors (`probe.py`).
+    The defaults are wide guesses. `sampling_z` is in standard errors (`probe.py`).
     """
 
-    gap: Bound = Bound(0.05, 0.3)
-    surprise: Bound = Bound(-4.0, -6.0)
+    logprob_diff: Bound = Bound(0.05, 0.3)
+    sampling_z: Bound = Bound(-4.0, -6.0)
     ratio: Bound = Bound(0.1, 0.5)
     clip_low: Bound = Bound(0.3, 0.7)
     clip_high: Bound = Bound(0.3, 0.7)
     entropy: Bound = Bound(0.01, 0.001)
-    effective: Bound = Bound(0.5, 0.1)
+    ess: Bound = Bound(0.5, 0.1)
     no_contrast: Bound = Bound(0.9, 0.995)
     limited: Bound = Bound(0.7, 0.98)
     looping: Bound = Bound(0.3, 0.8)

@@ -45,7 +45,7 @@ class Evaluation:
     yarn: float = 1.0
     tasks: TaskChoice = TaskChoice()
     agent: AgentChoice = field(default=AgentChoice(prompts="full", window=60, observation=3600, action_tokens=2048, format_errors=0))
-    sandbox: SandboxChoice = field(default=SandboxChoice(live=8))
+    sandbox: SandboxChoice = field(default=SandboxChoice(concurrency=8))
     evaluation: EvaluationChoice = field(default=EvaluationChoice(attempts=5, turns=80, context=32_768, seconds=3600.0))
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ def smoke() -> Recipe:
     return Recipe(
         name="smoke",
         tasks=TaskSource(train=24, held_out=8),
-        warmup=Warmup(demonstrations=60, drills=120, looks=100, tasks=24),
+        warmup=Warmup(demonstrations=60, edit_drills=120, first_turns=100, tasks=24),
         rft=Rft(tasks=8, attempts=4),
         stages=(
             Stage(iterations=1, tasks=4, attempts=4, minibatch=8, turns=6, length_threshold=4),

@@ -43,9 +43,9 @@ _STAGE = Stage(
     length_threshold=10,
     length_weight=1.0,
     baseline="group",
-    lowered=0.0,
+    baseline_offset=0.0,
     step_weight=0.0,
-    certain=1.0,
+    confident_above=1.0,
     failures=Failures(),
 )
 _SECOND = replace(_STAGE, iterations=40, tasks=100, minibatch=256, clip_high=0.26, turns=80, context=131_072, refresh_before=True)
@@ -56,9 +56,16 @@ PAPER = Recipe(
     tasks=TaskSource(source="set", folder="sets/swe-rebench", train=7249, held_out=500),
     agent=AgentChoice(prompts="full", window=60, observation=3600, action_tokens=2048, format_errors=0),
     policy=PolicyChoice(model="Qwen/Qwen2.5-72B-Instruct", context=131_072, yarn=4.0),
-    sandbox=SandboxChoice(backend="oci", live=3000),
+    sandbox=SandboxChoice(backend="oci", concurrency=3000),
     optimiser=Optimiser(
-        name="adamw", betas=(0.9, 0.999), weight_decay=0.1, clip=1.0, frozen=(), pack=131_072, recompute=True, precision="bfloat16"
+        name="adamw",
+        betas=(0.9, 0.999),
+        weight_decay=0.1,
+        clip=1.0,
+        frozen=(),
+        micro_batch_tokens=131_072,
+        gradient_checkpointing=True,
+        precision="bfloat16",
     ),
     rft=Rft(
         rounds=1,
@@ -103,7 +110,7 @@ REPORTED = frozenset(
             for name in ("tasks", "attempts", "minibatch", "lr", "algorithm", "clip_low", "clip_high", "turns", "context")
         ),
         *(f"stages.*.{name}" for name in ("length_threshold", "length_weight", "refresh_before", "top_p")),
-        *(f"stages.*.{name}" for name in ("starts", "forks", "baseline", "lowered", "step_weight", "certain")),
+        *(f"stages.*.{name}" for name in ("starts", "forks", "baseline", "baseline_offset", "step_weight", "confident_above")),
         *(f"{phase}.failures.{name}" for phase in ("rft", "stages.*") for name in (*UNREAD, "unknown_tool", "looping", "overlong")),
         *("evaluation.attempts", "evaluation.every", "evaluation.sample", "evaluation.limits", "evaluation.context"),
     }
@@ -132,9 +139,9 @@ UNREPORTED: Mapping[str, str] = {
     "agent.observation": "80 turns fit into 131,072 tokens, and 40 into half of them, even if each has the longest observation",
     "agent.action_tokens": "room for a thought and a new file; 80 turns fit while actions have 350 tokens in the mean",
     "agent.format_errors": "none ends an attempt",
-    "sandbox.live": "all attempts of an iteration at once",
-    "optimiser.pack": "one longest attempt",
-    "optimiser.recompute": "what 80 layers keep of 131,072 tokens would be terabytes",
+    "sandbox.concurrency": "all attempts of an iteration at once",
+    "optimiser.micro_batch_tokens": "one longest attempt",
+    "optimiser.gradient_checkpointing": "what 80 layers keep of 131,072 tokens would be terabytes",
     "optimiser.precision": "weights and states stay float32",
     "optimiser.imitation": "as in RL",
     "optimiser.alpha": "there are no adapters",
@@ -174,7 +181,7 @@ LAPTOP = (
     Change("two cores, nothing downloaded", {"machine.nodes": "1", "machine.gpus": "0"}),
     Change(
         "repositories made from the seed, since none can be downloaded",
-        {"tasks.source": "workshop", "tasks.folder": "", "tasks.train": "2000", "tasks.held_out": "60"},
+        {"tasks.source": "synthetic", "tasks.folder": "", "tasks.train": "2000", "tasks.held_out": "60"},
     ),
     Change(
         "a network of some million parameters that a warm-up makes from scratch, with the context that it is told",
@@ -191,8 +198,8 @@ LAPTOP = (
         },
     ),
     Change("no container engine is needed", {"sandbox.backend": "bwrap"}),
-    Change("what two cores keep busy", {"sandbox.live": "24"}),
-    Change("generated tests do not flake, and ten attempts at a task do much the same in the same state", {"sandbox.once": "true"}),
+    Change("what two cores keep busy", {"sandbox.concurrency": "24"}),
+    Change("generated tests do not flake, and ten attempts at a task do much the same in the same state", {"sandbox.cache": "true"}),
     Change(
         "edits that do not apply in 73 % of episodes after a warm-up by Muon, 94 % by AdamW (docs/studies/laptop.md)",
         {"optimiser.name": "muon"},
@@ -202,7 +209,7 @@ LAPTOP = (
         {"optimiser.frozen": "model.embed_tokens.weight"},
     ),
     Change("usual for small networks; not compared", {"optimiser.betas": "0.9,0.95", "optimiser.weight_decay": "0"}),
-    Change("faster on such cores", {"optimiser.pack": "2560", "optimiser.recompute": "false"}),
+    Change("faster on such cores", {"optimiser.micro_batch_tokens": "2560", "optimiser.gradient_checkpointing": "false"}),
     Change("what such cores sample in, so that ratios begin at 1", {"optimiser.precision": "float32"}),
     Change(
         "minutes, not days",
@@ -231,9 +238,14 @@ LAPTOP = (
         "at the full price an attempt at the turn limit costs 1 more than giving up, and giving up spread (docs/studies/laptop.md)",
         _stages({"length_threshold": "11", "length_weight": "0.1"}, {"length_threshold": "18", "length_weight": "0.1"}),
     ),
-    Change("failures are the longer attempts here, and what all attempts share was pushed down", _both(baseline="tokens", lowered="0.1")),
+    Change(
+        "failures are the longer attempts here, and what all attempts share was pushed down",
+        _both(baseline="tokens", baseline_offset="0.1"),
+    ),
     Change("beyond the paper: a turn is compared with others that began in its state", _both(step_weight="3")),
-    Change("beyond the paper: copying is most of an attempt, and is the same in what succeeds and what fails", _both(certain="0.9")),
+    Change(
+        "beyond the paper: copying is most of an attempt, and is the same in what succeeds and what fails", _both(confident_above="0.9")
+    ),
     Change(
         "beyond the paper: a turn that did nothing is never rewarded",
         _both(**{f"failures.{kind}": "withhold" for kind in (*UNREAD, "looping")}),
@@ -257,7 +269,7 @@ GPU = (
     ),
     Change("this model reads 262,144 tokens as it is", {"policy.model": "Qwen/Qwen3-4B-Instruct-2507", "policy.yarn": "1"}),
     Change("4 billion parameters take 64 GB with gradients and AdamW's states, which stay in host memory", {"optimiser.offload": "true"}),
-    Change("the caches of so many attempts of middling length beside that", {"sandbox.live": "16"}),
+    Change("the caches of so many attempts of middling length beside that", {"sandbox.concurrency": "16"}),
     Change(
         "days, not months",
         {"tasks.train": "1000", "rft.tasks": "200", "rft.batch": "32", "evaluation.attempts": "5", "evaluation.every": "10"}

@@ -12,13 +12,13 @@ from patchgrad.config import require
 class Optimiser:
     """`muon` steps matrices by orthogonalised momentum and the rest by AdamW; `adamw` all by AdamW.
 
-    `betas`, `epsilon` and `weight_decay` are AdamW's, in either. `pack` is the most distinct tokens of one forward pass; with `recompute`
-    what happens inside a layer is not kept for the backward pass but computed again there (1604.06174). Parameters whose names are among
-    the `frozen`, which may hold `*`, do not move once there is a base policy: AdamW's steps are as long for a row of an embedding that
-    hardly matters as for one that does. With a `rank` only adapters of a model are trained (LoRA), which add `alpha / rank` times their
-    product; with 0 all of it is. Products are in `precision`; those of a warm-up and of fine-tuning, which take no ratio to what the
-    sampler said and bear more rounding, in `imitation`, where the processor multiplies such numbers. With `offload` the optimiser's states
-    and the parameters' exact values lie in host memory, and a GPU has what it computes with.
+    `betas`, `epsilon` and `weight_decay` are AdamW's, in either. `micro_batch_tokens` is the most distinct tokens of one forward pass;
+    with `gradient_checkpointing` what happens inside a layer is not kept for the backward pass but computed again there (1604.06174).
+    Parameters whose names are among the `frozen`, which may hold `*`, do not move once there is a base policy: AdamW's steps are as long
+    for a row of an embedding that hardly matters as for one that does. With a `rank` only adapters of a model are trained (LoRA), which
+    add `alpha / rank` times their product; with 0 all of it is. Products are in `precision`; those of a warm-up and of fine-tuning, which
+    take no ratio to what the sampler said and bear more rounding, in `imitation`, where the processor multiplies such numbers. With
+    `offload` the optimiser's states and the parameters' exact values lie in host memory, and a GPU has what it computes with.
     """
 
     name: Literal["muon", "adamw"] = "muon"
@@ -27,8 +27,8 @@ class Optimiser:
     weight_decay: float = 0.0
     clip: float = 1.0
     frozen: tuple[str, ...] = ("model.embed_tokens.weight",)
-    pack: int = 2560
-    recompute: bool = False
+    micro_batch_tokens: int = 2560
+    gradient_checkpointing: bool = False
     precision: Literal["float32", "bfloat16"] = "float32"
     imitation: Literal["float32", "bfloat16"] = "bfloat16"
     threads: int = 2
@@ -43,4 +43,4 @@ class Optimiser:
         finer = self.precision == "bfloat16" and self.imitation == "float32"
         require(not finer, "optimiser.imitation is float32 and optimiser.precision bfloat16, as weights may be kept: make both bfloat16")
         require(0 <= self.weight_decay < 1, f"optimiser.weight_decay is {self.weight_decay}; it must be from 0, which is none, to below 1")
-        require(self.pack >= 1 and self.threads >= 1, "optimiser.pack and optimiser.threads must be at least 1")
+        require(self.micro_batch_tokens >= 1 and self.threads >= 1, "optimiser.micro_batch_tokens and optimiser.threads must be at least 1")

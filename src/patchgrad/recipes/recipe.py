@@ -32,7 +32,7 @@ class Machine:
 class Mix:
     """How much of a set's training tasks is of which kind (`tasks/splits.py`): one bug, two, a missing body, a commit of its history.
 
-    `workshop` is the part of all training tasks that is generated beside those of the set: a network from scratch solves nothing of real
+    `synthetic` is the part of all training tasks that is generated beside those of the set: a network from scratch solves nothing of real
     packages at first, so there is nothing to learn from.
     """
 
@@ -40,24 +40,24 @@ class Mix:
     pair: float = 0.15
     implement: float = 0.15
     history: float = 0.20
-    workshop: float = 0.0
+    synthetic: float = 0.0
 
     def __post_init__(self) -> None:
-        require(0 <= self.workshop < 1, f"tasks.mix.workshop is {self.workshop}; it must be a part of the training tasks, below 1")
+        require(0 <= self.synthetic < 1, f"tasks.mix.synthetic is {self.synthetic}; it must be a part of the training tasks, below 1")
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSource:
-    """Where tasks come from. `workshop` makes them from the seed; `set` reads a folder that `patchgrad tasks` wrote, with statements
+    """Where tasks come from. `synthetic` makes them from the seed; `set` reads a folder that `patchgrad tasks` wrote, with statements
     of this `level`, or of the first of several (`brief,report`) that a task has, and as many of its training tasks of each kind as `mix`
     says.
 
-    `functions` are the sizes of a workshop task's buggy module: with `(1, 2)` half of the tasks have one function, half two. `families`
+    `functions` are the sizes of a synthetic task's buggy module: with `(1, 2)` half of the tasks have one function, half two. `families`
     are those of its planted bugs (`tasks/mutations`): by default the four that exchange one operator or truth value. `planted` are those
     of a set's planted bugs that are taken, all where it is empty; tasks from a history or from rows have none and are taken as well.
     """
 
-    source: Literal["workshop", "set"] = "workshop"
+    source: Literal["synthetic", "set"] = "synthetic"
     train: int = 2000
     held_out: int = 60
     functions: tuple[int, ...] = (1,)
@@ -167,24 +167,24 @@ class AgentChoice:
 
 @dataclass(frozen=True, slots=True)
 class SandboxChoice:
-    """`live` episodes at once; each holds one sandbox while it runs and one while it is graded.
+    """`concurrency` episodes at once; each holds one sandbox while it runs and one while it is graded.
 
     A backend that does not enforce what the recipe `requires` on this host is refused by name (`contracts.Capabilities`). `oci` opens
     archives in containers of `image`, through the engine at `socket`; where that is empty, at DOCKER_HOST or a usual place. `landlock` is
-    for hosts without user namespaces, and weaker; reports say what it does not enforce. With `once` a call that another attempt at the same
-    task made in the same state is not run again, nor the same submission judged again
+    for hosts without user namespaces, and weaker; reports say what it does not enforce. With `cache` a call that another attempt at the
+    same task made in the same state is not run again, nor the same submission judged again
     (`rollouts/tool_cache.py`): for tests that do not flake.
     """
 
     backend: Literal["bwrap", "oci", "landlock"] = "bwrap"
-    live: int = 24
+    concurrency: int = 24
     image: str = ""
     socket: str = ""
     requires: tuple[str, ...] = ENFORCED
-    once: bool = False
+    cache: bool = False
 
     def __post_init__(self) -> None:
-        within(1, inf, "sandbox.", self, "live")
+        within(1, inf, "sandbox.", self, "concurrency")
         unknown = sorted(set(self.requires) - set(ENFORCED))
         require(not unknown, f"sandbox.requires: {', '.join(unknown)} is nothing that can be required; there are {', '.join(ENFORCED)}")
 

@@ -32,7 +32,7 @@ Aggregation = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum",
 class Row:
     """One algorithm. `low` and `high` are the bounds of its clip, `None` where it has none, and `dual` a second one where A < 0.
 
-    `normalised` advantages are the stage's (`Stage.baseline` and `lowered`). `contrast` keeps the groups whose attempts differ
+    `normalised` advantages are the stage's (`Stage.baseline` and `baseline_offset`). `contrast` keeps the groups whose attempts differ
     (`Stage.filter_on`), `all` every attempt that infrastructure did not break. `whiten` scales advantages over all groups.
     """
 
@@ -64,7 +64,7 @@ ROWS: Mapping[Name, Row] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Mismatch:
+class ImportanceCorrection:
     """Corrections for a sampler that computes other probabilities than the trainer, each by its bounds, off where there are none.
 
     Each is a factor of a token's cost that depends on old / sampled, and they multiply (`objectives/corrections.py`). Usual are
@@ -80,29 +80,29 @@ class Mismatch:
     def __post_init__(self) -> None:
         if self.truncate_token is not None and self.truncate_sequence is not None:
             raise ConfigError(
-                "mismatch.truncate_token and mismatch.truncate_sequence weigh a token by the same ratio twice: set one of them"
+                "correction.truncate_token and correction.truncate_sequence weigh a token by the same ratio twice: set one of them"
             )
         for name in ("truncate_token", "truncate_sequence"):
             cap = getattr(self, name)
             if cap is not None and cap < 1:
                 raise ConfigError(
-                    f"mismatch.{name} is {cap}; a cap below 1 would act where sampler and trainer agree: it must be at least 1"
+                    f"correction.{name} is {cap}; a cap below 1 would act where sampler and trainer agree: it must be at least 1"
                 )
         for name in ("mask_token", "mask_sequence", "mask_geometric"):
             low, high = getattr(self, name) or (1.0, 1.0)
             if not 0 <= low <= 1 <= high:
                 raise ConfigError(
-                    f"mismatch.{name} keeps ratios from {low} to {high}; the ratio 1, where both agree, must lie between them"
+                    f"correction.{name} keeps ratios from {low} to {high}; the ratio 1, where both agree, must lie between them"
                 )
 
     @property
     def none(self) -> bool:
-        return self == Mismatch()
+        return self == ImportanceCorrection()
 
 
 @dataclass(frozen=True, slots=True)
-class Penalty:
-    """A loss term for leaving the `old` policy, or the `reference`, with which reinforcement learning began (`objectives/penalty.py`).
+class KlPenalty:
+    """A loss term for leaving the `old` policy, or the `reference`, with which reinforcement learning began (`objectives/kl_penalty.py`).
 
     As a loss, only `k2` has the gradient of KL(policy, other); that of `k3` is KL(other, policy)'s, and `k1` pulls nowhere.
     """
@@ -113,7 +113,7 @@ class Penalty:
 
     def __post_init__(self) -> None:
         if self.weight < 0:
-            raise ConfigError(f"penalty.weight is {self.weight}; it must be 0, for none, or more")
+            raise ConfigError(f"kl_penalty.weight is {self.weight}; it must be 0, for none, or more")
 
 
 def clip(name: Name, low: float | None, high: float | None) -> tuple[float | None, float | None]:

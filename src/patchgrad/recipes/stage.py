@@ -9,7 +9,7 @@ from typing import Literal
 
 from patchgrad.config import require, within
 from patchgrad.recipes.failures import Failures, unread
-from patchgrad.recipes.rows import ROWS, Aggregation, Mismatch, Name, Penalty, clip
+from patchgrad.recipes.rows import ROWS, Aggregation, ImportanceCorrection, KlPenalty, Name, clip
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Stage:
 
     `algorithm` is a row of the table (`recipes/rows.py`); its own `clip_low`, `clip_high` and `aggregate` hold where none is given here.
     Ratios are taken to the `old` log-probabilities: those `sampled`, or `recomputed` by the trainer before the first step of an iteration,
-    so that the `mismatch` between the two can be corrected for. A `penalty` of weight 0 is none.
+    so that the `correction` between the two can be corrected for. A `kl_penalty` of weight 0 is none.
 
     From the first iteration to the last `lr` falls in a line, by a share of `decay` over the stage (0 in the paper).
     Attempts begin at their task's beginning, or, where `starts` are `prefixes`, after turns of an earlier one where the task is too hard or
@@ -35,10 +35,10 @@ class Stage:
     than giving up.
 
     The rest is about advantages. `baseline` is the mean reward of the group, as in the paper, or of its tokens
-    (`advantages.LengthWeighted`), or the value of the turns before, `lowered` by so much (`advantages.GroupNormalised`; 0 in the paper);
-    only rows whose advantages are `normalised` take these two. `step_weight` adds to it what each turn did better than the others that
-    began in its state (`advantages.Anchored`, with `discount`; 0 in the paper). Tokens that the policy was `certain` of are not blamed
-    (`credit.assign`; 1, all are, in the paper).
+    (`advantages.LengthWeighted`), or the value of the turns before, `baseline_offset` by so much (`advantages.GroupNormalised`; 0 in the
+    paper); only rows whose advantages are `normalised` take these two. `step_weight` adds to it what each turn did better than the others
+    that began in its state (`advantages.Anchored`, with `discount`; 0 in the paper). Tokens that the policy was `confident_above` of are
+    not blamed (`credit.assign`; 1, all are, in the paper).
     """
 
     iterations: int = 6
@@ -54,8 +54,8 @@ class Stage:
     clip_high: float | None = None
     aggregate: Aggregation | None = None
     old: Literal["sampled", "recomputed"] = "sampled"
-    mismatch: Mismatch = field(default_factory=Mismatch)
-    penalty: Penalty = field(default_factory=Penalty)
+    correction: ImportanceCorrection = field(default_factory=ImportanceCorrection)
+    kl_penalty: KlPenalty = field(default_factory=KlPenalty)
     turns: int = 8
     context: int = 1024
     seconds: float = 600.0
@@ -67,10 +67,10 @@ class Stage:
     forks: int = 0
     continuations: int = 3
     baseline: Literal["group", "tokens", "turns"] = "tokens"
-    lowered: float = 0.1
+    baseline_offset: float = 0.1
     step_weight: float = 3.0
     discount: float = 0.9
-    certain: float = 0.9
+    confident_above: float = 0.9
     failures: Failures = field(default_factory=partial(replace, unread("withhold"), looping="withhold"))
     top_p: float = 1.0
 
@@ -86,17 +86,20 @@ class Stage:
         require(self.attempts >= 2, f"attempts is {self.attempts}; a group needs at least 2 attempts to have an advantage")
         clip(self.algorithm, self.clip_low, self.clip_high)
         require(
-            self.old == "recomputed" or self.mismatch.none,
-            "a mismatch is corrected by recomputed / sampled log-probabilities: set old to 'recomputed', or the mismatch's bounds to none",
+            self.old == "recomputed" or self.correction.none,
+            "the correction is of recomputed / sampled log-probabilities: set old to 'recomputed', or the correction's bounds to none",
         )
         require(
             self.algorithm != "maxrl" or self.length_weight == 0,
             f"maxrl divides by a mean of rewards that are 0 or 1, and a length_weight of {self.length_weight} makes them less: set it to 0",
         )
-        require(0 < self.certain <= 1, f"certain is {self.certain}; it is a probability above which no token is blamed, and 1 blames all")
+        require(
+            0 < self.confident_above <= 1,
+            f"confident_above is {self.confident_above}; it is a probability above which no token is blamed, and 1 blames all",
+        )
         require(
             self.turns > self.length_threshold,
-            f"turns {self.turns} must be above length_threshold {self.length_threshold}, or the length penalty divides by zero",
+            f"turns {self.turns} must be above length_threshold {self.length_threshold}, or the length kl_penalty divides by zero",
         )
         require(self.forks >= 0 and self.continuations >= 1, "a stage's forks must be at least 0, its continuations at least 1")
         require(
@@ -107,4 +110,4 @@ class Stage:
             not self.forks or ROWS[self.algorithm].estimator == "normalised",
             f"{self.algorithm} has an estimator of its own, which does not know forks: set forks to 0 and another baseline",
         )
-        require(self.lowered >= 0, f"lowered is {self.lowered}; a baseline can only be lowered, by 0 or more")
+        require(self.baseline_offset >= 0, f"baseline_offset is {self.baseline_offset}; a baseline can only be lowered, by 0 or more")

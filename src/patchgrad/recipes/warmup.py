@@ -9,8 +9,8 @@ from patchgrad.config import require, within
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
-    """Probabilities of the apprentice's choices, each taken anew at every turn where it arises."""
+class DemonstratorOptions:
+    """Probabilities of the demonstrator's choices, each taken anew at every turn where it arises."""
 
     skill: float = 0.1
     slips: float = 0.08  # in the name of the file to open
@@ -24,7 +24,7 @@ class Habits:
 
 @dataclass(frozen=True, slots=True)
 class Warmup:
-    """Makes the base policy where there is none: the apprentice's demonstrations, drills and looks, then one language-model pass over them.
+    """Makes the base policy where there is none: a scripted policy's demonstrations, then one language-model pass over them.
 
     A drill is an episode of a look and eleven edits, without tests; a look is the first turn alone, which opens the file that an issue of
     gibberish names. Both are cheap, and dense in what is hardest to learn: to copy without a mistake. All are made on the first `tasks` of
@@ -32,18 +32,18 @@ class Warmup:
     """
 
     demonstrations: int = 1100
-    drills: int = 500
-    looks: int = 2500
+    edit_drills: int = 500
+    first_turns: int = 2500
     tasks: int = 800
     epochs: int = 1
     batch: int = 16
     lr: float = 3e-3
     observation_weight: float = 0.1
     turns: int = 16
-    demonstrator: Habits = field(default_factory=Habits)
+    demonstrator: DemonstratorOptions = field(default_factory=DemonstratorOptions)
 
     def __post_init__(self) -> None:
         within(1, inf, "warmup.", self, "demonstrations", "tasks", "epochs", "batch", "turns")
-        within(0, inf, "warmup.", self, "drills", "looks", "observation_weight")
+        within(0, inf, "warmup.", self, "edit_drills", "first_turns", "observation_weight")
         require(self.lr > 0, f"warmup.lr is {self.lr}; a learning rate must be above 0")
         within(0, 1, "warmup.demonstrator.", self.demonstrator, *(one.name for one in fields(self.demonstrator)))

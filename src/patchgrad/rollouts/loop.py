@@ -19,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 from patchgrad.contracts import Agent, Extend, Finish, Policy, Restart, Sandbox, Sandboxes, Tool, patience
-from patchgrad.errors import CertificateError, ContextFault, PolicyFault, SandboxFault
+from patchgrad.errors import ContextFault, PolicyFault, ProvenanceError, SandboxFault
 from patchgrad.rollouts.budget import Budget
 from patchgrad.rollouts.repository import commit, difference, within
 from patchgrad.rollouts.tool_cache import Answers
@@ -31,17 +31,17 @@ from patchgrad.values import (
     Malformed,
     Message,
     Observation,
-    Place,
     Sampling,
     Segment,
     Snapshot,
     Stop,
     Task,
+    ToolState,
     Trajectory,
     Turn,
     digest,
-    genesis,
     ids,
+    root_address,
 )
 
 T = TypeVar("T")
@@ -119,7 +119,7 @@ class _Episode:
         self.left = Snapshot.of({})
         self.sandbox: Sandbox | None = None
         self.there = self.left  # the state that the sandbox is in; another than `self.left` when that was only heard of
-        self.answers, self.ground = answers, task.ground()
+        self.answers, self.environment = answers, task.environment_digest()
         self.timeouts = answers is not None and answers.timeouts
         self.alone = answers is None or not all(self._settled(turn.call, turn.observation) for turn in self.turns)
 
@@ -153,7 +153,7 @@ class _Episode:
         async def ask() -> tuple[str, Snapshot]:
             return await commit(await self._sandbox_here()), await self._snapshot()
 
-        (base, first), _ = await (self.answers or Answers()).once(("beginning", self.ground), ask, lambda _: True)
+        (base, first), _ = await (self.answers or Answers()).once(("beginning", self.environment), ask, lambda _: True)
         self._arrive(first)
         return base
 
@@ -163,7 +163,7 @@ class _Episode:
         base = base or await commit(await self._sandbox_here())
         self._arrive(await self._snapshot())
         if self.state != self.turns[-1].state:
-            raise CertificateError(f"{self.id} cannot go on: its sandbox was not opened in the state that its last turn left.", "state")
+            raise ProvenanceError(f"{self.id} cannot go on: its sandbox was not opened in the state that its last turn left.", "state")
         return base
 
     async def _turns(self) -> Stop:
@@ -235,13 +235,13 @@ class _Episode:
     async def _answer(self, context: Ids, action: Action) -> bool:
         """Run the action's call and seal the turn; False when the sandbox broke in it."""
         call = self.agent.parse(action.text)
-        place = self.turns[-1].observation.place if self.turns else Place()
+        tool_state = self.turns[-1].observation.tool_state if self.turns else ToolState()
         try:
-            observation = await self._call(call, place)
+            observation = await self._call(call, tool_state)
         except SandboxFault as fault:
             log.warning("%s: %s", self.id, fault)
-            observation = Observation(str(fault), place, failure="infrastructure")
-        parent = self.turns[-1].address if self.turns else genesis(self.task, self.id)
+            observation = Observation(str(fault), tool_state, failure="infrastructure")
+        parent = self.turns[-1].address if self.turns else root_address(self.task, self.id)
         turn = Turn(context, action, call, observation, self.state, parent)
         self.turns.append(turn)
         self.segments[-1].append(turn)
@@ -250,26 +250,28 @@ class _Episode:
             self.on_turn(turn)
         return observation.failure != "infrastructure"
 
-    async def _call(self, call: Call | Malformed, place: Place) -> Observation:
+    async def _call(self, call: Call | Malformed, tool_state: ToolState) -> Observation:
         if isinstance(call, Malformed):
-            return Observation(call.message, place, failure="malformed")
+            return Observation(call.message, tool_state, failure="malformed")
         tool = self.agent.tools.get(call.tool)
         if tool is None:
-            return Observation(f"There is no tool {call.tool}.", place, failure="unknown tool")
+            return Observation(f"There is no tool {call.tool}.", tool_state, failure="unknown tool")
         started = time.monotonic()
-        question = ("call", self.ground, self.state, place, call)
+        question = ("call", self.environment, self.state, tool_state, call)
         self.alone |= not self._by_files(call)
-        (observation, left), known = await self._once(question, lambda: self._run(tool, call, place), lambda a: self._settled(call, a[0]))
+        (observation, left), known = await self._once(
+            question, lambda: self._run(tool, call, tool_state), lambda a: self._settled(call, a[0])
+        )
         self._arrive(left)
         self.alone |= not self._settled(call, observation)
         return replace(observation, seconds=0.0 if known else time.monotonic() - started)
 
-    async def _run(self, tool: Tool, call: Call, place: Place) -> tuple[Observation, Snapshot]:
+    async def _run(self, tool: Tool, call: Call, tool_state: ToolState) -> tuple[Observation, Snapshot]:
         """What the tool says in the state that the attempt is in, and the state that it leaves."""
         sandbox = await self._sandbox_here()
         async with within(self.task.limits.command_seconds, f"the tool {call.tool}"):
             began = time.monotonic()
-            observation = await tool(call.arguments, sandbox, place)
+            observation = await tool(call.arguments, sandbox, tool_state)
             observation = replace(observation, seconds=time.monotonic() - began)
         return observation, self.left if getattr(tool, "reads_only", False) else await self._snapshot()
 
@@ -282,7 +284,7 @@ class _Episode:
         """Did they? Not if it was killed or went elsewhere, nor if it ran out of time, unless that was time of its own work."""
         if isinstance(call, Malformed):
             return True
-        inside = observation.place.file is None or observation.place.file.startswith(f"{Place().directory}/")
+        inside = observation.tool_state.file is None or observation.tool_state.file.startswith(f"{ToolState().directory}/")
         worked = self.timeouts and observation.seconds < patience(self.task.limits.command_seconds)
         ended = observation.failure in (None, "bad arguments") or (observation.failure == "timeout" and worked)
         whole = ended and _KILLED.search(observation.content) is None
@@ -303,8 +305,8 @@ class _Episode:
         """The sandbox, in the state that the attempt is in; opened where there is none yet, or one in another state."""
         if self.sandbox is None or self.there.address != self.left.address:
             await self.leave()
-            place = self.turns[-1].observation.place if self.turns else Place()
-            self.sandbox = await self.sandboxes.open(self.task, replace(self.left, directory=place.directory))
+            tool_state = self.turns[-1].observation.tool_state if self.turns else ToolState()
+            self.sandbox = await self.sandboxes.open(self.task, replace(self.left, directory=tool_state.directory))
             self.there = self.left
         return self.sandbox
 
@@ -330,4 +332,4 @@ class _Episode:
         async def ask() -> str:
             return await difference(await self._sandbox_here(), base, self.task.limits.test_seconds)
 
-        return (await self._once(("submission", self.ground, base, self.state), ask, lambda _: True))[0]
+        return (await self._once(("submission", self.environment, base, self.state), ask, lambda _: True))[0]

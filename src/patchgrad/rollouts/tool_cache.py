@@ -1,11 +1,11 @@
 """What was asked before is not asked again: the same call, in the same state of the same sandbox, has the same answer.
 
-    (ground, files, place, call) -> (observation, files after it)
-    (ground, files)              -> submission
+    (environment, files, place, call) -> (observation, files after it)
+    (environment, files)              -> submission
     (task, submission)           -> verdict
 
-The ground is what a sandbox is made of (`Task.ground`), which tasks with other words share. Attempts at a task do much the same: most of
-their calls were made by another one before, in files of the same content.
+The environment is what a sandbox is made of (`Task.environment_digest`), which tasks with other words share. Attempts at a task do much
+the same: most of their calls were made by another one before, in files of the same content.
 """
 
 from __future__ import annotations

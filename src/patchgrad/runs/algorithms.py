@@ -34,10 +34,10 @@ from patchgrad.learning.objectives.clipped import clipped
 from patchgrad.learning.objectives.corrections import MaskGeometric, MaskSequence, MaskToken, Together, TruncateSequence, TruncateToken
 from patchgrad.learning.objectives.cross_entropy import cross_entropy
 from patchgrad.learning.objectives.gspo import gspo
-from patchgrad.learning.objectives.penalty import penalised
+from patchgrad.learning.objectives.kl_penalty import with_kl_penalty
 from patchgrad.learning.selection import contrast, solved_only, sound
 from patchgrad.recipes.rft import Rft
-from patchgrad.recipes.rows import ROWS, Aggregation, Mismatch, clip
+from patchgrad.recipes.rows import ROWS, Aggregation, ImportanceCorrection, clip
 from patchgrad.recipes.stage import Stage
 from patchgrad.values import Group, Ids, Segment, Task, Trajectory, Turn
 
@@ -50,12 +50,12 @@ def imitation(rft: Rft, plain: Callable[[Task], Ids] | None = None) -> Algorithm
 
     def select(groups: Sequence[Group]) -> list[Group]:
         chosen = solved_only(groups, rft.cap, rft.dedupe)
-        return [retold(group, plain(group.task)) for group in chosen] if plain else chosen
+        return [reprompted(group, plain(group.task)) for group in chosen] if plain else chosen
 
     return Algorithm(select, Ones(), cross_entropy, rft.failures.policy)
 
 
-def retold(group: Group, context: Ids) -> Group:
+def reprompted(group: Group, context: Ids) -> Group:
     """The same attempts, as if they had begun after `context` and not after what they were prompted with: a new chain of turns.
 
     Their log-probabilities are those of the other beginning, so they can be imitated and nothing else. The paper collects with a
@@ -86,12 +86,12 @@ def algorithm(stage: Stage, reference: Score | None = None) -> Algorithm:
         estimator=_estimator(stage),
         objective=_objective(stage),
         failures=stage.failures.policy,
-        certain=stage.certain,
+        confident_above=stage.confident_above,
         whole_groups=True,
         rescale=whitened if row.whiten else as_they_are,
         aggregate=_aggregate(stage.aggregate or row.aggregate, stage.context),
         old=stage.old,
-        correction=None if stage.mismatch.none else _correction(stage.mismatch),
+        correction=None if stage.correction.none else _correction(stage.correction),
         reference=reference,
     )
 
@@ -101,7 +101,7 @@ BASELINES: Mapping[str, Callable[..., Estimator]] = {"group": GroupNormalised, "
 
 def _estimator(stage: Stage) -> Estimator:
     rows: Mapping[str, Callable[[], Estimator]] = {
-        "normalised": lambda: BASELINES[stage.baseline](lowered=stage.lowered),
+        "normalised": lambda: BASELINES[stage.baseline](baseline_offset=stage.baseline_offset),
         "mean": MeanOnly,
         "leave-one-out": LeaveOneOut,
         "mean-scaled": MeanScaled,
@@ -124,8 +124,8 @@ def _objective(stage: Stage) -> Objective:
         "cispo-two-sided": cispo_two_sided,
     }
     objective = rows[row.objective](**bounds)
-    penalty = stage.penalty
-    return penalised(objective, penalty.weight, penalty.estimator, penalty.to) if penalty.weight else objective
+    kl_penalty = stage.kl_penalty
+    return with_kl_penalty(objective, kl_penalty.weight, kl_penalty.estimator, kl_penalty.to) if kl_penalty.weight else objective
 
 
 def _aggregate(name: Aggregation, longest: int) -> Aggregate:
@@ -139,18 +139,18 @@ def _aggregate(name: Aggregation, longest: int) -> Aggregate:
     }[name]
 
 
-def _correction(mismatch: Mismatch) -> Correction:
+def _correction(correction: ImportanceCorrection) -> Correction:
     parts: list[Correction] = []
-    if mismatch.truncate_token is not None:
-        parts.append(TruncateToken(mismatch.truncate_token))
-    if mismatch.truncate_sequence is not None:
-        parts.append(TruncateSequence(mismatch.truncate_sequence))
-    if mismatch.mask_token is not None:
-        parts.append(MaskToken(*mismatch.mask_token))
-    if mismatch.mask_sequence is not None:
-        parts.append(MaskSequence(*mismatch.mask_sequence))
-    if mismatch.mask_geometric is not None:
-        parts.append(MaskGeometric(*mismatch.mask_geometric))
+    if correction.truncate_token is not None:
+        parts.append(TruncateToken(correction.truncate_token))
+    if correction.truncate_sequence is not None:
+        parts.append(TruncateSequence(correction.truncate_sequence))
+    if correction.mask_token is not None:
+        parts.append(MaskToken(*correction.mask_token))
+    if correction.mask_sequence is not None:
+        parts.append(MaskSequence(*correction.mask_sequence))
+    if correction.mask_geometric is not None:
+        parts.append(MaskGeometric(*correction.mask_geometric))
     return Together(tuple(parts))
 
 

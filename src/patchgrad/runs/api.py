@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from patchgrad.contracts import Progress
 from patchgrad.recipes.evaluation import Evaluation, of_run
 from patchgrad.recipes.recipe import Recipe
-from patchgrad.runs.planning.plan import Plan
+from patchgrad.runs.planning.plan import MemoryPlan
 from patchgrad.store import Run
 from patchgrad.values import Report
 
@@ -37,7 +37,7 @@ def measure(evaluation: Evaluation, progress: Progress, *, recipe: Recipe | None
         return any_policy(evaluation, progress, out, held_out_tasks(recipe, Path(archives)))
 
 
-def plan(recipe: Recipe, room: int = 0) -> Plan:
+def plan(recipe: Recipe, room: int = 0) -> MemoryPlan:
     """What a recipe takes of a machine with so many bytes of memory free, or of this one; nothing is loaded."""
     from patchgrad.runs.planning.estimate import plan as ahead  # torch is heavy
 

@@ -11,8 +11,8 @@ from patchgrad.errors import ConfigError
 from patchgrad.grading import Grader
 from patchgrad.recipes.recipe import AgentChoice, SandboxChoice
 from patchgrad.rollouts.executors import LocalExecutor
+from patchgrad.rollouts.harness import Harness
 from patchgrad.rollouts.tool_cache import Answers
-from patchgrad.rollouts.world import World
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.landlock import LandlockSandboxes
 from patchgrad.sandboxes.oci import OciSandboxes
@@ -28,7 +28,7 @@ def an_agent(choice: AgentChoice) -> ReactAgent:
 
 def sandboxes(choice: SandboxChoice) -> Sandboxes:
     """One cell for each live episode, half as many for grading; `ConfigError` where the host does not enforce what is required."""
-    cells = choice.live + choice.live // 2
+    cells = choice.concurrency + choice.concurrency // 2
     boxes: Sandboxes
     match choice.backend:
         case "oci":
@@ -46,23 +46,23 @@ def sandboxes(choice: SandboxChoice) -> Sandboxes:
     return boxes
 
 
-def a_world(agent: AgentChoice, choice: SandboxChoice, boxes: Sandboxes) -> World:
-    """A world in which nothing is written down: for evaluations."""
-    return once(World(an_agent(agent), boxes, Grader(boxes).grade, LocalExecutor(choice.live)), choice)
+def build_harness(agent: AgentChoice, choice: SandboxChoice, boxes: Sandboxes) -> Harness:
+    """A harness in which nothing is written down: for evaluations."""
+    return once(Harness(an_agent(agent), boxes, Grader(boxes).grade, LocalExecutor(choice.concurrency)), choice)
 
 
-def once(world: World, choice: SandboxChoice) -> World:
-    """The same world; where the choice says so, one in which no call is run and no submission judged that was before."""
-    if not choice.once:
-        return world
-    answers = Answers(timeouts=world.sandboxes.probe().work)
-    return replace(world, answers=answers, grade=answers.of(world.grade))
+def once(harness: Harness, choice: SandboxChoice) -> Harness:
+    """The same harness; where the choice says so, one in which no call is run and no submission judged that was before."""
+    if not choice.cache:
+        return harness
+    answers = Answers(timeouts=harness.sandboxes.probe().work)
+    return replace(harness, answers=answers, grade=answers.of(harness.grade))
 
 
-def journalled(world: World, run: Run) -> World:
-    """The same world with a run's journal: every turn, state and ending is written as it happens, and what is known is not done again."""
+def journalled(harness: Harness, run: Run) -> Harness:
+    """The same harness with a run's journal: every turn, state and ending is written as it happens, and what is known is not done again."""
     return replace(
-        world,
+        harness,
         on_turn=run.write_turn,
         on_state=run.states.put,
         on_ending=run.write_ending,

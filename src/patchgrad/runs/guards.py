@@ -1,6 +1,6 @@
 """Guard-rails: figures of a run that tell of a fault before its Pass@1 does, each with a bound that warns and one that stops.
 
-    seen = alarms(guards, {"entropy": 0.004, "gap": 1e-6})
+    seen = alarms(guards, {"entropy": 0.004, "logprob_diff": 1e-6})
     seen[0].sentence    "entropy is 0.004, below 0.01: the policy hardly explores any more"
 
 A bound is crossed upwards or downwards, as its figure is bad. What is not measured raises no alarm.
@@ -15,13 +15,13 @@ from typing import Any, Literal
 from patchgrad.recipes.bounds import Bound, Guards
 
 MEANING: Mapping[str, str] = {
-    "gap": "the trainer does not compute the log-probabilities that the sampler reported",
-    "surprise": "actions were not drawn from the policy's own softmax; a generation_config that cuts it may have been inherited",
+    "logprob_diff": "the trainer does not compute the log-probabilities that the sampler reported",
+    "sampling_z": "actions were not drawn from the policy's own softmax; a generation_config that cuts it may have been inherited",
     "ratio": "one iteration's steps moved the policy far from the one that was sampled",
     "clip_low": "most blamed tokens are at the lower bound: the step is too large",
     "clip_high": "most praised tokens are at the upper bound: the step is too large",
     "entropy": "the policy hardly explores any more",
-    "effective": "few tokens carry most of the weight: the batch is worth little",
+    "ess": "few tokens carry most of the weight: the batch is worth little",
     "no_contrast": "nearly no group has both a solved and an unsolved attempt, so there is nothing to learn from",
     "limited": "most attempts run into a limit",
     "looping": "many attempts make a call again in a state in which they had made it",
@@ -29,7 +29,7 @@ MEANING: Mapping[str, str] = {
 }
 
 
-AT_ONCE = frozenset({"gap", "surprise"})
+AT_ONCE = frozenset({"logprob_diff", "sampling_z"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,14 @@ def alarms(guards: Guards, figures: Mapping[str, float]) -> list[Alarm]:
 def figures(row: Mapping[str, Any]) -> dict[str, float]:
     """The figures of an iteration's record in `metrics.jsonl`; what the record does not have is left out.
 
-    The gap is the probe's and that of the first update: from the second on the policy is another than the one that was sampled. How far
-    it moves, in `ratio` and `effective`, is for RL to mind; fine-tuning is to move it.
+    The difference is the probe's and that of the first update: from the second on the policy is another than the one that was sampled. How
+    far it moves, in `ratio` and `ess`, is for RL to mind; fine-tuning is to move it.
     """
-    told = {name: row.get(name) for name in ("surprise", "clip_low", "clip_high", "entropy", "limited", "looping", "broken")}
-    first = next((step.get("gap") for step in row.get("steps", ())), None)
-    told["gap"] = max((value for value in (first, row.get("probe_gap")) if value is not None), default=None)
+    told = {name: row.get(name) for name in ("sampling_z", "clip_low", "clip_high", "entropy", "limited", "looping", "broken")}
+    first = next((step.get("logprob_diff") for step in row.get("steps", ())), None)
+    told["logprob_diff"] = max((value for value in (first, row.get("probe_logprob_diff")) if value is not None), default=None)
     if row.get("phase") != "rft":
-        told["effective"] = row.get("effective")
+        told["ess"] = row.get("ess")
         told["ratio"] = abs(row["ratio"] - 1.0) if row.get("ratio") is not None else None
     told["no_contrast"] = 1.0 - row["contrast"] if row.get("contrast") is not None else None
     return {name: float(value) for name, value in told.items() if value is not None}

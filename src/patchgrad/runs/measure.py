@@ -1,6 +1,6 @@
 """What is done with an evaluation: its tasks, its policy, every attempt, and the report.
 
-Evaluation -> tasks, policy, world -> every attempt (`learning.play`) -> scores, where the best of n is chosen -> Report
+Evaluation -> tasks, policy, harness -> every attempt (`learning.play`) -> scores, where the best of n is chosen -> Report
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from patchgrad.grading.rewards import Resolved
 from patchgrad.policies.endpoint import EndpointPolicy
 from patchgrad.recipes.evaluation import Evaluation
 from patchgrad.recipes.recipe import Recipe
-from patchgrad.rollouts.attempts import play
+from patchgrad.rollouts.attempts import collect_groups
 from patchgrad.rollouts.budget import Budget
-from patchgrad.rollouts.world import World
-from patchgrad.runs.build import a_world, sandboxes, sentence
+from patchgrad.rollouts.harness import Harness
+from patchgrad.runs.build import build_harness, sandboxes, sentence
 from patchgrad.store import Run
 from patchgrad.tasks.sets import load_set
 from patchgrad.values import Group, Report, Rollout, Task, digest
@@ -63,13 +63,13 @@ async def _measure(evaluation: Evaluation, progress: Progress, out: Run | None, 
         progress.say(sentence(rollout))
 
     try:
-        world = a_world(evaluation.agent, evaluation.sandbox, boxes)
+        harness = build_harness(evaluation.agent, evaluation.sandbox, boxes)
         if out is not None:
             out.write_tasks(tasks)
             out.write_sandbox(boxes.probe().name, boxes.probe().missing(ENFORCED))
-            world = replace(world, on_turn=out.write_turn, on_state=out.states.put)
+            harness = replace(harness, on_turn=out.write_turn, on_state=out.states.put)
         progress.stage(f"evaluate {evaluation.title}", len(tasks) * evaluation.evaluation.attempts)
-        groups, report = await assess(world, policy, tasks, evaluation, evaluation.title, seen)
+        groups, report = await assess(harness, policy, tasks, evaluation, evaluation.title, seen)
     finally:
         await boxes.close()
     report = _told(report, evaluation, tasks, policy)
@@ -87,17 +87,17 @@ def _keep(out: Run, groups: Sequence[Group], report: Report) -> None:
 
 
 async def assess(
-    world: World, policy: Policy, tasks: Sequence[Task], setting: Recipe | Evaluation, name: str, on_rollout: Callable[[Rollout], None]
+    harness: Harness, policy: Policy, tasks: Sequence[Task], setting: Recipe | Evaluation, name: str, on_rollout: Callable[[Rollout], None]
 ) -> tuple[list[Group], Report]:
     """Every attempt of one evaluation, and its report."""
     choice, agent = setting.evaluation, setting.agent
     budget = Budget(choice.turns, choice.context, agent.action_tokens, choice.seconds, agent.format_errors)
     started = time.monotonic()
-    world = replace(world, sampling=choice.sampling)
-    groups = await play(world, policy, tasks, choice.attempts, budget, Resolved(), f"evaluate/{name}", setting.seed, on_rollout)
+    harness = replace(harness, sampling=choice.sampling)
+    groups = await collect_groups(harness, policy, tasks, choice.attempts, budget, Resolved(), f"evaluate/{name}", setting.seed, on_rollout)
     scores, about = None, dict[str, str]()
     if choice.best_of:
-        scores, abstained = await _scores(world, SCORERS[choice.best_of](world.sandboxes), groups)
+        scores, abstained = await _scores(harness, SCORERS[choice.best_of](harness.sandboxes), groups)
         about["best_of"] = choice.best_of + (f" (which abstained on {abstained} of {len(groups)} tasks)" if abstained else "")
     limits = {"turns": budget.turns, "context": budget.context, "action_tokens": budget.action_tokens, "seconds": budget.seconds}
     limits |= {"format_errors": agent.format_errors, "window": agent.window, "observation": agent.longest}
@@ -105,13 +105,13 @@ async def assess(
     return groups, summarise(name, groups, choice.drawn, spent, limits, sampling=sampling, about=about, scores=scores)
 
 
-async def _scores(world: World, scorer: Scorer, groups: Sequence[Group]) -> tuple[dict[str, list[float]], int]:
+async def _scores(harness: Harness, scorer: Scorer, groups: Sequence[Group]) -> tuple[dict[str, list[float]], int]:
     """A score for each attempt by task, all alike where the scorer abstains, and on how many tasks it did."""
 
     async def one(group: Group) -> tuple[str, list[float] | None]:
         return group.task.id, await scorer(group.task, [rollout.trajectory for rollout in group.rollouts])
 
-    found = {task: scores async for task, scores in world.executor.map(one, groups)}
+    found = {task: scores async for task, scores in harness.executor.map(one, groups)}
     sizes = {group.task.id: len(group.rollouts) for group in groups}
     abstained = sum(scores is None for scores in found.values())
     return {task: scores if scores is not None else [0.0] * sizes[task] for task, scores in found.items()}, abstained

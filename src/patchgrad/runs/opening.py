@@ -32,7 +32,7 @@ def opened(evaluation: Evaluation) -> EmbeddedPolicy:
     return EmbeddedPolicy(
         network,
         ChatTokenizer.load(path),
-        sessions=2 * evaluation.sandbox.live,
+        sessions=2 * evaluation.sandbox.concurrency,
         context=choice.context,
         threads=evaluation.threads,
         training=False,
@@ -47,12 +47,13 @@ def afforded(evaluation: Evaluation) -> AbstractContextManager[None]:
 
 
 def _told(evaluation: Evaluation) -> str:
-    choice, live, gpus = evaluation.evaluation, evaluation.sandbox.live, evaluation.gpus
+    choice, live, gpus = evaluation.evaluation, evaluation.sandbox.concurrency, evaluation.gpus
     page, each = (PAGE, 2) if gpus else (TILE, 4)
     caches = remembered(folder.shape(evaluation.policy), 2 * live, choice.context, page, each)
     return (
         f"the model takes {size(_weights(evaluation))}, the caches of {2 * live} attempts that fill their context up to {size(caches)}, "
-        f"and {size(_free(evaluation))} are free. Less is taken with --sandbox.live {max(1, live // 2)} or a shorter --evaluation.context."
+        f"and {size(_free(evaluation))} are free. "
+        f"Less is taken with --sandbox.concurrency {max(1, live // 2)} or a shorter --evaluation.context."
     )
 
 

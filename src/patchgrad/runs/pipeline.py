@@ -21,7 +21,7 @@ from patchgrad.contracts import Extend, Progress, Sandboxes, Score
 from patchgrad.errors import TrainingStopped
 from patchgrad.grading import Grader
 from patchgrad.grading.rewards import Resolved
-from patchgrad.learning.algorithm import Algorithm, Plan
+from patchgrad.learning.algorithm import Algorithm, IterationSizes
 from patchgrad.learning.branching import Forking
 from patchgrad.learning.curricula import Pool, Prefixes
 from patchgrad.learning.loop import iterate
@@ -35,7 +35,7 @@ from patchgrad.recipes.stage import Stage
 from patchgrad.rollouts.attempts import from_the_beginning
 from patchgrad.rollouts.budget import Budget
 from patchgrad.rollouts.executors import LocalExecutor
-from patchgrad.rollouts.world import NEUTRAL, World
+from patchgrad.rollouts.harness import NEUTRAL, Harness
 from patchgrad.runs.algorithms import algorithm, imitation, shaped
 from patchgrad.runs.build import an_agent, journalled, once, sentence
 from patchgrad.runs.demonstrations.demonstrator import shows
@@ -76,17 +76,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The tasks of a run: to train on, to measure with, and, by kinds, for the apprentice to show how to work on, if there is one."""
+    """The tasks of a run: to train on, to measure with, and, by kinds, for the demonstrator to show how to work on, if there is one."""
 
     train: tuple[Task, ...]
     held_out: tuple[Task, ...]
     lessons: tuple[tuple[Task, ...], ...] = ()
 
 
-class Course:
+class Pipeline:
     """One run of a recipe over its tasks; `travel` does what is left of it.
 
-    The apprentice shows how to work on `lessons`: tasks of the workshop, and, where those to train on are others, planted ones among these.
+    The demonstrator shows how to work on `lessons`: synthetic tasks, and, where those to train on are others, planted ones among these.
     """
 
     def __init__(
@@ -100,7 +100,9 @@ class Course:
         self.recipe, self.train, self.held_out, self.lessons = recipe, tasks.train, tasks.held_out, tasks.lessons
         self.run, self.progress = run, progress
         self.agent = an_agent(recipe.agent)
-        self.world = once(World(self.agent, sandboxes, Grader(sandboxes).grade, LocalExecutor(recipe.sandbox.live)), recipe.sandbox)
+        self.harness = once(
+            Harness(self.agent, sandboxes, Grader(sandboxes).grade, LocalExecutor(recipe.sandbox.concurrency)), recipe.sandbox
+        )
         self.pool = Pool(self.train, recipe.seed)
         self.prefixes = Prefixes(run.recall)
         self.reports: list[Report] = []
@@ -129,7 +131,7 @@ class Course:
             steps = [replace(s, act=_nothing) if s.name.startswith("evaluate") and s is not steps[-1] else s for s in steps]
         return steps
 
-    async def travel(self) -> None:
+    async def complete(self) -> None:
         """Do the steps that are not done yet; commit after each."""
         done = self._restore()
         self.run.write_tasks((*self.train, *self.held_out))
@@ -194,7 +196,7 @@ class Course:
     # --- steps ---------------------------------------------------------------------------------
 
     async def _base(self) -> None:
-        """A model of the user's, or a network that a warm-up on the apprentice's demonstrations makes."""
+        """A model of the user's, or a network that a warm-up on the demonstrator's demonstrations makes."""
         recipe, warmup = self.recipe, self.recipe.warmup
         if recipe.policy.model:
             self._trainer, self._policy = open_model(recipe.policy.model, recipe)
@@ -202,18 +204,18 @@ class Course:
         letters = ChatTokenizer.train([], 300)
         self.progress.stage("first demonstrations, for the tokenizer", FIRST)
         lesson = Lesson("first", FIRST, warmup.turns, graded=True)
-        first = await demonstrate(recipe, self.lessons, self._world(), letters, lesson, self._seen)
+        first = await demonstrate(recipe, self.lessons, self._harness(), letters, lesson, self._seen)
         own = {task.id: task for kind in (*self.lessons, self.train) for task in kind}
         tokenizer = learn_tokenizer(recipe, tuple(own.values()), first, letters)
         shown = []
         lessons = (
-            Lesson("looks", warmup.looks, 1, "look"),
-            Lesson("drills", warmup.drills, DRILL, "drill"),
+            Lesson("looks", warmup.first_turns, 1, "look"),
+            Lesson("drills", warmup.edit_drills, DRILL, "drill"),
             Lesson("demonstrations", warmup.demonstrations, warmup.turns),
         )
         for lesson in lessons:
             self.progress.stage(lesson.label, lesson.count)
-            shown += await demonstrate(recipe, self.lessons, self._world(), tokenizer, lesson, self._practised)
+            shown += await demonstrate(recipe, self.lessons, self._harness(), tokenizer, lesson, self._practised)
         held_out = {task.tags.get("broken_line", "").strip() for task in self.held_out} - {""}
         shown = [rollout for rollout in shown if not shows(rollout, held_out)]  # a wrong edit may happen to write a held-out bug
         self.run.write_rollouts("demonstrations", 0, shown)
@@ -243,14 +245,14 @@ class Course:
     async def _rft(self, round_: int) -> None:
         rft = self.recipe.rft
         budget = Budget(rft.turns, rft.context, self.recipe.agent.action_tokens, rft.seconds, self.recipe.agent.format_errors)
-        pack, workers = self.recipe.optimiser.pack, self.recipe.workers
-        plan = Plan(rft.tasks, rft.attempts, budget, Resolved(), rft.batch, pack, workers, rft.epochs, self._scheduled)
-        self.trainer.forget()
+        pack, workers = self.recipe.optimiser.micro_batch_tokens, self.recipe.workers
+        plan = IterationSizes(rft.tasks, rft.attempts, budget, Resolved(), rft.batch, pack, workers, rft.epochs, self._scheduled)
+        self.trainer.reset_optimiser()
         self.progress.stage("rejection fine-tuning", rft.tasks * rft.attempts)
-        row, world = imitation(rft), self._world()
+        row, harness = imitation(rft), self._harness()
         if rft.demonstration and not round_:  # it is for the base model, which never saw the protocol
-            row, world = imitation(rft, self._beginning), replace(world, agent=replace(self.agent, demonstration=True))
-        await self._iterate("rft", round_, row, plan, world)
+            row, harness = imitation(rft, self._beginning), replace(harness, agent=replace(self.agent, demonstration=True))
+        await self._iterate("rft", round_, row, plan, harness)
 
     def _beginning(self, task: Task) -> Ids:
         """The first prompt of an attempt, as RL and evaluations give it."""
@@ -261,7 +263,7 @@ class Course:
     async def _rl(self, number: int, stage: Stage, iteration: int) -> None:
         self.trainer.schedule = constant(stage.lr * (1 - stage.decay * iteration / stage.iterations))
         if iteration == 0:
-            self.trainer.forget()
+            self.trainer.reset_optimiser()
             if stage.refresh_before:
                 stay = len(self.pool.kept())
                 self.pool = self.pool.refreshed()
@@ -273,23 +275,23 @@ class Course:
         attempts = stage.attempts + stage.forks * stage.continuations
         self.progress.stage(f"stage {number}, iteration {iteration + 1} of {stage.iterations}", stage.tasks * attempts)
         self.policy.training = stage.top_p == 1
-        world = replace(self._world(), sampling=replace(NEUTRAL, top_p=stage.top_p))
+        harness = replace(self._harness(), sampling=replace(NEUTRAL, top_p=stage.top_p))
         try:
-            await self._iterate(f"stage{number}", iteration, algorithm(stage, self._reference(stage)), plan, world, stage)
+            await self._iterate(f"stage{number}", iteration, algorithm(stage, self._reference(stage)), plan, harness, stage)
         finally:
             self.policy.training = True
         if self._plateaued(stage):
             self.progress.say(f"stage {number} ends: Pass@1 has not risen over the last {stage.plateau} iterations")
 
-    def _planned(self, stage: Stage) -> Plan:
+    def _planned(self, stage: Stage) -> IterationSizes:
         optimiser, agent, prefixed = self.recipe.optimiser, self.recipe.agent, stage.starts == "prefixes"
-        return Plan(
+        return IterationSizes(
             stage.tasks,
             stage.attempts,
             Budget(stage.turns, stage.context, agent.action_tokens, stage.seconds, agent.format_errors),
             shaped(stage.length_threshold, stage.turns, stage.length_weight),
             stage.minibatch,
-            optimiser.pack,
+            optimiser.micro_batch_tokens,
             self.recipe.workers,
             start=partial(self.prefixes.start, turns=stage.turns, context=stage.context) if prefixed else from_the_beginning,
             forking=Forking(stage.forks, stage.continuations, stage.filter_on) if stage.forks else None,
@@ -305,24 +307,26 @@ class Course:
         self.trainer.schedule = cosine(rft.lr, steps, warmup) if rft.schedule == "cosine" else constant(rft.lr, warmup)
 
     def _reference(self, stage: Stage) -> Score | None:
-        """The policy that RL began with, where the stage's penalty pulls to it; its checkpoint is one of the table's."""
-        if not stage.penalty.weight or stage.penalty.to != "reference":
+        """The policy that RL began with, where the stage's kl_penalty pulls to it; its checkpoint is one of the table's."""
+        if not stage.kl_penalty.weight or stage.kl_penalty.to != "reference":
             return None
         names = [step.name for step in self.steps() if not step.name.startswith("evaluate")]
         began = next(before for before, name in pairwise(names) if name.startswith("stage"))
         return a_reference(folders.load(self.run.folder / "checkpoints" / began), self.recipe).logprobs
 
-    async def _iterate(self, phase: str, iteration: int, row: Algorithm, plan: Plan, world: World, stage: Stage | None = None) -> None:
+    async def _iterate(
+        self, phase: str, iteration: int, row: Algorithm, plan: IterationSizes, harness: Harness, stage: Stage | None = None
+    ) -> None:
         label, seed, began = f"{phase}/{iteration}", self.recipe.seed, time.monotonic()
         probed = await self._probed(plan.budget, int(digest(str(seed), label)[:8], 16))
         _stop(self._alarmed(Watch(self.recipe.guards), probed))  # before an iteration is spent on it
         products = self.recipe.optimiser
         with self.trainer.rounding(products.precision if stage else products.imitation):
-            done = await iterate(world, self.policy, self.pool, self.trainer, row, plan, label, seed, self._seen)
-        for group in done.groups if world.agent == self.agent else ():  # nobody goes on after another agent's prompt
+            done = await iterate(harness, self.policy, self.pool, self.trainer, row, plan, label, seed, self._seen)
+        for group in done.groups if harness.agent == self.agent else ():  # nobody goes on after another agent's prompt
             self.prefixes.observe(group)
         self.run.write_rollouts(phase, iteration, [r for group in done.groups for r in group.rollouts])
-        told = measured(done, plan.attempts, compared=world.agent == self.agent)
+        told = measured(done, plan.attempts, compared=harness.agent == self.agent)
         told["seconds"]["besides"] = time.monotonic() - began - done.usage["wall"]
         reason = self._alarmed(self.watch, {"phase": phase, **told})
         if not reason:
@@ -352,7 +356,7 @@ class Course:
         """An evaluation under its own sampling, which may be another than training's."""
         self.policy.training = choice.sampling.neutral
         try:
-            return await assess(self._world(), self.policy, tasks, replace(self.recipe, evaluation=choice), name, self._seen)
+            return await assess(self._harness(), self.policy, tasks, replace(self.recipe, evaluation=choice), name, self._seen)
         finally:
             self.policy.training = True
 
@@ -364,7 +368,7 @@ class Course:
         room = budget.context - tokens
         far = np.resize(near[0], room)  # the prompt again and again
         seen = await probe(self.policy, self.trainer, [*(stream for stream in near if len(stream) <= room), far], tokens, seed)
-        return {"surprise": seen.surprise, "probe_gap": seen.gap}
+        return {"sampling_z": seen.sampling_z, "probe_logprob_diff": seen.logprob_diff}
 
     def _alarmed(self, watch: Watch, told: Mapping[str, Any]) -> str:
         """Says what is beyond a guard's bound; why the run has to end, or nothing."""
@@ -375,8 +379,8 @@ class Course:
 
     # --- small parts ---------------------------------------------------------------------------
 
-    def _world(self) -> World:
-        return journalled(self.world, self.run)
+    def _harness(self) -> Harness:
+        return journalled(self.harness, self.run)
 
     def _seen(self, rollout: Rollout) -> None:
         self.progress.advance(solved=rollout.solved, turns=float(len(rollout.trajectory.turns)))

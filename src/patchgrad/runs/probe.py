@@ -1,7 +1,7 @@
 """Does the policy draw from the trainer's own softmax? A few actions, sampled as in training and scored by the trainer.
 
     seen = await probe(policy, trainer, streams, tokens=48, seed=0)
-    seen.surprise      near 0, between -4 and 4; far below, what was drawn is too likely, as with a top_k that nobody asked for
+    seen.sampling_z      near 0, between -4 and 4; far below, what was drawn is too likely, as with a top_k that nobody asked for
 
 arXiv 2508.03501 (section 5.2) tells of a sampler that inherited top_k and min_p from a model's generation_config: first the figures rose,
 and after five to ten iterations they fell. The sampled log-probabilities look right then, since they are the softmax's; what is wrong is
@@ -18,21 +18,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from patchgrad.contracts import Policy, Trainer
-from patchgrad.values import Action, Batch, Ids, Pack, Sampling, digest, floats, ids
+from patchgrad.values import Action, Batch, Ids, MicroBatch, Sampling, digest, floats, ids
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What so many `tokens` tell. `gap` is the mean difference of log-probabilities between sampler and trainer, in the action where it is
-    largest: a rope that is another one shows far from the beginning alone.
+    """What so many `tokens` tell. `logprob_diff` is the mean difference of log-probabilities between sampler and trainer, in the action
+    where it is largest: a rope that is another one shows far from the beginning alone.
 
-    `surprise` is how many standard errors -log p less the entropy is above 0, summed over all tokens. The error is the softmax's own,
+    `sampling_z` is how many standard errors -log p less the entropy is above 0, summed over all tokens. The error is the softmax's own,
     not that of what was seen: of a policy that is nearly certain everything seen is likely, and that is no fault.
     """
 
     tokens: int
-    gap: float
-    surprise: float
+    logprob_diff: float
+    sampling_z: float
 
 
 async def probe(policy: Policy, trainer: Trainer, streams: Sequence[Ids], tokens: int, seed: int) -> Probe:
@@ -50,20 +50,22 @@ async def probe(policy: Policy, trainer: Trainer, streams: Sequence[Ids], tokens
 
 
 def _scored(trainer: Trainer, streams: Sequence[Ids], drawn: Sequence[Action]) -> Probe:
-    packs = tuple(_pack(stream, action) for stream, action in zip(streams, drawn, strict=True))
+    micro_batches = tuple(_micro_batch(stream, action) for stream, action in zip(streams, drawn, strict=True))
     count = sum(len(action.token_ids) for action in drawn)
-    batch = Batch(packs, count, len(packs))
+    batch = Batch(micro_batches, count, len(micro_batches))
     own = trainer.logprobs(batch)
-    gap = max(float(np.abs(told - pack.sampled)[pack.mask].mean()) for told, pack in zip(own, packs, strict=True))
-    excess, variance = trainer.surprise(batch)
-    return Probe(count, gap, excess / math.sqrt(variance) if variance > 0 else 0.0)
+    logprob_diff = max(
+        float(np.abs(told - micro_batch.sampled)[micro_batch.mask].mean()) for told, micro_batch in zip(own, micro_batches, strict=True)
+    )
+    excess, variance = trainer.nll_excess(batch)
+    return Probe(count, logprob_diff, excess / math.sqrt(variance) if variance > 0 else 0.0)
 
 
-def _pack(stream: Ids, action: Action) -> Pack:
+def _micro_batch(stream: Ids, action: Action) -> MicroBatch:
     """A stream and the action after it: `[a b]` and `[c d]` -> tokens `[a b c d]`, mask `[0 0 1 1]`."""
     tokens = np.concatenate([stream, action.token_ids])
     mask = np.arange(len(tokens)) >= len(stream)
     sampled = np.zeros(len(tokens))
     sampled[mask] = action.logprobs
     told, one = floats(sampled), floats(mask)
-    return Pack(ids(tokens), ids(range(len(tokens))), ids([0, len(tokens)]), mask, told, told, told, one, one)
+    return MicroBatch(ids(tokens), ids(range(len(tokens))), ids([0, len(tokens)]), mask, told, told, told, one, one)

@@ -12,10 +12,10 @@ from patchgrad.learning.failures import LIMITS, failed, kinds
 from patchgrad.learning.loop import Iteration
 from patchgrad.values import Group, Rollout
 
-DISTANCES = ("gap", *(pair + name for pair in ("", "sampler_") for name in ("ratio", "ratio_max", "effective", "kl1", "kl3")))
+DISTANCES = ("logprob_diff", *(pair + name for pair in ("", "sampler_") for name in ("ratio", "ratio_max", "ess", "kl1", "kl3")))
 """How far the policy is from the one that sampled, of each update."""
 
-TOLD = ("loss", "entropy", "grad_norm", "clip_low", "clip_high", "clip_dual", "truncated", "masked", "penalty", *DISTANCES)
+TOLD = ("loss", "entropy", "grad_norm", "clip_low", "clip_high", "clip_dual", "truncated", "masked", "kl_penalty", *DISTANCES)
 """What an iteration's record tells of each of its updates, and of all as means, or as the largest where the name says so."""
 
 

@@ -15,14 +15,14 @@ from patchgrad.networks import folder as models
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.build import sandboxes
 from patchgrad.runs.demonstrations.known_bugs import teachable
-from patchgrad.runs.pipeline import Assigned, Course
+from patchgrad.runs.pipeline import Assigned, Pipeline
 from patchgrad.runs.planning.advice import advised, settle
 from patchgrad.runs.planning.device import device, supported
 from patchgrad.store import Run
 from patchgrad.tasks.evaluation_sets import VERIFIED_50, fifty
 from patchgrad.tasks.sets import load_set
 from patchgrad.tasks.splits import mixed, trainable
-from patchgrad.tasks.synthetic import workshop_tasks
+from patchgrad.tasks.synthetic import synthetic_tasks
 from patchgrad.values import Task, digest
 
 
@@ -51,15 +51,15 @@ def _settled() -> Iterator[None]:
 
 
 def tasks(recipe: Recipe, folder: Path) -> Assigned:
-    """The tasks of a recipe; workshop archives go to `folder`."""
+    """The tasks of a recipe; archives of synthetic tasks go to `folder`."""
     source = recipe.tasks
-    if source.source == "workshop":
+    if source.source == "synthetic":
         held = held_out_tasks(recipe, folder)
-        own = tuple(workshop_tasks(source.train, recipe.seed, False, folder, source.functions, source.families, apart_from=held))
+        own = tuple(synthetic_tasks(source.train, recipe.seed, False, folder, source.functions, source.families, apart_from=held))
         return Assigned(own, tuple(held), (own,))
     train_tasks, held_out = _of_a_set(recipe)
-    beside, shown = round(source.train * source.mix.workshop), 0 if recipe.policy.model else recipe.warmup.tasks
-    made = workshop_tasks(max(beside, shown), recipe.seed, False, folder, source.functions, source.families) if beside or shown else []
+    beside, shown = round(source.train * source.mix.synthetic), 0 if recipe.policy.model else recipe.warmup.tasks
+    made = synthetic_tasks(max(beside, shown), recipe.seed, False, folder, source.functions, source.families) if beside or shown else []
     planted = {task.id: task for task in train_tasks if shown and teachable(task)}
     return Assigned((*train_tasks, *made[:beside]), tuple(held_out), (tuple(made[:shown]), tuple(planted.values())))
 
@@ -69,7 +69,7 @@ def _of_a_set(recipe: Recipe) -> tuple[list[Task], list[Task]]:
     members = [task for task in load_set(Path(source.folder), source.level) if _wanted(task, source.planted)]
     held_out = [task for task in members if task.tags.get("split") in ("held_out", "evaluation")]
     held_out = (fifty(held_out) if source.held_out == len(VERIFIED_50) else []) or held_out
-    count = source.train - round(source.train * source.mix.workshop)
+    count = source.train - round(source.train * source.mix.synthetic)
     train_tasks = mixed(trainable(members), asdict(source.mix), count, recipe.seed)
     for side, found in (("to train on", train_tasks), ("held out", held_out)):
         if not found:
@@ -84,10 +84,10 @@ def _wanted(task: Task, planted: tuple[str, ...]) -> bool:
 
 
 def held_out_tasks(recipe: Recipe, folder: Path) -> list[Task]:
-    """The tasks that a run is measured on; workshop archives go to `folder`."""
+    """The tasks that a run is measured on; archives of synthetic tasks go to `folder`."""
     source = recipe.tasks
-    if source.source == "workshop":
-        return workshop_tasks(source.held_out, recipe.seed, True, folder, source.functions, source.families)
+    if source.source == "synthetic":
+        return synthetic_tasks(source.held_out, recipe.seed, True, folder, source.functions, source.families)
     return _of_a_set(recipe)[1]
 
 
@@ -95,9 +95,9 @@ async def _train(recipe: Recipe, assigned: Assigned, run: Run, progress: Progres
     boxes = sandboxes(recipe.sandbox)
     told = boxes.probe()
     run.write_sandbox(told.name, told.missing(ENFORCED))
-    course = Course(recipe, assigned, run, progress, boxes)
+    course = Pipeline(recipe, assigned, run, progress, boxes)
     try:
-        await course.travel()
+        await course.complete()
     finally:
         course.close()
         await boxes.close()

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import numpy as np
 
 from patchgrad.errors import StoreError
+from patchgrad.values import stored_name
 
 T = TypeVar("T")
 _KNOWN: dict[type, dict[str, Any]] = {}
@@ -31,7 +32,7 @@ def plain(item: Any) -> Any:
     if isinstance(item, bytes):
         return base64.b64encode(item).decode()
     if is_dataclass(item):
-        return {field.name: plain(getattr(item, field.name)) for field in fields(item)}
+        return {stored_name(field): plain(getattr(item, field.name)) for field in fields(item)}
     if isinstance(item, Mapping):
         return {key: plain(part) for key, part in item.items()}
     if isinstance(item, tuple | list):
@@ -83,8 +84,8 @@ def _value(kind: Any, data: Any) -> Any:
 def _dataclass(kind: Any, data: Any) -> Any:
     if kind not in _KNOWN:
         _KNOWN[kind] = get_type_hints(kind)
-    there = [field for field in fields(kind) if field.name in data or _required(field)]
-    return kind(**{field.name: _value(_KNOWN[kind][field.name], data[field.name]) for field in there})
+    there = [field for field in fields(kind) if stored_name(field) in data or _required(field)]
+    return kind(**{field.name: _value(_KNOWN[kind][field.name], data[stored_name(field)]) for field in there})
 
 
 def _required(field: Field[Any]) -> bool:
@@ -101,7 +102,7 @@ def _member(kinds: tuple[Any, ...], data: Any) -> Any:
     rest = [kind for kind in kinds if kind is not type(None)]
     if len(rest) == 1:
         return rest[0]
-    fitting = [kind for kind in rest if {field.name for field in fields(kind)} == set(data)]
+    fitting = [kind for kind in rest if {stored_name(field) for field in fields(kind)} == set(data)]
     if len(fitting) != 1:
         raise ValueError(f"none of {', '.join(kind.__name__ for kind in rest)} has the fields {', '.join(map(str, data))}")
     return fitting[0]

@@ -147,7 +147,7 @@ class Journal:
         return entry
 
     def attempt(self, trajectory: str, beginning: str) -> tuple[tuple[Turn, ...], Ending | None]:
-        """The turns of an attempt that has this beginning (`values.genesis`), as far as they go, and its ending where it has one."""
+        """The turns of an attempt that has this beginning (`values.root_address`), as far as they go, and its ending where it has one."""
         self._index()
         after: dict[str, Turn | Ending] = {}
         for address, place in self._attempts.get(trajectory, {}).items():

@@ -17,7 +17,7 @@ from typing import Any
 
 from patchgrad import __version__
 from patchgrad.errors import StoreError
-from patchgrad.store import files, table
+from patchgrad.store import files, format3, table
 from patchgrad.store.codec import finite, plain, value
 from patchgrad.store.journal import Ended, Entry, Journal
 from patchgrad.store.states import States
@@ -238,7 +238,9 @@ class Run:
         self._synced = time.monotonic()
 
     def recall(self, trajectory: str, beginning: str) -> tuple[tuple[Turn, ...], Ending | None]:
-        """What is known of an attempt with this beginning (`values.genesis`): its turns as far as their states are here, and its end."""
+        """What is known of an attempt with this beginning (`values.root_address`): its turns as far as their states are here, and its
+        end.
+        """
         turns, ending = self.journal.attempt(trajectory, beginning)
         there = tuple(takewhile(lambda turn: turn.state in self.states, turns))
         return there, ending if len(there) == len(turns) else None
@@ -275,7 +277,7 @@ class Run:
     def metrics(self) -> list[dict[str, Any]]:
         """One record an iteration: where an iteration was repeated after a resume, the later one."""
         latest: dict[tuple[Any, Any], dict[str, Any]] = {}
-        for record in files.records(self.folder / "metrics.jsonl"):
+        for record in map(format3.metrics, files.records(self.folder / "metrics.jsonl")):
             key = (record.get("phase"), record.get("iteration"))
             latest.pop(key, None)
             latest[key] = record

@@ -145,7 +145,7 @@ def _turn(turn: Turn) -> dict[str, Any]:
         "observation": turn.observation.content,
         "exit_code": turn.observation.exit_code,
         "failure": turn.observation.failure,
-        "directory": turn.observation.place.directory,
+        "directory": turn.observation.tool_state.directory,
         "tokens": turn.action.tokens,
         "logprob": float(turn.action.logprobs.mean(dtype="float64")) if len(turn.action.logprobs) else None,
         "version": turn.action.version,

@@ -12,9 +12,9 @@ DEADLINE = 30.0
 
 
 async def check_executor(make: Callable[[int], Executor]) -> None:
-    """Raises `AssertionError` for the first rule that an executor breaks; `make(live)` gives one with this bound.
+    """Raises `AssertionError` for the first rule that an executor breaks; `make(concurrency)` gives one with this bound.
 
-    Every item is mapped once; never more than `live` run at a time, and as many as that; a slow item holds up no other; the first
+    Every item is mapped once; never more than `concurrency` run at a time, and as many as that; a slow item holds up no other; the first
     exception ends the rest and is raised as it is; and cancelling the reader ends all.
     """
     async with asyncio.timeout(DEADLINE):
@@ -31,7 +31,7 @@ async def _double(item: int) -> int:
 
 
 async def _check_bound(make: Callable[[int], Executor]) -> None:
-    for live in (1, 4):
+    for concurrency in (1, 4):
         running, most = 0, 0
 
         async def work(item: int) -> int:
@@ -42,9 +42,9 @@ async def _check_bound(make: Callable[[int], Executor]) -> None:
             running -= 1
             return 2 * item
 
-        results = [result async for result in make(live).map(work, range(20))]
+        results = [result async for result in make(concurrency).map(work, range(20))]
         assert sorted(results) == [2 * item for item in range(20)], "every item is mapped once"
-        assert most == live, f"with a bound of {live}, {most} ran at a time"
+        assert most == concurrency, f"with a bound of {concurrency}, {most} ran at a time"
 
 
 async def _check_order(executor: Executor) -> None:

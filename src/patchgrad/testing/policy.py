@@ -44,7 +44,7 @@ def _check_action(action: Action, policy: Policy, limit: int) -> None:
     count = action.tokens
     assert len(action.token_ids), "an action has at least one id"
     assert 0 < count <= limit, "an action has at least one token and at most max_tokens"
-    assert action.logprobs.shape == ((count,) if action.certified else (0,)), "one log-probability a token, or none at all"
+    assert action.logprobs.shape == ((count,) if action.trainable else (0,)), "one log-probability a token, or none at all"
     assert action.logprobs.dtype == np.float32
     assert np.isfinite(action.logprobs).all(), "log-probabilities are finite"
     assert (action.logprobs <= 0).all(), "log-probabilities are at most 0"

@@ -1,4 +1,4 @@
-"""The trainer that runs in this process: packs spread over threads, gradients summed in a fixed order."""
+"""The trainer that runs in this process: micro-batches spread over threads, gradients summed in a fixed order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from patchgrad.trainers.measures import Tally, tally
 from patchgrad.trainers.offload import Offloaded
 from patchgrad.trainers.optimisers import AdamW, Muon, Optimiser
 from patchgrad.trainers.schedules import Schedule, constant
-from patchgrad.values import Batch, Floats, Pack, Update, floats
+from patchgrad.values import Batch, Floats, MicroBatch, Update, floats
 
 ALIKE = 64  # tokens: oneDNN compiles rounded products for each shape that it meets, and keeps them: of 700 shapes some 800 MB
 Gradients = dict[str, Tensor]
@@ -50,15 +50,15 @@ class Held(Protocol):
 class LocalTrainer:
     """Owns a network and its optimiser.
 
-    `schedule` may be replaced at any time; it is asked with the number of steps made since it was set. Each of `threads` workers
-    takes every `threads`-th pack with one torch thread of its own: gradients depend on the number of workers only by rounding, and
-    are bitwise the same for the same number. A step with a non-finite gradient is skipped and reported as `skipped`. What is `held` does
-    not move, and has no part in the norm that gradients are clipped to. What sequences of a pack have in common is computed once where
-    that pays (`networks/prefixes.py`), unless told not to `share`. With `recompute` the backward pass computes what is inside a layer
-    again, and only what is between layers is kept (1604.06174). With `lora` only adapters of the network are trained, which is the one that
-    `base` names; `weights` has them merged. With `offload` the optimiser is in host memory (`trainers/offload.py`). The network is moved to
-    `device`, where all is computed, once it is no larger than it has to be. Matrices that do not move, or that the offloaded optimiser has
-    exactly, are kept in the `precision` of products.
+    `schedule` may be replaced at any time; it is asked with the number of steps made since it was set. Each of `threads` workers takes
+    every `threads`-th micro-batch with one torch thread of its own: gradients depend on the number of workers only by rounding, and are
+    bitwise the same for the same number. A step with a non-finite gradient is skipped and reported as `skipped`. What is `held` does not
+    move, and has no part in the norm that gradients are clipped to. What sequences of a micro-batch have in common is computed once where
+    that pays (`networks/prefixes.py`), unless told not to `share`. With `gradient_checkpointing` the backward pass computes what is inside
+    a layer again, and only what is between layers is kept (1604.06174). With `lora` only adapters of the network are trained, which is the
+    one that `base` names; `weights` has them merged. With `offload` the optimiser is in host memory (`trainers/offload.py`). The network
+    is moved to `device`, where all is computed, once it is no larger than it has to be. Matrices that do not move, or that the offloaded
+    optimiser has exactly, are kept in the `precision` of products.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class LocalTrainer:
         threads: int = 1,
         held: Held | None = None,
         share: bool = True,
-        recompute: bool = False,
+        gradient_checkpointing: bool = False,
         lora: Lora | None = None,
         base: str = "",
         offload: bool = False,
@@ -91,7 +91,7 @@ class LocalTrainer:
             reduce(network, kept)
         network.to(self.device)
         self.clip, self.precision, self.threads, self._held, self._sharing = clip, precision, threads, held, share
-        self._recompute, self._lora, self._base = recompute, lora, base
+        self._gradient_checkpointing, self._lora, self._base = gradient_checkpointing, lora, base
         self._version = self._steps = 0
         self._schedule = constant(schedule) if isinstance(schedule, float) else schedule
         self._workers = ThreadPoolExecutor(threads, "trainer", initializer=torch.set_num_threads, initargs=(1,))
@@ -109,7 +109,7 @@ class LocalTrainer:
         """A new phase of training: the new schedule starts at its step 0."""
         self._schedule, self._steps = schedule, 0
 
-    def forget(self) -> None:
+    def reset_optimiser(self) -> None:
         """Start over with an optimiser that has seen nothing: the momentum of one objective points away from the next one's."""
         own = self.optimiser
         self.optimiser = own.forgetting(self.parameters) if isinstance(own, Offloaded) else self._make(self.parameters)
@@ -128,7 +128,7 @@ class LocalTrainer:
         for name, parameter in self._trainable.items():
             parameter.requires_grad_(name not in frozen)
         self.parameters = {name: parameter for name, parameter in self._trainable.items() if name not in frozen}
-        self.forget()
+        self.reset_optimiser()
 
     def update(self, batch: Batch, objective: Objective) -> Update:
         """One optimiser step on the batch's weighted mean cost per trained token.
@@ -155,7 +155,7 @@ class LocalTrainer:
         counts = {
             "grad_norm": norm,
             "rate": rate,
-            "tokens": float(sum(len(pack.tokens) for pack in batch.packs)),
+            "tokens": float(sum(len(micro_batch.tokens) for micro_batch in batch.micro_batches)),
             "trained": float(batch.trained),
             "sequences": float(batch.sequences),
             "seconds": time.perf_counter() - began,
@@ -165,7 +165,7 @@ class LocalTrainer:
 
     def gradients(self, batch: Batch, objective: Objective) -> tuple[Gradients, Tally]:
         """The gradients of the batch's loss by parameter, not clipped, and what was measured on the way."""
-        shares = [batch.packs[worker :: self.threads] for worker in range(self.threads)]
+        shares = [batch.micro_batches[worker :: self.threads] for worker in range(self.threads)]
         shares = [share for share in shares if share]
         results = list(self._workers.map(lambda share: self._share(share, batch.trained, objective), shares))
         gradients, measured = results[0]
@@ -175,42 +175,43 @@ class LocalTrainer:
         return gradients, measured
 
     def logprobs(self, batch: Batch) -> list[Floats]:
-        """For each pack, the log-probability of every mask token under the weights as they are; zero at the other tokens."""
-        return list(self._workers.map(self._score, batch.packs))
+        """For each micro-batch, the log-probability of every mask token under the weights as they are; zero at the other tokens."""
+        return list(self._workers.map(self._score, batch.micro_batches))
 
-    def surprise(self, batch: Batch) -> tuple[float, float]:
+    def nll_excess(self, batch: Batch) -> tuple[float, float]:
         """How much less likely the mask tokens are than draws from the softmax, and the variance that draws have."""
-        told = list(self._workers.map(self._excess, batch.packs))
+        told = list(self._workers.map(self._excess, batch.micro_batches))
         return sum(excess for excess, _ in told), sum(variance for _, variance in told)
 
     @torch.no_grad()
-    def _excess(self, pack: Pack) -> tuple[float, float]:
+    def _excess(self, micro_batch: MicroBatch) -> tuple[float, float]:
         with self._computing():
-            excess, variance = self.network.surprise(*self._hidden(pack))
+            excess, variance = self.network.nll_excess(*self._hidden(micro_batch))
         return float(excess.sum()), float(variance.sum())
 
     @torch.no_grad()
-    def _score(self, pack: Pack) -> Floats:
-        values = np.zeros(len(pack.tokens), np.float32)
-        values[pack.mask] = self._forward(pack)[0].cpu().numpy()
+    def _score(self, micro_batch: MicroBatch) -> Floats:
+        values = np.zeros(len(micro_batch.tokens), np.float32)
+        values[micro_batch.mask] = self._forward(micro_batch)[0].cpu().numpy()
         return floats(values)
 
-    def _share(self, packs: Sequence[Pack], trained: int, objective: Objective) -> tuple[Gradients, Tally]:
-        """Gradients and measures of some packs, on a worker thread."""
+    def _share(self, micro_batches: Sequence[MicroBatch], trained: int, objective: Objective) -> tuple[Gradients, Tally]:
+        """Gradients and measures of some micro-batches, on a worker thread."""
         gradients, measured = Gradients(), Tally()
-        for pack in packs:
-            more, others = self._pack(pack, trained, objective)
+        for micro_batch in micro_batches:
+            more, others = self._micro_batch(micro_batch, trained, objective)
             _add(gradients, more)
             measured.add(others)
         return gradients, measured
 
-    def _pack(self, pack: Pack, trained: int, objective: Objective) -> tuple[Gradients, Tally]:
-        at = pack.mask.nonzero()[0]
+    def _micro_batch(self, micro_batch: MicroBatch, trained: int, objective: Objective) -> tuple[Gradients, Tally]:
+        at = micro_batch.mask.nonzero()[0]
         sampled, old, reference, advantages, weights = (
-            torch.from_numpy(array[at]).to(self.device) for array in (pack.sampled, pack.old, pack.reference, pack.advantages, pack.weights)
+            torch.from_numpy(array[at]).to(self.device)
+            for array in (micro_batch.sampled, micro_batch.old, micro_batch.reference, micro_batch.advantages, micro_batch.weights)
         )
-        sequences = torch.from_numpy(np.searchsorted(pack.starts, at, side="right") - 1).to(self.device)
-        logprobs, entropy = self._forward(pack)
+        sequences = torch.from_numpy(np.searchsorted(micro_batch.starts, at, side="right") - 1).to(self.device)
+        logprobs, entropy = self._forward(micro_batch)
         costs, metrics = objective(Trained(logprobs, old, reference, advantages, sequences))
         losses = weights * costs
         # Shared parameters, separate gradients: `grad` returns them instead of adding to a place that two threads would write.
@@ -218,10 +219,10 @@ class LocalTrainer:
         measured = tally(metrics, losses.detach(), entropy, logprobs, old, sampled)
         return dict(zip(self.parameters, gradients, strict=True)), measured
 
-    def _forward(self, pack: Pack) -> tuple[Tensor, Tensor]:
+    def _forward(self, micro_batch: MicroBatch) -> tuple[Tensor, Tensor]:
         """Log-probability and entropy at each mask token, `[N]` both."""
         with self._computing():
-            return self.network.logprobs(*self._hidden(pack))
+            return self.network.logprobs(*self._hidden(micro_batch))
 
     @contextmanager
     def rounding(self, precision: Precision) -> Iterator[None]:
@@ -240,21 +241,21 @@ class LocalTrainer:
         """Products in the trainer's precision."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16")
 
-    def _hidden(self, pack: Pack) -> tuple[Tensor, Tensor]:
+    def _hidden(self, micro_batch: MicroBatch) -> tuple[Tensor, Tensor]:
         """The hidden states that predict the mask tokens `[N, d]`, and those tokens `[N]`; what sequences share is computed once.
 
         On a CPU the last layer computes no others; on a GPU, whose kernels take whole nodes and whose networks are deep, it computes all.
         """
-        at, starts = pack.mask.nonzero()[0], pack.starts.tolist()
-        layout = self.network.layout(pack.tokens, starts) if self._sharing else apart(starts)
+        at, starts = micro_batch.mask.nonzero()[0], micro_batch.starts.tolist()
+        layout = self.network.layout(micro_batch.tokens, starts) if self._sharing else apart(starts)
         cpu, alike = self.device.type == "cpu", 1
         if self.precision == "bfloat16" and cpu:
             layout, alike = layout.padded(ALIKE), ALIKE
         said, places = layout.said(at - 1, alike) if cpu else None, layout.place[at - 1]
         rows = places if said is None else np.searchsorted(said, places)
-        whole = (pack.tokens[layout.first], pack.positions[layout.first], rows, pack.tokens[at])
+        whole = (micro_batch.tokens[layout.first], micro_batch.positions[layout.first], rows, micro_batch.tokens[at])
         tokens, positions, predicting, targets = (torch.from_numpy(array.astype("int64")).to(self.device) for array in whole)
-        hidden = self.network.forward_packed(tokens, positions, layout.nodes, self._recompute, said)
+        hidden = self.network.forward_packed(tokens, positions, layout.nodes, self._gradient_checkpointing, said)
         return hidden[predicting], targets
 
     def weights(self) -> Weights:
@@ -307,7 +308,7 @@ def _counters(folder: Path) -> tuple[int, int]:
 
 
 def _add(gradients: Gradients, more: Gradients) -> None:
-    """Sums are `float32` at least: of 64 packs' gradients one in `bfloat16` would be a hundredth off."""
+    """Sums are `float32` at least: of 64 micro-batches' gradients one in `bfloat16` would be a hundredth off."""
     for name, gradient in more.items():
         if name in gradients:
             gradients[name] = wide(gradients[name]).add_(gradient)

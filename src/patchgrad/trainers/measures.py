@@ -1,4 +1,4 @@
-"""What every update measures: sums over tokens that add up over packs and threads, and the largest of some."""
+"""What every update measures: sums over tokens that add up over micro-batches and threads, and the largest of some."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Tally:
         Ratios of 1, 1 and 4 are worth (1 + 1 + 4)^2 / (3 (1 + 1 + 16)) = 2/3 of three.
         """
         means = {name: value / tokens for name, value in self.sums.items()}
-        effective = {f"{pair}effective": min(means[f"{pair}ratio"] ** 2 / means.pop(f"{pair}ratio2"), 1.0) for pair in PAIRS}
-        return means | self.largest | effective
+        ess = {f"{pair}ess": min(means[f"{pair}ratio"] ** 2 / means.pop(f"{pair}ratio2"), 1.0) for pair in PAIRS}
+        return means | self.largest | ess
 
 
 def tally(metrics: Mapping[str, Tensor], losses: Tensor, entropy: Tensor, logprobs: Tensor, old: Tensor, sampled: Tensor) -> Tally:
@@ -42,7 +42,7 @@ def tally(metrics: Mapping[str, Tensor], losses: Tensor, entropy: Tensor, logpro
     Text that nobody sampled has a log-probability of 0 where the sampler's stands: its policies do not differ.
     """
     logprobs, said = logprobs.detach(), sampled < 0
-    own = {"loss": losses.sum(), "entropy": entropy.sum(), "gap": torch.where(said, logprobs - sampled, 0.0).abs().sum()}
+    own = {"loss": losses.sum(), "entropy": entropy.sum(), "logprob_diff": torch.where(said, logprobs - sampled, 0.0).abs().sum()}
     sums, largest = {**metrics, **own}, dict[str, Tensor]()
     for pair, above, below in zip(PAIRS, (logprobs, old), (old, sampled), strict=True):
         difference = torch.where(said, above - below, 0.0).clamp(-LOG_RATIO, LOG_RATIO)

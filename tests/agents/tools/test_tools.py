@@ -13,7 +13,7 @@ from patchgrad.agents.tools import View, toolset
 from patchgrad.agents.tools.edits import UPDATED
 from patchgrad.agents.tools.shell import SPECIAL
 from patchgrad.contracts import Result
-from patchgrad.values import Observation, Place, Snapshot
+from patchgrad.values import Observation, Snapshot, ToolState
 
 CART = "def total(items):\n    total = 0\n    for x in items:\n        total = x\n    return total\n"
 
@@ -68,17 +68,17 @@ class Files:
 FULL, BRIEF = toolset(), toolset(View(lines=40, brief=True))
 
 
-def call(box: Files, line: str, place: Place | None = None, brief: bool = True, view: View | None = None) -> Observation:
+def call(box: Files, line: str, state: ToolState | None = None, brief: bool = True, view: View | None = None) -> Observation:
     name, _, arguments = line.partition(" ")
     tools = toolset(view) if view else BRIEF if brief else FULL
-    return asyncio.run(tools[name](arguments, box, place or Place()))
+    return asyncio.run(tools[name](arguments, box, state or ToolState()))
 
 
 def cart() -> Files:
     return Files(**{"shop/cart.py": CART})
 
 
-AT = Place(file="/testbed/shop/cart.py")
+AT = ToolState(file="/testbed/shop/cart.py")
 
 
 def text(box: Files, name: str = "shop/cart.py") -> str:
@@ -88,14 +88,14 @@ def text(box: Files, name: str = "shop/cart.py") -> str:
 def test_open_shows_header_and_numbered_lines() -> None:
     seen = call(cart(), "open shop/cart.py")
     assert seen.content.splitlines()[:3] == ["[File: shop/cart.py (5 lines total)]", "1:def total(items):", "2:    total = 0"]
-    assert seen.place == AT
-    assert call(cart(), "open cart.py", Place("/testbed/shop"), brief=False).content.startswith("[File: /testbed/shop/cart.py (5")
+    assert seen.tool_state == AT
+    assert call(cart(), "open cart.py", ToolState("/testbed/shop"), brief=False).content.startswith("[File: /testbed/shop/cart.py (5")
 
 
 def test_a_name_alone_opens_the_only_file_that_ends_so() -> None:
     box = Files(**{"shop/cart.py": CART, "shop/sub/tax.py": "x\n", "other/tax.py": "y\n"})
-    assert call(box, "open cart.py 3", Place("/testbed/other")).place.file == AT.file
-    assert call(box, "open sub/tax.py").place.file == "/testbed/shop/sub/tax.py"
+    assert call(box, "open cart.py 3", ToolState("/testbed/other")).tool_state.file == AT.file
+    assert call(box, "open sub/tax.py").tool_state.file == "/testbed/shop/sub/tax.py"
     assert call(box, "open tax.py").content == "tax.py is several files: shop/sub/tax.py, other/tax.py."
     assert call(box, "open ax.py").content == "File ax.py not found."
 
@@ -103,17 +103,17 @@ def test_a_name_alone_opens_the_only_file_that_ends_so() -> None:
 def test_a_line_number_puts_the_window_there_and_full_mode_says_what_is_hidden() -> None:
     box, view = Files(a="".join(f"x{n}\n" for n in range(1, 101))), View(lines=12, overlap=2)
     seen = call(box, "open a 50", view=view)
-    assert seen.place.line == 48
+    assert seen.tool_state.line == 48
     assert "(47 more lines above)" in seen.content
     assert "50:x50" in seen.content
     assert "(41 more lines below)" in seen.content
-    down = call(box, "scroll_down", seen.place, view=view)
-    assert down.place.line == 58
-    assert call(box, "scroll_up", down.place, view=view).place == seen.place
-    assert call(box, "goto 100", seen.place, view=view).place.line == 89
-    assert call(box, "scroll_up", Place(file="/testbed/a", line=3), view=view).place.line == 1
-    assert call(box, "open", seen.place, view=view).place == seen.place
-    assert call(box, "open 7", seen.place, view=view).place.line == 5
+    down = call(box, "scroll_down", seen.tool_state, view=view)
+    assert down.tool_state.line == 58
+    assert call(box, "scroll_up", down.tool_state, view=view).tool_state == seen.tool_state
+    assert call(box, "goto 100", seen.tool_state, view=view).tool_state.line == 89
+    assert call(box, "scroll_up", ToolState(file="/testbed/a", line=3), view=view).tool_state.line == 1
+    assert call(box, "open", seen.tool_state, view=view).tool_state == seen.tool_state
+    assert call(box, "open 7", seen.tool_state, view=view).tool_state.line == 5
 
 
 def test_edit_is_inclusive_and_verbatim() -> None:
@@ -146,21 +146,21 @@ def test_carriage_returns_and_a_missing_last_newline_survive() -> None:
 
 def test_replace_takes_the_first_from_the_window_on_then_wraps() -> None:
     box = Files(a="v = 1\nv = 1\nv = 1\n")
-    seen = call(box, "replace 'v = 1' 'v = 2'", Place(file="/testbed/a", line=2))
+    seen = call(box, "replace 'v = 1' 'v = 2'", ToolState(file="/testbed/a", line=2))
     assert text(box, "a") == "v = 1\nv = 2\nv = 1\n"
     assert seen.content.endswith("(2 more)")
-    call(box, "replace 'v = 1' 'v = 3'", Place(file="/testbed/a", line=3))
-    call(box, "replace 'v = 1' 'v = 4'", Place(file="/testbed/a", line=3))
+    call(box, "replace 'v = 1' 'v = 3'", ToolState(file="/testbed/a", line=3))
+    call(box, "replace 'v = 1' 'v = 4'", ToolState(file="/testbed/a", line=3))
     assert text(box, "a") == "v = 4\nv = 2\nv = 3\n"
-    assert "Replaced 3" in call(box, "replace --replace-all v w", Place(file="/testbed/a"), brief=False).content
+    assert "Replaced 3" in call(box, "replace --replace-all v w", ToolState(file="/testbed/a"), brief=False).content
     assert text(box, "a") == "w = 4\nw = 2\nw = 3\n"
 
 
 def test_create_opens_a_new_file_and_refuses_an_old_one() -> None:
     box = cart()
     seen = call(box, "create shop/new.py")
-    assert (seen.content, seen.place.file) == ("[File: shop/new.py (1 lines total)]\n1:", "/testbed/shop/new.py")
-    call(box, "edit 1:1 << EOF\nimport os\nEOF", seen.place)
+    assert (seen.content, seen.tool_state.file) == ("[File: shop/new.py (1 lines total)]\n1:", "/testbed/shop/new.py")
+    call(box, "edit 1:1 << EOF\nimport os\nEOF", seen.tool_state)
     assert text(box, "shop/new.py") == "import os\n"
     assert call(box, "create shop/cart.py").failure == "bad arguments"
     assert call(box, "create shop").failure == "bad arguments"
@@ -209,7 +209,7 @@ def test_bad_arguments_are_an_observation_that_helps(line: str, says: str) -> No
     assert seen.failure == "bad arguments"
     assert says in seen.content
     assert "Usage: " + line.split()[0] in seen.content
-    assert seen.place == AT
+    assert seen.tool_state == AT
     assert text(box) == CART
 
 
@@ -218,7 +218,7 @@ def test_a_change_may_go_on_in_the_shell_in_the_same_turn() -> None:
     box.result = Result("1 failed\n", 1, "ok", directory="/testbed/shop")
     seen = call(box, "replace 'total = 0' 'total = \"a && b\"' && pytest || git restore .", AT)
     assert seen.content == "1 failed"
-    assert (seen.exit_code, seen.place.directory, seen.place.file) == (1, "/testbed/shop", AT.file)
+    assert (seen.exit_code, seen.tool_state.directory, seen.tool_state.file) == (1, "/testbed/shop", AT.file)
     assert box.ran == ["pytest || git restore ."]
 
 
@@ -265,7 +265,7 @@ def test_the_shell_carries_directory_exit_code_and_deadline() -> None:
     box = Files()
     box.result = Result("hi\n", 3, "ok", directory="/testbed/shop")
     seen = call(box, "shell cd shop", AT)
-    assert (seen.content, seen.exit_code, seen.place.directory, seen.place.file) == ("hi", 3, "/testbed/shop", AT.file)
+    assert (seen.content, seen.exit_code, seen.tool_state.directory, seen.tool_state.file) == ("hi", 3, "/testbed/shop", AT.file)
     box.result = Result("", None, "timeout", seconds=20)
     assert call(box, "shell sleep 99").failure == "timeout"
     box.result = Result("", None, "died")

@@ -12,12 +12,12 @@ from patchgrad.values import (
     Call,
     Checks,
     Observation,
-    Place,
     Repository,
     Segment,
     Stop,
     Task,
     TestOutcome,
+    ToolState,
     Trajectory,
     Turn,
     Verdict,
@@ -31,7 +31,7 @@ TAMPERED = Verdict("t", "p", GOOD.stages, GOOD.tests, ("edited test a",))
 
 
 def attempt(turns: int, stop: Stop = "submitted") -> Trajectory:
-    turn = Turn(NO_IDS, Action(NO_IDS, floats([]), 0, "", "stop"), Call("shell", ""), Observation("", Place()), "", "")
+    turn = Turn(NO_IDS, Action(NO_IDS, floats([]), 0, "", "stop"), Call("shell", ""), Observation("", ToolState()), "", "")
     return Trajectory("x", "t", (Segment((turn,) * turns),), stop, "")
 
 

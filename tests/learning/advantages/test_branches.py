@@ -70,7 +70,7 @@ def grown(rewards: list[float], forks: Tree) -> list[Rollout]:
 @given(st.lists(st.sampled_from([0.0, 0.4, 1.0]), min_size=2, max_size=5))
 def test_without_forks_it_is_group_normalised(rewards: list[float]) -> None:
     group = Group(tuple(grown(rewards, [])))
-    for one, two in zip(Branched(lowered=0.1)(group), GroupNormalised(lowered=0.1)(group), strict=True):
+    for one, two in zip(Branched(baseline_offset=0.1)(group), GroupNormalised(baseline_offset=0.1)(group), strict=True):
         assert np.allclose(one, two, atol=1e-5)
 
 

@@ -19,12 +19,12 @@ from patchgrad.values import (
     Checks,
     Group,
     Observation,
-    Place,
     Repository,
     Reward,
     Rollout,
     Segment,
     Task,
+    ToolState,
     Trajectory,
     Turn,
     Verdict,
@@ -40,7 +40,7 @@ def group(rewards: list[float]) -> Group:
     rollouts = []
     for number, reward in enumerate(rewards):
         action = Action(ids(range(number + 1)), floats([-1.0] * (number + 1)), 0, "", "stop")
-        turn = Turn(NO_IDS, action, Call("shell", ""), Observation("", Place()), "", "")
+        turn = Turn(NO_IDS, action, Call("shell", ""), Observation("", ToolState()), "", "")
         trajectory = Trajectory(str(number), "t", (Segment((turn,)), Segment((turn,))), "submitted", "")
         rollouts.append(Rollout(TASK, trajectory, Verdict("t", "", (), ()), Reward(reward, {})))
     return Group(tuple(rollouts))
@@ -86,7 +86,7 @@ def test_equal_rewards_teach_nothing(reward: float, count: int) -> None:
 
 @pytest.mark.parametrize(
     "estimator",
-    [GroupNormalised(), GroupNormalised("sample"), MeanOnly(), LeaveOneOut(), LengthWeighted(lowered=0.1), MeanScaled()],
+    [GroupNormalised(), GroupNormalised("sample"), MeanOnly(), LeaveOneOut(), LengthWeighted(baseline_offset=0.1), MeanScaled()],
     ids=str,
 )
 def test_an_attempt_without_others_teaches_nothing(estimator: Estimator) -> None:
@@ -127,10 +127,10 @@ def test_replayed_tokens_are_no_weight() -> None:
 
 
 def test_a_lowered_baseline_adds_the_same_to_successes_and_failures() -> None:
-    plain, lowered = LengthWeighted()(group([1.0, 0.0])), LengthWeighted(lowered=0.1)(group([1.0, 0.0]))
-    np.testing.assert_allclose([row[0] for row in lowered], [row[0] + 0.2 for row in plain], atol=1e-5)
-    np.testing.assert_allclose([row[0] for row in GroupNormalised(lowered=0.1)(group([1.0, 0.0]))], [1.2, -0.8], atol=1e-5)
-    for estimator in (GroupNormalised(lowered=0.1), LengthWeighted(lowered=0.1)):
+    plain, baseline_offset = LengthWeighted()(group([1.0, 0.0])), LengthWeighted(baseline_offset=0.1)(group([1.0, 0.0]))
+    np.testing.assert_allclose([row[0] for row in baseline_offset], [row[0] + 0.2 for row in plain], atol=1e-5)
+    np.testing.assert_allclose([row[0] for row in GroupNormalised(baseline_offset=0.1)(group([1.0, 0.0]))], [1.2, -0.8], atol=1e-5)
+    for estimator in (GroupNormalised(baseline_offset=0.1), LengthWeighted(baseline_offset=0.1)):
         assert not any(row.any() for row in estimator(group([1.0, 1.0])))
 
 

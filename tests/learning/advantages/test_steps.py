@@ -19,12 +19,12 @@ from patchgrad.values import (
     Floats,
     Group,
     Observation,
-    Place,
     Repository,
     Reward,
     Rollout,
     Segment,
     Task,
+    ToolState,
     Trajectory,
     Turn,
     Verdict,
@@ -38,7 +38,7 @@ TASK = Task("t", "", Repository("archive", "", ""), Checks((), ()))
 def attempt(reward: float, *states: str) -> Rollout:
     """One turn of two tokens for each state that it left behind."""
     action = Action(ids([1, 2]), floats([-1.0, -1.0]), 0, "", "stop")
-    turns = tuple(Turn(NO_IDS, action, Call("shell", ""), Observation("", Place()), state, "") for state in states)
+    turns = tuple(Turn(NO_IDS, action, Call("shell", ""), Observation("", ToolState()), state, "") for state in states)
     return Rollout(TASK, Trajectory("a", "t", (Segment(turns),), "submitted", ""), Verdict("t", "", (), ()), Reward(reward, {}))
 
 
@@ -76,4 +76,4 @@ def test_steps_of_one_state_add_up_to_zero(played: list[tuple[float, list[str]]]
 
 
 def test_a_group_without_contrast_teaches_nothing() -> None:
-    assert not np.concatenate(Anchored(LengthWeighted(lowered=0.1))(Group((attempt(1, "a"), attempt(1, "a", "b"))))).any()
+    assert not np.concatenate(Anchored(LengthWeighted(baseline_offset=0.1))(Group((attempt(1, "a"), attempt(1, "a", "b"))))).any()

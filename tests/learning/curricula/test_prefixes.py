@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.attempts import attempt
 
 from patchgrad.learning.curricula import Prefixes
-from patchgrad.values import Group, Rollout, Stop, Task, Turn, genesis
+from patchgrad.values import Group, Rollout, Stop, Task, Turn, root_address
 
 
 class Known:
@@ -27,7 +27,7 @@ class Known:
         rollouts: list[Rollout] = []
         for solved in outcomes:
             made = replace(attempt(f"a/{self.played}", [[(1, 2)] * turns], float(solved)), task=task)
-            self.turns[made.trajectory.id, genesis(task, made.trajectory.id)] = made.trajectory.turns
+            self.turns[made.trajectory.id, root_address(task, made.trajectory.id)] = made.trajectory.turns
             rollouts.append(replace(made, trajectory=replace(made.trajectory, origin=start.origin, replayed=len(start.prefix), stop=stop)))
             self.played += 1
         self.prefixes.observe(Group(tuple(rollouts)))
@@ -48,7 +48,7 @@ def test_a_hard_task_begins_after_half_of_a_success_and_moves_to_where_half_succ
     assert known.play(TASK, [True] * 10) == 6
     taken = known.prefixes.start(TASK, *LIMITS)
     assert taken.origin == "a/0"
-    assert [turn.address for turn in taken.prefix] == [turn.address for turn in known.turns["a/0", genesis(TASK, "a/0")]][:3]
+    assert [turn.address for turn in taken.prefix] == [turn.address for turn in known.turns["a/0", root_address(TASK, "a/0")]][:3]
 
 
 def test_an_easy_task_begins_after_half_of_a_failure_and_goes_on_to_its_end_while_it_stays_easy() -> None:
@@ -98,7 +98,7 @@ def test_what_is_longer_than_the_next_attempts_may_be_is_not_what_they_go_on_aft
     known.play(TASK, ONE_IN_20)
     assert len(known.prefixes.start(TASK, turns=8, context=1000).prefix) == 4
     assert not known.prefixes.start(TASK, turns=7, context=1000).prefix
-    tokens = sum(len(turn.context) + len(turn.action.token_ids) for turn in known.turns["a/0", genesis(TASK, "a/0")])
+    tokens = sum(len(turn.context) + len(turn.action.token_ids) for turn in known.turns["a/0", root_address(TASK, "a/0")])
     assert known.prefixes.start(TASK, turns=8, context=tokens).prefix
     assert not known.prefixes.start(TASK, turns=8, context=tokens - 1).prefix
 

@@ -34,7 +34,7 @@ from patchgrad.learning.objectives.clipped import clipped
 from patchgrad.learning.objectives.corrections import MaskGeometric, MaskSequence, MaskToken, Together, TruncateSequence, TruncateToken
 from patchgrad.learning.objectives.cross_entropy import cross_entropy
 from patchgrad.learning.objectives.gspo import gspo
-from patchgrad.learning.objectives.penalty import k1, k2, k3, penalised
+from patchgrad.learning.objectives.kl_penalty import k1, k2, k3, with_kl_penalty
 from patchgrad.values import Group, Sample, Segment, floats
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -325,7 +325,7 @@ def _as_is(value: Tensor, **_: object) -> Tensor:
         ("grpo", gspo(0.2, 0.28), seq_mean_token_mean, {"importance_sampling_level": "sequence"}),
         ("cispo", cispo(4.0), token_mean, {"epsilon_high": 5.0}),
         ("cispo", cispo(0.2), token_mean, {"epsilon_high": 1.2}),
-        ("dapo", penalised(clipped(0.2, 0.28), 0.1, "k3", "reference"), token_mean, {"beta": 0.1}),
+        ("dapo", with_kl_penalty(clipped(0.2, 0.28), 0.1, "k3", "reference"), token_mean, {"beta": 0.1}),
     ],
     ids=["grpo", "dapo", "bnpo", "dr_grpo", "gspo", "cispo", "cispo, narrow", "k3"],
 )

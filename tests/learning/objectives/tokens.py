@@ -14,7 +14,7 @@ from patchgrad.learning.objectives.cispo import cispo, cispo_two_sided
 from patchgrad.learning.objectives.clipped import clipped
 from patchgrad.learning.objectives.cross_entropy import cross_entropy
 from patchgrad.learning.objectives.gspo import gspo
-from patchgrad.learning.objectives.penalty import penalised
+from patchgrad.learning.objectives.kl_penalty import with_kl_penalty
 
 LONG = -500.0  # a log-probability that no float has an exponential for
 OBJECTIVES: Mapping[str, Objective] = {
@@ -26,8 +26,8 @@ OBJECTIVES: Mapping[str, Objective] = {
     "gspo, wide": gspo(0.2, 0.2),
     "cispo": cispo(),
     "cispo, two-sided": cispo_two_sided(),
-    "dapo and k2": penalised(clipped(0.2, 0.28), 0.1, "k2"),
-    "dapo and k3 to a reference": penalised(clipped(0.2, 0.28), 0.1, "k3", "reference"),
+    "dapo and k2": with_kl_penalty(clipped(0.2, 0.28), 0.1, "k2"),
+    "dapo and k3 to a reference": with_kl_penalty(clipped(0.2, 0.28), 0.1, "k3", "reference"),
 }
 
 

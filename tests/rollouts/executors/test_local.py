@@ -8,14 +8,14 @@ from patchgrad.rollouts.executors import LocalExecutor
 
 
 def test_every_item_is_mapped_once_and_never_more_than_the_bound_at_a_time() -> None:
-    live, most = 0, 0
+    concurrency, most = 0, 0
 
     async def double(item: int) -> int:
-        nonlocal live, most
-        live += 1
-        most = max(most, live)
+        nonlocal concurrency, most
+        concurrency += 1
+        most = max(most, concurrency)
         await asyncio.sleep(0.001 * (item % 3))
-        live -= 1
+        concurrency -= 1
         return 2 * item
 
     async def run() -> list[int]:

@@ -11,7 +11,7 @@ from patchgrad.agents.tools.special import Special, opened
 from patchgrad.agents.tools.window import File, Unusable, clamp, load, locate, numbered, render, save, short, split, top
 from patchgrad.agents.tools.window import answer as observation
 from patchgrad.contracts import Sandbox
-from patchgrad.values import Observation, Place
+from patchgrad.values import Observation, ToolState
 
 UPDATED = (
     "File updated. Please review the changes and make sure they are correct "
@@ -26,28 +26,28 @@ class Writer(Special):
     its shell, where the same line does the same. The observation is the change and what the command said; when brief, the latter.
     """
 
-    async def __call__(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+    async def __call__(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
         own, then = chained(arguments)
-        changed = await super().__call__(own, sandbox, place)
+        changed = await super().__call__(own, sandbox, state)
         if not then or changed.failure:
             return changed
-        ran = await Shell(self.view)(then, sandbox, changed.place)
+        ran = await Shell(self.view)(then, sandbox, changed.tool_state)
         parts = (ran.content,) if self.view.brief else (changed.content, ran.content)
-        seen = observation("\n".join(part for part in parts if part), ran.place, self.view, ran.failure)
+        seen = observation("\n".join(part for part in parts if part), ran.tool_state, self.view, ran.failure)
         return replace(ran, content=seen.content, clipped=changed.clipped or ran.clipped or seen.clipped)
 
     def settled(self, arguments: str) -> bool:
         _, then = chained(arguments)
         return not then or by_files(then)
 
-    def _changed(self, file: File, start: int, end: int, place: Place, note: str = "") -> Observation:
+    def _changed(self, file: File, start: int, end: int, state: ToolState, note: str = "") -> Observation:
         """What is shown after a change that touches lines `start` to `end` of the new file."""
-        shown = place.file == file.path and place.line <= start < place.line + self.view.lines
-        first = clamp(file, place.line, self.view) if shown else top(file, start, self.view)
-        place = replace(place, file=file.path, line=first)
+        shown = state.file == file.path and state.line <= start < state.line + self.view.lines
+        first = clamp(file, state.line, self.view) if shown else top(file, start, self.view)
+        state = replace(state, file=file.path, line=first)
         long = [UPDATED, note, render(file, first, self.view)]
         parts = [*numbered(file, start, max(start, end)), note] if self.view.brief else long
-        return observation("\n".join(part for part in parts if part), place, self.view)
+        return observation("\n".join(part for part in parts if part), state, self.view)
 
 
 class Create(Writer):
@@ -56,11 +56,11 @@ class Create(Writer):
     name = "create"
     usage = "create [OPTIONS] FILENAME"
 
-    async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+    async def _do(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
         words = parse(arguments, words=1).words
         if not words:
             raise Unusable("create needs a file name.")
-        path = locate(words[0], place)
+        path = locate(words[0], state)
         try:
             await sandbox.read(path)
         except FileNotFoundError:
@@ -70,7 +70,7 @@ class Create(Writer):
         else:
             raise Unusable(f"{short(path)} already exists.")
         await save(sandbox, file)
-        return self._show(file, 1, place)
+        return self._show(file, 1, state)
 
 
 class Edit(Writer):
@@ -82,7 +82,7 @@ class Edit(Writer):
     name = "edit"
     usage = "edit [OPTIONS] LINE_RANGE [REPLACEMENT_TEXT]  (LINE_RANGE is START:END, inclusive; OPTIONS: --file PATH)"
 
-    async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+    async def _do(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
         given = parse(arguments, options=("file",), words=2)
         if not given.words:
             raise Unusable("edit needs a line range such as 3:5.")
@@ -93,7 +93,7 @@ class Edit(Writer):
             raise Unusable(f"{given.words[0]!r} is not a line range such as 3:5.")
         start = number(span[1])
         end = number(span[2] or span[1])
-        file = await load(sandbox, locate(given.options["file"], place) if "file" in given.options else opened(place))
+        file = await load(sandbox, locate(given.options["file"], state) if "file" in given.options else opened(state))
         size = len(file.lines)
         if end < start:
             raise Unusable(f"The range {start}:{end} ends before it starts.")
@@ -103,7 +103,7 @@ class Edit(Writer):
         new = split("", text).lines
         file = file.spliced(start, end, new)
         await save(sandbox, file)
-        return self._changed(file, start, start + len(new) - 1, place)
+        return self._changed(file, start, start + len(new) - 1, state)
 
 
 class Replace(Writer):
@@ -115,14 +115,14 @@ class Replace(Writer):
     name = "replace"
     usage = "replace [OPTIONS] SEARCH REPLACE  (OPTIONS: --replace-all, --file PATH)"
 
-    async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+    async def _do(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
         given = parse(arguments, options=("file",), flags=("replace-all",), words=2)
         if len(given.words) != 2:
             raise Unusable("replace needs two quoted texts: what to search for, and what to put there.")
         search, new = given.words
         if not search or search == new:
             raise Unusable("The text to search for is empty." if not search else "Both texts are the same: nothing to do.")
-        file = await load(sandbox, locate(given.options["file"], place) if "file" in given.options else opened(place))
+        file = await load(sandbox, locate(given.options["file"], state) if "file" in given.options else opened(state))
         if file.lines and all(line.endswith("\r") for line in file.lines):
             search, new = (text.replace("\n", "\r\n") for text in (search, new))
         text = file.text()
@@ -130,7 +130,7 @@ class Replace(Writer):
         if not count:
             what = "The text" if self.view.brief else repr(given.words[0])
             raise Unusable(f"{what} does not occur in {short(file.path)}.")
-        line = place.line if file.path == place.file else 1
+        line = state.line if file.path == state.file else 1
         at = text.find(search, sum(len(row) + 1 for row in file.lines[: line - 1]))
         at = at if at >= 0 else text.find(search)
         note = ""
@@ -146,4 +146,4 @@ class Replace(Writer):
         file = split(file.path, text)
         await save(sandbox, file)
         start = text.count("\n", 0, at) + 1
-        return self._changed(file, start, start + new.count("\n"), place, note)
+        return self._changed(file, start, start + new.count("\n"), state, note)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from patchgrad.agents.tools.window import View, answer
 from patchgrad.contracts import Sandbox
-from patchgrad.values import Failure, Observation, Place
+from patchgrad.values import Failure, Observation, ToolState
 
 SPECIAL = ("open", "goto", "scroll_down", "scroll_up", "create", "search_file", "edit", "replace", "submit")
 
@@ -39,7 +39,7 @@ class Shell:
     def settled(self, arguments: str) -> bool:
         return by_files(arguments)
 
-    async def __call__(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+    async def __call__(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
         result = await sandbox.run(arguments, self.seconds)
         content, failure = result.output.rstrip("\n"), None
         notes: list[str] = []
@@ -60,7 +60,7 @@ class Shell:
                 notes.append(f"{lost[1]} is a special tool: it must be the first and only command of its block.")
         if not content and not notes and not self.view.brief:
             notes.append("Your command ran successfully and did not produce any output." if result.exit_code == 0 else "")
-        seen = answer("\n".join(part for part in (content, *notes) if part), place, self.view, failure)
-        place = replace(place, directory=result.directory)
+        seen = answer("\n".join(part for part in (content, *notes) if part), state, self.view, failure)
+        state = replace(state, directory=result.directory)
         clipped = seen.clipped or result.truncated
-        return replace(seen, place=place, exit_code=result.exit_code, clipped=clipped, seconds=result.seconds)
+        return replace(seen, tool_state=state, exit_code=result.exit_code, clipped=clipped, seconds=result.seconds)

@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from patchgrad.agents.tools.arguments import number, parse
 from patchgrad.agents.tools.window import File, Unusable, View, answer, clamp, find, load, locate, render, short, top
 from patchgrad.contracts import Sandbox
-from patchgrad.values import Observation, Place
+from patchgrad.values import Observation, ToolState
 
 
 @dataclass(frozen=True)
 class Special(ABC):
-    """A tool without state: where the agent stands comes in as a `Place` and goes out with the observation.
+    """A tool without state: where the agent stands comes in as a `ToolState` and goes out with the observation.
 
     `reads_only` tells the rollout that files cannot have changed, so that no snapshot is taken, and `settled` whether the repository's
-    files and the place settle what these arguments do.
+    files and the state settle what these arguments do.
     """
 
     view: View
@@ -29,29 +29,29 @@ class Special(ABC):
     usage = ""
     reads_only = False
 
-    async def __call__(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+    async def __call__(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
         try:
-            return await self._do(arguments, sandbox, place)
+            return await self._do(arguments, sandbox, state)
         except Unusable as error:
             message = str(error) if self.view.brief else f"{error}\nUsage: {self.usage}"
-            return answer(message, place, self.view, failure="bad arguments")
+            return answer(message, state, self.view, failure="bad arguments")
 
     def settled(self, arguments: str) -> bool:
         return True
 
     @abstractmethod
-    async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+    async def _do(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
         """The call itself; raises `Unusable` for arguments that cannot work."""
 
-    def _show(self, file: File, first: int, place: Place) -> Observation:
-        return answer(render(file, first, self.view), replace(place, file=file.path, line=first), self.view)
+    def _show(self, file: File, first: int, state: ToolState) -> Observation:
+        return answer(render(file, first, self.view), replace(state, file=file.path, line=first), self.view)
 
 
-def opened(place: Place) -> str:
+def opened(state: ToolState) -> str:
     """The open file's path; raises `Unusable` when none is."""
-    if place.file is None:
+    if state.file is None:
         raise Unusable("No file is open: use open FILE first.")
-    return place.file
+    return state.file
 
 
 class Open(Special):
@@ -65,15 +65,15 @@ class Open(Special):
     usage = "open [OPTIONS] [FILE] [LINE_NUMBER]"
     reads_only = True
 
-    async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+    async def _do(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
         words = list(parse(arguments, words=2).words)
-        line = number(words.pop()) if words and (len(words) == 2 or (words[0].isdecimal() and place.file)) else None
-        file = await find(sandbox, words[0], place) if words else await load(sandbox, opened(place))
+        line = number(words.pop()) if words and (len(words) == 2 or (words[0].isdecimal() and state.file)) else None
+        file = await find(sandbox, words[0], state) if words else await load(sandbox, opened(state))
         if line is not None:
             first = top(file, within(line, file), self.view)
         else:
-            first = clamp(file, place.line if file.path == place.file else 1, self.view)
-        return self._show(file, first, place)
+            first = clamp(file, state.line if file.path == state.file else 1, self.view)
+        return self._show(file, first, state)
 
 
 class Goto(Special):
@@ -83,12 +83,12 @@ class Goto(Special):
     usage = "goto [OPTIONS] LINE_NUMBER"
     reads_only = True
 
-    async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+    async def _do(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
         words = parse(arguments, words=1).words
         if not words:
             raise Unusable("goto needs a line number.")
-        file = await load(sandbox, opened(place))
-        return self._show(file, top(file, within(number(words[0]), file), self.view), place)
+        file = await load(sandbox, opened(state))
+        return self._show(file, top(file, within(number(words[0]), file), self.view), state)
 
 
 class ScrollDown(Special):
@@ -99,11 +99,11 @@ class ScrollDown(Special):
     reads_only = True
     direction = 1
 
-    async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+    async def _do(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
         parse(arguments)
-        file = await load(sandbox, opened(place))
+        file = await load(sandbox, opened(state))
         step = max(1, self.view.lines - self.view.overlap) * self.direction
-        return self._show(file, clamp(file, place.line + step, self.view), place)
+        return self._show(file, clamp(file, state.line + step, self.view), state)
 
 
 class ScrollUp(ScrollDown):
@@ -122,21 +122,21 @@ class SearchFile(Special):
     reads_only = True
     most = 100
 
-    async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+    async def _do(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
         words = parse(arguments, words=2).words
         if not words or not words[0]:
             raise Unusable("search_file needs a text to search for.")
-        file = await load(sandbox, locate(words[1], place) if len(words) == 2 else opened(place))
+        file = await load(sandbox, locate(words[1], state) if len(words) == 2 else opened(state))
         hits = [(n, line.rstrip("\r")) for n, line in enumerate(file.lines, 1) if words[0] in line]
         name = short(file.path) if self.view.brief else file.path
         if not hits:
-            return answer(f'No matches found for "{words[0]}" in {name}', place, self.view)
+            return answer(f'No matches found for "{words[0]}" in {name}', state, self.view)
         if len(hits) > self.most:
             raise Unusable(f'More than {self.most} lines match "{words[0]}" in {name}: search for something narrower.')
         if self.view.brief:
-            return answer("\n".join(f"{n}:{line}" for n, line in hits), place, self.view)
+            return answer("\n".join(f"{n}:{line}" for n, line in hits), state, self.view)
         rows = [f'Found {len(hits)} matching lines for "{words[0]}" in {name}:', *(f"Line {n}:{line}" for n, line in hits)]
-        return answer("\n".join(rows), place, self.view)
+        return answer("\n".join(rows), state, self.view)
 
 
 class Submit(Special):
@@ -146,9 +146,9 @@ class Submit(Special):
     usage = "submit [OPTIONS]"
     reads_only = True
 
-    async def _do(self, arguments: str, sandbox: Sandbox, place: Place) -> Observation:
+    async def _do(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
         parse(arguments)
-        return answer("" if self.view.brief else "Submitted.", place, self.view)
+        return answer("" if self.view.brief else "Submitted.", state, self.view)
 
 
 def within(line: int, file: File) -> int:

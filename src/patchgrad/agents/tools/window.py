@@ -1,4 +1,4 @@
-"""The file behind a window: reading, numbering, and where the window stands. No state: a `Place` says it all.
+"""The file behind a window: reading, numbering, and where the window stands. No state: a `ToolState` says it all.
 
 A file is its lines without their ends; what the last line ended with, and carriage returns, survive an edit.
 """
@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 
 from patchgrad.contracts import Sandbox
-from patchgrad.values import Failure, Observation, Place
+from patchgrad.values import Failure, Observation, ToolState
 
 ROOT = "/testbed"
 _TAIL = re.compile(r"\w[\w.-]*(/[\w.-]+)*")
@@ -64,9 +64,9 @@ def split(path: str, text: str) -> File:
     return File(path, tuple((text[:-1] if ended else text).split("\n")), ended)
 
 
-def locate(path: str, place: Place) -> str:
-    """An absolute path: `locate("cart.py", Place("/testbed/shop"))` is `/testbed/shop/cart.py`."""
-    return posixpath.normpath(posixpath.join(place.directory, path))
+def locate(path: str, state: ToolState) -> str:
+    """An absolute path: `locate("cart.py", ToolState("/testbed/shop"))` is `/testbed/shop/cart.py`."""
+    return posixpath.normpath(posixpath.join(state.directory, path))
 
 
 def short(path: str) -> str:
@@ -89,10 +89,10 @@ async def load(sandbox: Sandbox, path: str) -> File:
     return split(path, content.decode("utf-8", "surrogateescape"))
 
 
-async def find(sandbox: Sandbox, name: str, place: Place) -> File:
+async def find(sandbox: Sandbox, name: str, state: ToolState) -> File:
     """The file of that path, and where there is none the only file of the repository whose path ends so: `cart.py` is `shop/cart.py`."""
     try:
-        return await load(sandbox, locate(name, place))
+        return await load(sandbox, locate(name, state))
     except Missing:
         if not _TAIL.fullmatch(name):
             raise
@@ -102,7 +102,7 @@ async def find(sandbox: Sandbox, name: str, place: Place) -> File:
             raise Unusable(f"{name} is several files: {', '.join(paths[:5])}.") from None
         if not paths:
             raise
-        return await load(sandbox, locate(paths[0], Place()))
+        return await load(sandbox, locate(paths[0], ToolState()))
 
 
 async def save(sandbox: Sandbox, file: File) -> None:
@@ -141,7 +141,7 @@ def numbered(file: File, first: int, last: int) -> list[str]:
     return [f"{number}:{file.lines[number - 1].rstrip(chr(13))}" for number in range(first, last + 1)]
 
 
-def answer(content: str, place: Place, view: View, failure: Failure | None = None) -> Observation:
+def answer(content: str, state: ToolState, view: View, failure: Failure | None = None) -> Observation:
     """An observation within the limit; what is cut is said, head and tail stay.
 
     `abcdefgh` with a limit of 4 reads `ab`, `[... 4 characters left out ...]`, `gh`.
@@ -151,4 +151,4 @@ def answer(content: str, place: Place, view: View, failure: Failure | None = Non
     if clipped:
         half, left = view.limit // 2, len(content) - view.limit
         content = f"{content[: view.limit - half]}\n[... {left} characters left out ...]\n{content[len(content) - half :]}"
-    return Observation(content, place, clipped=clipped, failure=failure)
+    return Observation(content, state, clipped=clipped, failure=failure)

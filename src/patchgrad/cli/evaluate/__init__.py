@@ -29,7 +29,7 @@ TAKES = {
     "RUN": {"checkpoint", "tasks", "protocol", "out", "print"},
     "FILE.toml": {"out", "print"},
     "--policy": {"model", "tasks", "protocol", "out", "print"},
-    "--predictions": {"tasks", "out", "recorded", "run_id", "live"},
+    "--predictions": {"tasks", "out", "recorded", "run_id", "concurrency"},
     "--compare": set[str](),
     "--plan": {"difference", "power", "size", "rate", "alike"},
 }

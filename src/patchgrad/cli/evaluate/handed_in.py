@@ -27,7 +27,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--predictions", metavar="FILE", nargs="+", help="SWE-bench's format, a file a run; or the word gold")
     group.add_argument("--recorded", metavar="LOGS", nargs="+", help="their recorded runs, one place for all or one for each file")
     group.add_argument("--run-id", metavar="NAME", help="how SWE-bench's reports are named (default: patchgrad)")
-    group.add_argument("--live", metavar="N", type=int, help="sandboxes at once that grade predictions (default: 4)")
+    group.add_argument("--concurrency", metavar="N", type=int, help="sandboxes at once that grade predictions (default: 4)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         for number, predictions in enumerate(files):
             place = places[number % len(places)]
             seen = lambda found: progress.advance(resolved=found.verdict is not None and found.verdict.resolved)  # noqa: E731
-            tried.append(grade(held, predictions, place, 4 if arguments.live is None else arguments.live, seen))
+            tried.append(grade(held, predictions, place, 4 if arguments.concurrency is None else arguments.concurrency, seen))
     report = report_of(held, tried, time.monotonic() - started)
     written = Path(arguments.out) if arguments.out is not None else None
     if written is not None:

@@ -6,7 +6,7 @@ import argparse
 import json
 
 from patchgrad.errors import ConfigError
-from patchgrad.evaluation.sample_size import Plan, assumed_noise, even_and_concentrated, noise_of, plan, spread_of
+from patchgrad.evaluation.sample_size import SampleSize, assumed_noise, even_and_concentrated, noise_of, plan, spread_of
 from patchgrad.evaluation.summary import outcomes_of
 from patchgrad.store import plain, read_report
 from patchgrad.values import Report
@@ -68,13 +68,13 @@ def _known(arguments: argparse.Namespace, reports: list[Report]) -> tuple[int, f
     return arguments.size, assumed_noise(arguments.rate / 100, alike), words
 
 
-def _needs(found: Plan) -> str:
+def _needs(found: SampleSize) -> str:
     if found.runs is None:
         return f"more tasks, at least {found.least}, however many runs are made,"
     return f"{found.runs} run{'s' if found.runs > 1 else ''}"
 
 
-def _when(name: str, found: Plan) -> str:
+def _when(name: str, found: SampleSize) -> str:
     if name == "every task gains alike":
         return "every task gains alike,"
     if name == "few tasks gain all":

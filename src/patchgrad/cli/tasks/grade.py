@@ -4,7 +4,7 @@ TASKS is a set of patchgrad's, or rows of SWE-bench, SWE-smith or SWE-rebench (.
 recorded logs only, which lie in folders or tar files as SWE-bench's harness leaves them:
 
   patchgrad tasks grade --predictions mine.jsonl --tasks sets/boltons
-  patchgrad tasks grade --predictions gold --tasks sets/boltons --live 8 --out graded
+  patchgrad tasks grade --predictions gold --tasks sets/boltons --concurrency 8 --out graded
   patchgrad tasks grade --predictions mine.jsonl --tasks verified.jsonl.gz --recorded logs/run_evaluation --json
 """
 
@@ -27,7 +27,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--recorded", metavar="LOGS", help="grade these recorded runs; nothing is run")
     parser.add_argument("--out", metavar="DIR", help="write SWE-bench's reports there: one an instance, one of the run")
     parser.add_argument("--run-id", metavar="NAME", default="patchgrad", help="how the reports are named (default: patchgrad)")
-    parser.add_argument("--live", metavar="N", type=int, default=4, help="sandboxes at once (default: 4)")
+    parser.add_argument("--concurrency", metavar="N", type=int, default=4, help="sandboxes at once (default: 4)")
     parser.add_argument("--json", action="store_true", help="no progress; the run's report as one JSON object")
 
 
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     with choose(quiet=arguments.json) as progress:
         progress.stage("grade", len(asked(predictions)))
         tell: Tell = lambda found: progress.advance(resolved=found.verdict is not None and found.verdict.resolved)  # noqa: E731
-        tried = grade(held, predictions, arguments.recorded, arguments.live, tell)
+        tried = grade(held, predictions, arguments.recorded, arguments.concurrency, tell)
     written = tried.write(Path(arguments.out), run_id) if arguments.out is not None else None
     _tell(tried, written, as_json=arguments.json)
     return 0

@@ -27,7 +27,7 @@ from patchgrad.packages.resolving import resolve
 from patchgrad.packages.sites import cache
 from patchgrad.runs.trackers.terminal import choose
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
-from patchgrad.tasks.linting import Checked, Plan, Report, lint
+from patchgrad.tasks.linting import Checked, LintOptions, Report, lint
 from patchgrad.tasks.linting.chance import power
 from patchgrad.tasks.linting.findings import MEANINGS
 from patchgrad.tasks.sets import Member, members, quarantine
@@ -45,7 +45,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--filter", metavar="NAME", choices=FILTERS, help=f"a paper's filters on top: {', '.join(FILTERS)}")
     parser.add_argument("--sample", metavar="N", type=int, help="only so many tasks, drawn by the seed 0")
     parser.add_argument("--fix", action="store_true", help="move tasks that are not sound out of the set, into quarantine.jsonl beside it")
-    parser.add_argument("--live", metavar="N", type=int, default=os.cpu_count() or 1, help="tasks at once (default: one a core)")
+    parser.add_argument("--concurrency", metavar="N", type=int, default=os.cpu_count() or 1, help="tasks at once (default: one a core)")
     parser.add_argument("--json", action="store_true", help="one JSON object, no progress")
 
 
@@ -53,8 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Lint, tell, and mend the set where that is asked."""
     folder = Path(arguments.set)
     runs = arguments.runs if arguments.runs is not None else PAPER_RUNS if arguments.filter else RUNS
-    if runs < 1 or arguments.live < 1 or (arguments.sample is not None and arguments.sample < 1):
-        raise ConfigError("--runs, --live and --sample must be at least 1.")
+    if runs < 1 or arguments.concurrency < 1 or (arguments.sample is not None and arguments.sample < 1):
+        raise ConfigError("--runs, --concurrency and --sample must be at least 1.")
     found = members(folder)
     chosen = found if arguments.sample is None else random.Random(0).sample(found, min(arguments.sample, len(found)))
     if not chosen:
@@ -67,7 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
             progress.say(f"{checked.task}: {checked.findings[0].evidence if checked.findings else 'sound'}")
 
         kept = cache() / "lint" / f"{digest(str(folder.resolve()))[:16]}.jsonl"
-        report = asyncio.run(_lint(chosen, Plan(runs, arguments.filter is not None, live=arguments.live, kept=kept), tell))
+        report = asyncio.run(
+            _lint(chosen, LintOptions(runs, arguments.filter is not None, concurrency=arguments.concurrency, kept=kept), tell)
+        )
     unsound = [one for one in report.checked if not one.sound]
     if arguments.fix and unsound:
         quarantine(folder, {one.task: [asdict(finding) for finding in one.findings] for one in unsound})
@@ -78,8 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
     return int(bool(unsound) and not arguments.fix)
 
 
-async def _lint(chosen: Sequence[Member], plan: Plan, tell: object) -> Report:
-    boxes = BwrapSandboxes(2 * plan.live, warm=True)
+async def _lint(chosen: Sequence[Member], plan: LintOptions, tell: object) -> Report:
+    boxes = BwrapSandboxes(2 * plan.concurrency, warm=True)
     clock = resolve(["time-machine"]) if plan.runs > 2 else ()
 
     async def judge(task: Task, patch: str, number: int) -> Verdict:

@@ -27,7 +27,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("set", metavar="SET", help="a set's folder, which gets the statements")
     parser.add_argument("--endpoint", metavar="URL", required=True, help="where the model is served, up to /v1")
     parser.add_argument("--model", metavar="NAME", required=True, help="its name there")
-    parser.add_argument("--live", metavar="N", type=int, default=8, help="questions at once (default: 8)")
+    parser.add_argument("--concurrency", metavar="N", type=int, default=8, help="questions at once (default: 8)")
     parser.add_argument("--json", action="store_true", help="one JSON object, no progress")
 
 
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
             progress.advance(clean=LEVEL in member.levels)
             progress.say(f"{member.task.id}: {'; '.join(reasons) or 'clean at once'}")
 
-        written = save(folder, asyncio.run(write_all(found, writer, max(1, arguments.live), tell)))
+        written = save(folder, asyncio.run(write_all(found, writer, max(1, arguments.concurrency), tell)))
     without = [member.task.id for member in written if LEVEL not in member.levels]
     clean = len(written) - len(without)
     if arguments.json:

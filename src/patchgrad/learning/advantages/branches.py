@@ -23,11 +23,11 @@ BEGINNING = ""
 class Branched:
     """Monte-Carlo turn values, without a critic.
 
-    A group and its forks are a tree. The value of a place in it is the mean over those that went on from there, each worth the value of the
-    next place on its way that others went on from too, or its reward where there is none. Between two such places lies a stretch, and all
-    action tokens of its turns have the advantage (value at its end - value at its beginning) over the deviation of the group's rewards. The
-    stretches of an attempt add up to its reward less the value of the beginning. Without forks this is `GroupNormalised`, and `lowered` is
-    as there. What a fork replays has 0.
+    A group and its forks are a tree. The value of a place in it is the mean over those that went on from there, each worth the value of
+    the next place on its way that others went on from too, or its reward where there is none. Between two such places lies a stretch, and
+    all action tokens of its turns have the advantage (value at its end - value at its beginning) over the deviation of the group's
+    rewards. The stretches of an attempt add up to its reward less the value of the beginning. Without forks this is `GroupNormalised`, and
+    `baseline_offset` is as there. What a fork replays has 0.
 
     Two attempts of three turns, with rewards 1 and 0; after two turns the second one goes on twice more, with rewards 1 and 0. The value
     there is (0 + 1 + 0) / 3, and that of the beginning (1 + 1/3) / 2 = 2/3. Before division the first attempt has 1/3 in all its turns, the
@@ -35,7 +35,7 @@ class Branched:
     """
 
     delta: float = 1e-6
-    lowered: float = 0.0
+    baseline_offset: float = 0.0
 
     def __call__(self, group: Group) -> list[Floats]:
         rewards = [rollout.reward.value for rollout in group.rollouts]
@@ -48,7 +48,7 @@ class Branched:
         found = [0.0] * rollout.trajectory.replayed
         for first, last in tree.stretches(rollout):
             gained = tree.end(rollout, last) - tree.value(_place(rollout, first))
-            found += [(gained + self.lowered) / scale] * (last - first)
+            found += [(gained + self.baseline_offset) / scale] * (last - first)
         return found
 
 

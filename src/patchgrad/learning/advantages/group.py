@@ -26,10 +26,12 @@ from patchgrad.values import Floats, Group, Rollout, floats
 Rewards = npt.NDArray[np.float64]
 
 
-def normalised(rewards: Rewards, std: Literal["population", "sample"] = "population", delta: float = 1e-6, lowered: float = 0.0) -> Rewards:
+def normalised(
+    rewards: Rewards, std: Literal["population", "sample"] = "population", delta: float = 1e-6, baseline_offset: float = 0.0
+) -> Rewards:
     """`normalised([1, 0, 0, 1, .5], "sample")` is `[.999998, -.999998, -.999998, .999998, 0]`; equal rewards give zeros."""
     ddof = 1 if std == "sample" and len(rewards) > 1 else 0
-    centred: Rewards = rewards - (rewards.mean() - lowered)
+    centred: Rewards = rewards - (rewards.mean() - baseline_offset)
     if not (rewards != rewards[0]).any():
         return np.zeros(len(rewards))  # rounding in the mean, divided by delta, must not become a signal
     scaled: Rewards = centred / (rewards.std(ddof=ddof) + delta)
@@ -56,16 +58,16 @@ def mean_scaled(rewards: Rewards) -> Rewards:
 class GroupNormalised:
     """Eq. 2. Which deviation the paper divides by is not reported (section 6.3), so `std` is a choice, as is `delta`.
 
-    `lowered` is taken off the baseline, so that what succeeds counts more than what fails, and what both share is held fast
-    (Asymmetric REINFORCE, arXiv 2506.20520): rewards 1 and 0 have advantages 1 and -1, and 1.2 and -0.8 where it is lowered by 0.1.
+    `baseline_offset` is taken off the baseline, so that what succeeds counts more than what fails, and what both share is held fast
+    (Asymmetric REINFORCE, arXiv 2506.20520): rewards 1 and 0 have advantages 1 and -1, and 1.2 and -0.8 where it is offset by 0.1.
     """
 
     std: Literal["population", "sample"] = "population"
     delta: float = 1e-6
-    lowered: float = 0.0
+    baseline_offset: float = 0.0
 
     def __call__(self, group: Group) -> list[Floats]:
-        return _broadcast(group, normalised(_rewards(group), self.std, self.delta, self.lowered))
+        return _broadcast(group, normalised(_rewards(group), self.std, self.delta, self.baseline_offset))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +94,11 @@ class LengthWeighted:
     A token-mean loss adds up tokens, not rollouts: where failures are the long ones, the advantages of `GroupNormalised` add up to less
     than zero there. Rewards 1 and 0 of 2 and 6 tokens give a baseline of 2/8 and, at
     a deviation of 0.5, advantages of 1.5 and -0.5: 2 x 1.5 = 6 x 0.5.
-    `lowered` is as in `GroupNormalised`: by 0.1, they are 1.7 and -0.3. What an attempt replays is not trained, and not counted.
+    `baseline_offset` is as in `GroupNormalised`: by 0.1, they are 1.7 and -0.3. What an attempt replays is not trained, and not counted.
     """
 
     delta: float = 1e-6
-    lowered: float = 0.0
+    baseline_offset: float = 0.0
 
     def __call__(self, group: Group) -> list[Floats]:
         rewards, lengths = (
@@ -105,7 +107,7 @@ class LengthWeighted:
         )
         if not (rewards != rewards[0]).any():
             return _broadcast(group, np.zeros(len(rewards)))
-        centred: Rewards = rewards - (np.average(rewards, weights=lengths) - self.lowered)
+        centred: Rewards = rewards - (np.average(rewards, weights=lengths) - self.baseline_offset)
         return _broadcast(group, centred / (rewards.std() + self.delta))
 
 

@@ -14,9 +14,9 @@ from statistics import fmean, pstdev
 import numpy as np
 
 from patchgrad.contracts import Estimator
-from patchgrad.values import Floats, Group, Place, Trajectory, floats
+from patchgrad.values import Floats, Group, ToolState, Trajectory, floats
 
-Anchor = tuple[str, Place] | None
+Anchor = tuple[str, ToolState] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Anchored:
 
 def _anchors(trajectory: Trajectory) -> list[Anchor]:
     """The state in which each turn began; the first one's, before anything was done, is `None`."""
-    return [None, *((turn.state, turn.observation.place) for turn in trajectory.turns[:-1])]
+    return [None, *((turn.state, turn.observation.tool_state) for turn in trajectory.turns[:-1])]
 
 
 def _spread(trajectory: Trajectory, values: list[float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from patchgrad.values import Group, Start, Task, Turn, genesis
+from patchgrad.values import Group, Start, Task, Turn, root_address
 
 HARD, EASY = 0.25, 0.75
 """Shares of solved attempts up to which, and from which on, a task does not begin at its beginning."""
@@ -59,7 +59,7 @@ class Prefixes:
         if along is None:
             return Start()
         origin = str(getattr(known, along))
-        taken, _ = self._recall(origin, genesis(task, origin))
+        taken, _ = self._recall(origin, root_address(task, origin))
         if len(taken) > turns or sum(len(turn.context) + len(turn.action.token_ids) for turn in taken) > context:
             return Start()
         count = min(round(known.share * len(taken)), len(taken) - 1)

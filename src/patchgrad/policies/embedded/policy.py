@@ -67,8 +67,8 @@ class EmbeddedPolicy:
         return self._context
 
     @property
-    def spelling(self) -> str:
-        return self.tokenizer.spelling
+    def fingerprint(self) -> str:
+        return self.tokenizer.fingerprint
 
     @property
     def stops(self) -> frozenset[int]:
@@ -90,7 +90,7 @@ class EmbeddedPolicy:
         """What was drawn, as a turn. On the thread that drew it, so under the version that it was drawn under."""
         text = self.tokenizer.decode(drawn.tokens[: len(drawn.tokens) - drawn.stopped].tolist())
         finish = "stop" if drawn.stopped else "length"
-        origin = Origin(stream_digest(drawn.request.tokens), self.tokenizer.spelling)
+        origin = Origin(stream_digest(drawn.request.tokens), self.tokenizer.fingerprint)
         return Action(drawn.tokens, floats(drawn.logprobs), self._version, text, finish, origin=origin)  # type: ignore[arg-type]
 
     def _home(self, session: str) -> Lane:

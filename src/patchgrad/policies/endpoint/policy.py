@@ -59,7 +59,7 @@ class EndpointPolicy:
     """Asks a server for each action, with the whole conversation; keeps nothing between them.
 
     `context` counts tokens as the server does, which each answer tells; until the next answer what was added counts three bytes a token.
-    It has no weights that could be loaded: its actions carry no log-probabilities (`Action.certified`), and credit refuses them.
+    It has no weights that could be loaded: its actions carry no log-probabilities (`Action.trainable`), and credit refuses them.
     """
 
     def __init__(self, chat: Chat, *, context: int, dialect: Dialect = DIALECTS[0]) -> None:

@@ -52,7 +52,7 @@ class ChatTokenizer:
         tokenizer.encode_special_tokens = True
 
     @cached_property
-    def spelling(self) -> str:
+    def fingerprint(self) -> str:
         """A digest of everything that decides which ids a conversation becomes."""
         return digest(self.tokenizer.to_str(), self.template, json.dumps(self.variables, sort_keys=True))
 

@@ -77,8 +77,8 @@ class VllmPolicy:
         return self._context
 
     @property
-    def spelling(self) -> str:
-        return self.tokenizer.spelling
+    def fingerprint(self) -> str:
+        return self.tokenizer.fingerprint
 
     @property
     def stops(self) -> frozenset[int]:
@@ -161,7 +161,7 @@ class VllmPolicy:
         drawn, logprobs = ids(told["token_ids"]), floats(np.minimum(told["logprobs"]["token_logprobs"], 0.0))
         stopped = int(drawn[-1]) in self._eos
         text = self.tokenizer.decode(drawn[: len(drawn) - stopped].tolist())
-        origin = Origin(stream_digest(tokens), self.tokenizer.spelling)
+        origin = Origin(stream_digest(tokens), self.tokenizer.fingerprint)
         return Action(drawn, logprobs, self._version, text, "stop" if stopped else "length", origin=origin)
 
     def release(self, session: str) -> None:

@@ -11,13 +11,13 @@ B = TypeVar("B")
 
 
 class LocalExecutor:
-    """`map` starts items in order, at most `live` at once, and yields results as they finish.
+    """`map` starts items in order, at most `concurrency` at once, and yields results as they finish.
 
     The first exception cancels what is still running and is raised; leaving the loop early cancels too.
     """
 
-    def __init__(self, live: int) -> None:
-        self._live = live
+    def __init__(self, concurrency: int) -> None:
+        self._concurrency = concurrency
 
     async def map(self, function: Callable[[A], Awaitable[B]], items: Iterable[A]) -> AsyncIterator[B]:
         waiting = iter(items)
@@ -33,7 +33,7 @@ class LocalExecutor:
             return False
 
         try:
-            while len(running) < self._live and start():
+            while len(running) < self._concurrency and start():
                 pass
             while running:
                 done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)

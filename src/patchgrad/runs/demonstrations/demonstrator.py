@@ -1,4 +1,4 @@
-"""A scripted, noisy apprentice: the stand-in for a pre-trained model, which cannot be had offline.
+"""A scripted, noisy demonstrator: the stand-in for a pre-trained model, which cannot be had offline.
 
 It writes demonstrations through the ordinary rollout loop, as a `Policy` that plays text. It opens the file of the issue, resigns or
 edits a line, tests and undoes in the same turn, tries again, or submits while red. With `skill` a try is the true repair; otherwise it
@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from patchgrad.contracts import Weights
 from patchgrad.errors import PolicyFault
-from patchgrad.recipes.warmup import Habits
+from patchgrad.recipes.warmup import DemonstratorOptions
 from patchgrad.runs.demonstrations.known_bugs import known, place
 from patchgrad.tasks.mutations import mutants
 from patchgrad.tasks.synthetic.names import gibberish
@@ -100,7 +100,7 @@ def _quoted(text: str) -> str:
     return f"'{text}'" if '"' in text else f'"{text}"'
 
 
-class Apprentice:
+class Demonstrator:
     """Plays one episode of one task with one wrong line; a `Policy` of version -1 whose log-probabilities are zero.
 
     When `practising` it opens the file and makes one edit after the other, for the sake of writing edits that apply.
@@ -111,7 +111,7 @@ class Apprentice:
     def __init__(
         self,
         task: Task,
-        habits: Habits,
+        options: DemonstratorOptions,
         seed: int,
         encode_messages: Callable[[Sequence[Message], Action | None], Ids],
         encode_action: Callable[[str], Ids],
@@ -120,9 +120,9 @@ class Apprentice:
     ) -> None:
         self.context = context
         self._practising = practising
-        self._habits = habits
+        self._habits = options
         self._random = random.Random(f"apprentice {task.id} {seed}")
-        self._retries = 1.0 if self._random.random() < habits.persistent else habits.retries_when_red
+        self._retries = 1.0 if self._random.random() < options.persistent else options.retries_when_red
         self._encode_messages = encode_messages
         self._encode_action = encode_action
         self._known = known(task)
@@ -168,7 +168,7 @@ class Apprentice:
         self._last = ""
 
     def load(self, weights: Weights, version: int) -> None:
-        raise PolicyFault("an apprentice plays a script: it has no weights to load")
+        raise PolicyFault("an demonstrator plays a script: it has no weights to load")
 
     def _next(self) -> tuple[str, str]:
         chance = self._random.random

@@ -1,4 +1,4 @@
-"""What a scripted apprentice knows of a task, generated or planted in a real package: the line that is wrong, and what it was."""
+"""What a scripted demonstrator knows of a task, generated or planted in a real package: the line that is wrong, and what it was."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Known:
 
 
 def teachable(task: Task) -> bool:
-    """Is one line wrong, and does the issue end with the command that opens it? So of all workshop tasks, and of brief planted ones."""
+    """Is one line wrong, and does the issue end with the command that opens it? So of all synthetic tasks, and of brief planted ones."""
     return _exchanged(task) is not None and place(task).startswith("open ")
 
 

@@ -1,4 +1,4 @@
-"""The base policy where no pre-trained model can be had: demonstrations by the noisy apprentice, then one language-model pass."""
+"""The base policy where no pre-trained model can be had: demonstrations by the noisy demonstrator, then one language-model pass."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.policies.tokenizers.chat import START
 from patchgrad.policies.vllm import VllmPolicy
 from patchgrad.recipes.recipe import Recipe
-from patchgrad.rollouts.attempts import Attempt, attempt
+from patchgrad.rollouts.attempts import Attempt, run_attempt
 from patchgrad.rollouts.budget import Budget
-from patchgrad.rollouts.world import World
-from patchgrad.runs.demonstrations.demonstrator import Apprentice, drill, look
+from patchgrad.rollouts.harness import Harness
+from patchgrad.runs.demonstrations.demonstrator import Demonstrator, drill, look
 from patchgrad.runs.demonstrations.induction import Pointing, plant, planted
 from patchgrad.runs.planning.device import device
 from patchgrad.runs.planning.estimate import caches
@@ -60,30 +60,30 @@ class Lesson:
 async def demonstrate(
     recipe: Recipe,
     tasks: Sequence[Sequence[Task]],
-    world: World,
+    harness: Harness,
     tokenizer: ChatTokenizer,
     lesson: Lesson,
     on_rollout: Callable[[Rollout], None],
 ) -> list[Rollout]:
-    """A lesson by the apprentice through the ordinary loop, on tasks drawn from the seed; episodes come back in the order of the draw."""
+    """A lesson by the demonstrator through the ordinary loop, on tasks drawn from the seed; episodes come back in the order of the draw."""
     pools = [kind[: recipe.warmup.tasks] for kind in tasks if kind]
     drawn = dealt(pools, lesson.count, random.Random(f"{lesson.label} {recipe.seed}"))
     practice = PRACTICE[lesson.practice]
     items = [Attempt(practice(task, before), f"{lesson.label}/{i}", i) for i, (task, before) in enumerate(drawn)]
     budget = Budget(lesson.turns, recipe.policy.context, 256)
-    world = world if lesson.graded else replace(world, grade=_ungraded)
-    known = world.recall
+    harness = harness if lesson.graded else replace(harness, grade=_ungraded)
+    known = harness.recall
 
     def ended(name: str, beginning: str) -> tuple[tuple[Turn, ...], Ending | None]:
-        """An episode that was interrupted begins again: the apprentice remembers what it has tried, and no turn tells that."""
+        """An episode that was interrupted begins again: the demonstrator remembers what it has tried, and no turn tells that."""
         turns, ending = known(name, beginning)
         return (turns, ending) if ending else ((), None)
 
-    world = replace(world, recall=ended)
+    harness = replace(harness, recall=ended)
 
-    def apprentice(item: Attempt) -> Policy:
+    def demonstrator(item: Attempt) -> Policy:
         seed = int(digest(item.id, str(recipe.seed))[:15], 16)
-        return Apprentice(
+        return Demonstrator(
             item.task,
             recipe.warmup.demonstrator,
             seed,
@@ -94,11 +94,11 @@ async def demonstrate(
         )
 
     async def episode(item: Attempt) -> Rollout:
-        rollout = await attempt(world, apprentice(item), item, budget, Resolved())
+        rollout = await run_attempt(harness, demonstrator(item), item, budget, Resolved())
         on_rollout(rollout)
         return rollout
 
-    shown = [rollout async for rollout in world.executor.map(episode, items)]
+    shown = [rollout async for rollout in harness.executor.map(episode, items)]
     order = {item.id: i for i, item in enumerate(items)}
     return sorted(shown, key=lambda rollout: order[rollout.trajectory.id])
 
@@ -169,7 +169,7 @@ def a_trainer(network: Decoder, recipe: Recipe) -> LocalTrainer:
         optimiser=an_optimiser(choice),
         clip=choice.clip,
         precision=choice.precision,
-        recompute=choice.recompute,
+        gradient_checkpointing=choice.gradient_checkpointing,
         lora=Lora(choice.rank, choice.alpha) if choice.rank else None,
         base=recipe.policy.model,
         threads=recipe.workers,
@@ -197,14 +197,14 @@ def a_policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe) -> Embe
             merged(network),
             tokenizer,
             context=policy.context,
-            sessions=recipe.sandbox.live,
+            sessions=recipe.sandbox.concurrency,
             python=policy.vllm,
             options=("--dtype", recipe.optimiser.precision, *(f"--{option}" for option in policy.options)),
         )
     return EmbeddedPolicy(
         network,
         tokenizer,
-        sessions=2 * recipe.sandbox.live,
+        sessions=2 * recipe.sandbox.concurrency,
         context=policy.context,
         threads=policy.threads,
         room=caches(recipe) if recipe.machine.gpus else 0,
@@ -238,6 +238,6 @@ def warm_up(
     trainer.schedule = cosine(warmup.lr, steps, warmup=min(20, steps // 5))
     for epoch in range(warmup.epochs):
         for chosen in minibatches([[sample] for sample in samples], warmup.batch, recipe.seed + epoch):
-            batch = pack(chosen, recipe.optimiser.pack, warmup.observation_weight, recipe.workers)
+            batch = pack(chosen, recipe.optimiser.micro_batch_tokens, warmup.observation_weight, recipe.workers)
             update = trainer.update(batch, cross_entropy)
             on_update(update)

@@ -17,7 +17,7 @@ from patchgrad.config import loads
 from patchgrad.learning.algorithm import Algorithm
 from patchgrad.learning.credit import by_group
 from patchgrad.learning.failures import kept, kinds
-from patchgrad.learning.provenance import MEANINGS, Terms, flaw
+from patchgrad.learning.provenance import MEANINGS, Requirements, violation
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.algorithms import algorithm, imitation
 from patchgrad.store import Run
@@ -34,8 +34,8 @@ class Audited:
 
     `versions` are those of the policy that sampled what was trained, with their tokens; `current` is the one that the run's own updates
     had led to when it was trained. `recorded` is how many tokens were counted then, where that can be told from the attempts alone.
-    `retold` of the trained tokens were imitated after a prompt without the demonstration that they were collected with
-    (`algorithms.retold`): all others were sampled after exactly what they were trained after. `flaws` are attempts that do not verify.
+    `reprompted` of the trained tokens were imitated after a prompt without the demonstration that they were collected with
+    (`algorithms.reprompted`): all others were sampled after exactly what they were trained after. `flaws` are attempts that do not verify.
     """
 
     phase: str
@@ -48,7 +48,7 @@ class Audited:
     recorded: int | None
     versions: Mapping[int, int]
     left_out: Mapping[str, int]
-    retold: int
+    reprompted: int
     flaws: Sequence[str] = field(default=())
 
     @property
@@ -78,7 +78,7 @@ def audit(run: Run) -> list[Audited]:
         epochs = recipe.rft.epochs if phase == "rft" else 1
         one = _audited(run, phase, iteration, learned[phase], epochs, told, current, twice)
         shown = phase == "rft" and recipe.rft.demonstration and not iteration
-        found.append(replace(one, retold=one.trained) if shown else one)
+        found.append(replace(one, reprompted=one.trained) if shown else one)
         current += told.get("updates", 0)
     return found
 
@@ -95,12 +95,12 @@ def _audited(
     run: Run, phase: str, iteration: int, row: Algorithm, epochs: int, told: Mapping[str, Any], current: int, twice: Collection[str]
 ) -> Audited:
     rollouts = run.rollouts(phase, iteration)
-    terms = Terms(run.journal.holds)
-    faults = [(one.trajectory.id, "duplicate" if one.trajectory.id in twice else flaw(one, terms)) for one in rollouts]
+    terms = Requirements(run.journal.holds)
+    faults = [(one.trajectory.id, "duplicate" if one.trajectory.id in twice else violation(one, terms)) for one in rollouts]
     flaws = [f"{attempt}: {MEANINGS[fault]}" for attempt, fault in faults if fault is not None]
     groups = [Group(tuple(found)) for _, found in groupby(rollouts, lambda one: one.trajectory.id.rpartition("/")[0])]
     chosen = [] if flaws else list(row.select(groups))
-    samples = [sample for unit in by_group(chosen, row.estimator, row.failures, row.rescale, row.certain) for sample in unit]
+    samples = [sample for unit in by_group(chosen, row.estimator, row.failures, row.rescale, row.confident_above) for sample in unit]
     versions: Counter[int] = Counter()
     for sample in samples:
         turns = sample.segment.turns

@@ -13,9 +13,9 @@ from patchgrad.config import loads
 from patchgrad.errors import ConfigError
 from patchgrad.grading.rewards import Resolved
 from patchgrad.recipes.recipe import Recipe
-from patchgrad.rollouts.attempts import Attempt, attempts_at, drawn
+from patchgrad.rollouts.attempts import Attempt, derive_seed, run_attempts
 from patchgrad.rollouts.budget import Budget
-from patchgrad.runs.build import a_world, sandboxes
+from patchgrad.runs.build import build_harness, sandboxes
 from patchgrad.runs.demonstrations.lessons import open_model
 from patchgrad.runs.inspection.replay import find
 from patchgrad.store import Run
@@ -49,7 +49,7 @@ async def fork(
     trainer, policy = open_model(folder, here)
     policy.load(trainer.weights(), version_of(folder))
     policy.training = False
-    if taken[0].action.origin is not None and taken[0].action.origin.spelling != policy.spelling:
+    if taken[0].action.origin is not None and taken[0].action.origin.fingerprint != policy.fingerprint:
         raise ConfigError(f"{attempt} was said by a policy with another tokenizer or template: name a checkpoint of its run.")
     choice, agent = recipe.evaluation, recipe.agent
     budget = Budget(choice.turns, choice.context, agent.action_tokens, choice.seconds, agent.format_errors)
@@ -64,17 +64,17 @@ async def fork(
     def state(address: str, directory: str) -> Snapshot:
         return replace(left[address], directory=directory) if address in left else run.states.get(address, directory)
 
-    world = replace(a_world(agent, recipe.sandbox, boxes), on_state=keep, state=state, sampling=choice.sampling)
+    harness = replace(build_harness(agent, recipe.sandbox, boxes), on_state=keep, state=state, sampling=choice.sampling)
     if out is not None:
-        world = replace(world, on_turn=out.write_turn, on_ending=out.write_ending)
+        harness = replace(harness, on_turn=out.write_turn, on_ending=out.write_ending)
     label = f"fork/{attempt}/{turn}"
     origin = (source.trajectory.origin or attempt) if turn else ""
     items = [
-        Attempt(source.task, f"{label}/{number}", drawn(recipe.seed, f"{label}/{number}"), taken[:turn], origin)
+        Attempt(source.task, f"{label}/{number}", derive_seed(recipe.seed, f"{label}/{number}"), taken[:turn], origin)
         for number in range(attempts)
     ]
     try:
-        done = await attempts_at(world, policy, items, budget, Resolved(), on_rollout)
+        done = await run_attempts(harness, policy, items, budget, Resolved(), on_rollout)
     finally:
         await boxes.close()
     if out is not None:

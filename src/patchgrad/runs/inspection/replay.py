@@ -14,7 +14,7 @@ from typing import Literal
 from patchgrad.contracts import Agent, Sandbox, Sandboxes
 from patchgrad.errors import StoreError
 from patchgrad.store import Run
-from patchgrad.values import Call, Malformed, Observation, Place, Rollout, Task, Turn
+from patchgrad.values import Call, Malformed, Observation, Rollout, Task, ToolState, Turn
 
 RULES: tuple[tuple[str, str], ...] = (
     (r"\b0x[0-9a-f]{4,16}\b", "an address of an object"),
@@ -54,15 +54,15 @@ def find(run: Run, attempt: str) -> Rollout:
 
 async def replay(turns: Sequence[Turn], agent: Agent, sandbox: Sandbox) -> AsyncIterator[Replayed]:
     """Takes each turn's call again, in a sandbox that was opened from the task; what no tool was called for is not run."""
-    place = Place()
+    tool_state = ToolState()
     for number, turn in enumerate(turns, 1):
         tool = agent.tools.get(turn.call.tool) if isinstance(turn.call, Call) else None
         if tool is None:
             seen, answer = turn.observation, "not run"
         else:
-            seen = await tool(turn.call.arguments, sandbox, place)  # type: ignore[union-attr]  # there is a tool of a call only
+            seen = await tool(turn.call.arguments, sandbox, tool_state)  # type: ignore[union-attr]  # there is a tool of a call only
             answer = compared(turn.observation, seen)
-        place = turn.observation.place
+        tool_state = turn.observation.tool_state
         same = (await sandbox.snapshot()).address == turn.state
         yield Replayed(number, turn, seen, answer, same)  # type: ignore[arg-type]
 
@@ -77,7 +77,7 @@ def compared(before: Observation, now: Observation) -> Answer:
 
 
 def normalised(text: str) -> str:
-    """The text with everything that `RULES` name put in its place by the name."""
+    """The text with everything that `RULES` name replaced by the name."""
     for pattern, name in RULES:
         text = re.sub(pattern, f"<{name}>", text)
     return text
@@ -88,7 +88,7 @@ async def opened(task: Task, turns: Sequence[Turn], run: Run, sandboxes: Sandbox
     if not turns:
         return await sandboxes.open(task)
     last = turns[-1]
-    return await sandboxes.open(task, run.states.get(last.state, last.observation.place.directory))
+    return await sandboxes.open(task, run.states.get(last.state, last.observation.tool_state.directory))
 
 
 def told(turn: Turn) -> str:

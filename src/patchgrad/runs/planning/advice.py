@@ -12,7 +12,7 @@ from patchgrad.config import leaves, override
 from patchgrad.errors import ConfigError, OutOfMemory, ran_out
 from patchgrad.recipes.recipe import Recipe, option_name
 from patchgrad.runs.planning.estimate import cached, free_for, phases, plan
-from patchgrad.runs.planning.plan import Plan, size
+from patchgrad.runs.planning.plan import MemoryPlan, size
 from patchgrad.runs.planning.shapes import shape_of
 from patchgrad.trainers.allocator import give_back
 
@@ -23,11 +23,11 @@ Change = Callable[[Recipe], Mapping[str, str]]
 def _packed(recipe: Recipe) -> Mapping[str, str]:
     """Packs no longer than the longest attempt."""
     longest = max((recipe.rft.context, *(stage.context for stage in recipe.stages)))
-    return {"optimiser.pack": str(min(recipe.optimiser.pack, longest))}
+    return {"optimiser.micro_batch_tokens": str(min(recipe.optimiser.micro_batch_tokens, longest))}
 
 
 def _fewer(share: int) -> Change:
-    return lambda recipe: {"sandbox.live": str(max(1, recipe.sandbox.live // share))}
+    return lambda recipe: {"sandbox.concurrency": str(max(1, recipe.sandbox.concurrency // share))}
 
 
 def _shorter(share: int) -> Change:
@@ -36,7 +36,10 @@ def _shorter(share: int) -> Change:
     def change(recipe: Recipe) -> Mapping[str, str]:
         most, own = recipe.policy.context // share, leaves(recipe)
         told = {name: min(int(value), most) for name, value in own.items() if name.endswith("context") and value != most}
-        return {name: str(value) for name, value in (told | {"optimiser.pack": min(recipe.optimiser.pack, most)}).items()}
+        return {
+            name: str(value)
+            for name, value in (told | {"optimiser.micro_batch_tokens": min(recipe.optimiser.micro_batch_tokens, most)}).items()
+        }
 
     return change
 
@@ -51,7 +54,7 @@ def _less_served(recipe: Recipe) -> Mapping[str, str]:
 
 CHANGES: tuple[Change, ...] = (
     _less_served,
-    lambda recipe: {"optimiser.recompute": "true"},
+    lambda recipe: {"optimiser.gradient_checkpointing": "true"},
     _packed,
     lambda recipe: {"optimiser.threads": "1"},
     _fewer(2),
@@ -65,7 +68,7 @@ CHANGES: tuple[Change, ...] = (
 """What takes less memory, that which costs least first."""
 
 
-def advice(recipe: Recipe, room: int = 0, beside: int = 0) -> tuple[dict[str, str], Plan]:
+def advice(recipe: Recipe, room: int = 0, beside: int = 0) -> tuple[dict[str, str], MemoryPlan]:
     """The fields to set so that the recipe fits, and its plan then: the first of `CHANGES` that are enough, without those not needed.
 
     Where all of them are not enough they are those that help, and the plan does not fit.

@@ -81,20 +81,22 @@ def seconds(recipe: Recipe, speed: Speed) -> dict[str, float]:
     told = {}
     for name, (attempts, context, precision) in batches.items():
         trained = int(DRAWN * attempts * context)
-        dense, paired = work(shape, (context,) * attempts, trained, choice.recompute, recipe.machine.gpus > 0)
+        dense, paired = work(shape, (context,) * attempts, trained, choice.gradient_checkpointing, recipe.machine.gpus > 0)
         passing = dense / speed.dense[precision] + paired / speed.paired[precision]
         passing += trained * shape.vocabulary / speed.logits
         told[name] = passing / min(choice.threads, attempts) + _stepping(shape, recipe, speed)
     return told
 
 
-def work(shape: DecoderConfig, lengths: tuple[int, ...], trained: int, recompute: bool, gpu: bool = False) -> tuple[float, float]:
+def work(
+    shape: DecoderConfig, lengths: tuple[int, ...], trained: int, gradient_checkpointing: bool, gpu: bool = False
+) -> tuple[float, float]:
     """Multiplications of a forward and a backward pass over sequences of these lengths: with matrices, and in attention.
 
-    A backward pass makes twice those of the forward pass, which with `recompute` is made twice. The last layer has keys and values of all
-    tokens, and on a CPU the rest of those that are trained, wherever they stand.
+    A backward pass makes twice those of the forward pass, which with `gradient_checkpointing` is made twice. The last layer has keys and
+    values of all tokens, and on a CPU the rest of those that are trained, wherever they stand.
     """
-    passes, tokens = 4 if recompute else 3, sum(lengths)
+    passes, tokens = 4 if gradient_checkpointing else 3, sum(lengths)
     last = tokens if gpu else trained
     dense = tokens * ((shape.layers - 1) * shape.dense + shape.kept) + last * (shape.dense - shape.kept)
     pairs = (shape.layers - 1 + last / tokens) * sum(length**2 / 2 for length in lengths)

@@ -20,7 +20,7 @@ from patchgrad.recipes.optimiser import Optimiser
 from patchgrad.recipes.recipe import Recipe, option_name
 from patchgrad.runs.planning.device import spare, supported
 from patchgrad.runs.planning.host_memory import empty, free
-from patchgrad.runs.planning.plan import MARGIN, Part, Plan
+from patchgrad.runs.planning.plan import MARGIN, MemoryPlan, Part
 from patchgrad.runs.planning.rehearsal import Footprint, rehearse
 from patchgrad.runs.planning.shapes import an_optimiser, shape_of
 from patchgrad.values import Limits
@@ -40,7 +40,7 @@ class Phase:
     frozen: tuple[str, ...] = ()
 
 
-def plan(recipe: Recipe, room: int = 0, beside: int = 0) -> Plan:
+def plan(recipe: Recipe, room: int = 0, beside: int = 0) -> MemoryPlan:
     """The plan of a recipe on a machine, or a GPU and so many bytes `beside` it in the host, with so many bytes free, or on this one."""
     supported(recipe)
     shape, choice, room = shape_of(recipe), recipe.optimiser, room or free_for(recipe)
@@ -48,7 +48,7 @@ def plan(recipe: Recipe, room: int = 0, beside: int = 0) -> Plan:
     found = [(phase, _footprint(shape, choice, phase.tokens, phase.trained, phase.frozen, gpu)) for phase in phases(recipe)]
     phase, most = max(found, key=lambda one: one[1].peak(recipe.workers))
     lasting = most.weights + most.states
-    libraries = [] if recipe.machine.gpus else [Part("interpreter and libraries", empty(choice.recompute))]
+    libraries = [] if recipe.machine.gpus else [Part("interpreter and libraries", empty(choice.gradient_checkpointing))]
     parts = [
         *libraries,
         Part("weights", most.weights),
@@ -59,7 +59,9 @@ def plan(recipe: Recipe, room: int = 0, beside: int = 0) -> Plan:
     parts += _policy(shape, recipe, room, int(MARGIN * room) - sum(part.bytes for part in parts))
     host = _beside(shape, choice) if recipe.machine.gpus else 0
     folder = disk(recipe, written(shape, choice, most))
-    return Plan(phase.name, tuple(parts), room, 2 * recipe.sandbox.live, Limits().memory, folder, host, (beside or free()) if host else 0)
+    return MemoryPlan(
+        phase.name, tuple(parts), room, 2 * recipe.sandbox.concurrency, Limits().memory, folder, host, (beside or free()) if host else 0
+    )
 
 
 def _policy(shape: DecoderConfig, recipe: Recipe, room: int, left: int) -> list[Part]:
@@ -67,7 +69,7 @@ def _policy(shape: DecoderConfig, recipe: Recipe, room: int, left: int) -> list[
     if recipe.policy.vllm:
         named = {option_name(option): option.partition("=")[2] for option in recipe.policy.options}
         return [Part("vLLM's server", int(_share(named) * room) if recipe.machine.gpus else copied(shape, recipe))]
-    weights, whole, sessions = copied(shape, recipe), cached(shape, recipe), 2 * recipe.sandbox.live
+    weights, whole, sessions = copied(shape, recipe), cached(shape, recipe), 2 * recipe.sandbox.concurrency
     own = Part("the policy's weights, arranged for sampling", weights)
     if recipe.machine.gpus:
         return [own, Part("its caches, of what is left", min(whole, max(left - weights, whole // sessions)))]
@@ -86,8 +88,8 @@ def _share(options: Mapping[str, str]) -> float:
 
 
 def referred(recipe: Recipe) -> bool:
-    """Is there a network beside the trained one, to which a stage's penalty pulls?"""
-    return any(stage.penalty.weight and stage.penalty.to == "reference" for stage in recipe.stages)
+    """Is there a network beside the trained one, to which a stage's kl_penalty pulls?"""
+    return any(stage.kl_penalty.weight and stage.kl_penalty.to == "reference" for stage in recipe.stages)
 
 
 def written(shape: DecoderConfig, choice: Optimiser, held: Footprint) -> int:
@@ -120,8 +122,8 @@ def phases(recipe: Recipe) -> list[Phase]:
     choice, rft = recipe.optimiser, recipe.rft
     contexts = {"fine-tuning": rft.context} if rft.rounds else {}
     contexts |= {f"stage {number}": stage.context for number, stage in enumerate(recipe.stages, 1)}
-    warm_up = [] if recipe.policy.model else [Phase("the warm-up", choice.pack, choice.pack)]
-    lengths = {name: max(choice.pack, context) for name, context in contexts.items()}
+    warm_up = [] if recipe.policy.model else [Phase("the warm-up", choice.micro_batch_tokens, choice.micro_batch_tokens)]
+    lengths = {name: max(choice.micro_batch_tokens, context) for name, context in contexts.items()}
     return [*warm_up, *(Phase(name, length, int(length * DRAWN), choice.frozen) for name, length in lengths.items())]
 
 
@@ -133,7 +135,7 @@ def _footprint(shape: DecoderConfig, choice: Optimiser, tokens: int, trained: in
         tokens=tokens,
         trained=trained,
         precision=choice.precision,
-        recompute=choice.recompute,
+        gradient_checkpointing=choice.gradient_checkpointing,
         lora=Lora(choice.rank, choice.alpha) if choice.rank else None,
         frozen=frozen,
         offload=choice.offload,
@@ -157,7 +159,7 @@ def copied(shape: DecoderConfig, recipe: Recipe) -> int:
 def cached(shape: DecoderConfig, recipe: Recipe) -> int:
     """Bytes of keys and values of all sessions that are kept, each up to its context."""
     half = recipe.machine.gpus and recipe.optimiser.precision == "bfloat16"
-    return remembered(shape, 2 * recipe.sandbox.live, recipe.policy.context, PAGE if recipe.machine.gpus else TILE, 2 if half else 4)
+    return remembered(shape, 2 * recipe.sandbox.concurrency, recipe.policy.context, PAGE if recipe.machine.gpus else TILE, 2 if half else 4)
 
 
 def remembered(shape: DecoderConfig, sessions: int, context: int, page: int, each: int) -> int:

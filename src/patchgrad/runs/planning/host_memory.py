@@ -33,12 +33,12 @@ def free(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> i
 
 
 @cache
-def empty(recompute: bool) -> int:
+def empty(gradient_checkpointing: bool) -> int:
     """Bytes of a process that has imported what a run does, and made a step of next to nothing; another process tells it.
 
     One that is killed before it told is asked once more. `OutOfMemory` where that one is, too.
     """
-    code = f"import patchgrad.runs.pipeline; from patchgrad.runs.planning.rehearsal import idle; print(idle({recompute}))"
+    code = f"import patchgrad.runs.pipeline; from patchgrad.runs.planning.rehearsal import idle; print(idle({gradient_checkpointing}))"
     for _ in range(2):
         told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
         if told.returncode >= 0:

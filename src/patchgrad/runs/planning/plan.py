@@ -16,7 +16,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MemoryPlan:
     """What a run takes. The `parts` are those of the `phase` that takes the most memory; `room` are the bytes that are free.
 
     So many `sandboxes` may take so many bytes each beside that, by their limit. The run's folder comes to at most `disk`. An optimiser that

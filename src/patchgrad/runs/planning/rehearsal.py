@@ -63,7 +63,7 @@ def rehearse(
     tokens: int,
     trained: int,
     precision: str = "float32",
-    recompute: bool = False,
+    gradient_checkpointing: bool = False,
     lora: Lora | None = None,
     frozen: Sequence[str] = (),
     offload: bool = False,
@@ -76,7 +76,9 @@ def rehearse(
     """
 
     def rehearsed(layers: int) -> Footprint:
-        return _rehearsed(replace(shape, layers=layers), optimiser, tokens, trained, precision, recompute, lora, frozen, offload, fused)
+        return _rehearsed(
+            replace(shape, layers=layers), optimiser, tokens, trained, precision, gradient_checkpointing, lora, frozen, offload, fused
+        )
 
     if shape.layers <= MORE:
         return rehearsed(shape.layers)
@@ -92,7 +94,7 @@ def _rehearsed(
     tokens: int,
     trained: int,
     precision: str,
-    recompute: bool,
+    gradient_checkpointing: bool,
     lora: Lora | None,
     frozen: Sequence[str],
     offload: bool,
@@ -114,7 +116,7 @@ def _rehearsed(
         states = alive.bytes - weights
         alive.most = before = alive.bytes
         attend = _kernel if fused else None
-        gradients = passed(network, parameters, (tokens,), trained, precision, recompute, attend, min(trained, SCORED))
+        gradients = passed(network, parameters, (tokens,), trained, precision, gradient_checkpointing, attend, min(trained, SCORED))
         passing, held = alive.most - before, alive.bytes - before
         alive.most = alive.bytes
         if steps:
@@ -129,7 +131,7 @@ def passed(
     lengths: Sequence[int],
     trained: int,
     precision: str,
-    recompute: bool,
+    gradient_checkpointing: bool,
     attend: Attend | None = None,
     scored: int = 0,
 ) -> dict[str, Tensor]:
@@ -143,7 +145,7 @@ def passed(
     positions, said = torch.cat([torch.arange(length) for length in lengths]), spoken(len(stream), trained)
     own = None if attend or len(said) == len(stream) else torch.from_numpy(said)
     with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
-        hidden = network.forward(stream, positions, attend or within(nodes, said), recompute, own)
+        hidden = network.forward(stream, positions, attend or within(nodes, said), gradient_checkpointing, own)
         read = hidden[torch.arange(trained)][: scored or trained]
         logprobs, _ = network.logprobs(read, stream[: len(read)])
     return dict(zip(parameters, torch.autograd.grad(logprobs.sum(), list(parameters.values())), strict=True))
@@ -181,10 +183,10 @@ class _Held(torch.autograd.Function):
         return tuple(torch.empty_like(part) for part in ctx.saved_tensors[:3])
 
 
-def idle(recompute: bool) -> int:
+def idle(gradient_checkpointing: bool) -> int:
     """Bytes that this process has resident after a step of next to nothing: the interpreter, what was imported, kernels' own memory."""
     network = Decoder(DecoderConfig(64, hidden=64, layers=1, heads=1, kv_heads=1, head_size=64, intermediate=64))
-    passed(network, dict(network.named_parameters()), (64,), 8, "float32", recompute)
+    passed(network, dict(network.named_parameters()), (64,), 8, "float32", gradient_checkpointing)
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(status["VmRSS"].split()[0]) * 1024
 

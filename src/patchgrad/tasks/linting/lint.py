@@ -27,8 +27,8 @@ Grade = Callable[[Task, str, int], Awaitable[Verdict]]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """`runs` of the solution and as many without it; with `paper`, the paper's filters too. `live` tasks are worked on at once.
+class LintOptions:
+    """`runs` of the solution and as many without it; with `paper`, the paper's filters too. `concurrency` tasks are worked on at once.
 
     `kept` is a file that lets an interrupted call go on: what was found about each task so far.
     """
@@ -36,7 +36,7 @@ class Plan:
     runs: int = 5
     paper: bool = False
     probes: bool = True
-    live: int = 2
+    concurrency: int = 2
     kept: Path | None = None
 
 
@@ -64,14 +64,14 @@ async def lint(
     members: Sequence[Member],
     grade: Grade,
     sandboxes: Sandboxes,
-    plan: Plan,
+    plan: LintOptions,
     tell: Callable[[Checked], None] | None = None,
 ) -> Report:
     """Checks every member. Findings are evidence, not errors.
 
     `plan.kept` is removed when all are checked: the next call looks anew.
     """
-    door = asyncio.Semaphore(plan.live)
+    door = asyncio.Semaphore(plan.concurrency)
     first: dict[str, str] = {}
     twins = [_twin(first, member) for member in members]
     earlier = {row["key"]: _checked(row["checked"]) for row in rows(plan.kept)} if plan.kept else {}
@@ -120,7 +120,7 @@ def _twin(first: dict[str, str], member: Member) -> str:
 class _Case:
     """One task on the way through."""
 
-    def __init__(self, member: Member, tree: Mapping[str, bytes] | None, grade: Grade, sandboxes: Sandboxes, plan: Plan) -> None:
+    def __init__(self, member: Member, tree: Mapping[str, bytes] | None, grade: Grade, sandboxes: Sandboxes, plan: LintOptions) -> None:
         self._member, self._tree, self._grade, self._sandboxes, self._plan = member, tree, grade, sandboxes, plan
         self._found: list[Finding] = []
         self._runs = self._deviations = 0

@@ -1,7 +1,7 @@
-"""Seeded small repositories with one planted bug each; `workshop_tasks` makes them."""
+"""Seeded small repositories with one planted bug each; `synthetic_tasks` makes them."""
 
 from __future__ import annotations
 
-from patchgrad.tasks.synthetic.build import workshop_tasks
+from patchgrad.tasks.synthetic.build import synthetic_tasks
 
-__all__ = ["workshop_tasks"]
+__all__ = ["synthetic_tasks"]

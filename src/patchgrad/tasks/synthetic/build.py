@@ -32,7 +32,7 @@ LIMITS = Limits(command_seconds=1.5, test_seconds=2.0, memory=512 << 20, disk=16
 NAMES = ("a", "b", "c", "n", "x", "y", "item", "items", "total", "count", "left", "right")
 
 
-def workshop_tasks(
+def synthetic_tasks(
     count: int,
     seed: int,
     held_out: bool,
@@ -66,7 +66,7 @@ def workshop_tasks(
             if not (forbidden and forbidden & lines_of(sources)):
                 made.append(replace(task, repository=store(folder, pack({path: text.encode() for path, text in sources.items()}))))
         if len(made) == before:
-            raise ConfigError("no workshop task can be made of these bug families: name more of them")
+            raise ConfigError("no synthetic task can be made of these bug families: name more of them")
     return made
 
 

@@ -40,7 +40,7 @@ def k3(difference: Tensor) -> Tensor:
 ESTIMATORS = {"k1": k1, "k2": k2, "k3": k3}
 
 
-def penalised(
+def with_kl_penalty(
     objective: Objective, weight: float, estimator: Literal["k1", "k2", "k3"] = "k2", to: Literal["old", "reference"] = "old"
 ) -> Objective:
     """The costs of `objective`, plus `weight` times an estimate of the divergence from the old policy, or from the reference.
@@ -56,6 +56,6 @@ def penalised(
         losses, metrics = objective(tokens)
         other = tokens.old if to == "old" else tokens.reference
         costs = estimate((tokens.logprobs - other).clamp(-LOG_RATIO, LOG_RATIO))
-        return losses + weight * costs, {**metrics, "penalty": costs.detach().sum()}
+        return losses + weight * costs, {**metrics, "kl_penalty": costs.detach().sum()}
 
     return with_penalty

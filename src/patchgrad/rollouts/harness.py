@@ -14,7 +14,7 @@ NEUTRAL = Sampling(max_tokens=1, seed=0)
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Harness:
     """What an episode needs, handed in by a recipe. `on_turn(trajectory id, turn)` writes the journal, `on_state` what turns left.
 
     `recall(trajectory id, beginning)` reads what the journal knows of an attempt, and `state(address, directory)` what a turn left: an
