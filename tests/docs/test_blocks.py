@@ -29,7 +29,7 @@ from patchgrad import recipes
 from patchgrad.cli import VERBS, main, parser
 from patchgrad.cli.options import split
 from patchgrad.cli.tasks import forge
-from patchgrad.config import override
+from patchgrad.config import dumps, loads, override
 from patchgrad.recipes import Recipe, laptop
 from patchgrad.recipes.evaluation_choice import EvaluationChoice
 from patchgrad.recipes.recipe import PolicyChoice, SandboxChoice, Shape, TaskSource
@@ -144,23 +144,23 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             patch.setitem(recipes.RECIPES, name, lambda name=name: replace(tiny(), name=name))
         patch.setattr(forge, "cache", lambda: folder / "cache")
         patch.chdir(folder)
-        assert main(["train", "laptop", "--run", "made/run"]) == 0
+        assert main(["train", "laptop", "--run", str(folder / "made" / "run")]) == 0  # archives go by this path
         assert main(["tasks", "forge", "./my-package", "--count", "3", "--seed", "4", "--confirm", "1", "--out", "made/set"]) == 0
         yield folder
 
 
-GIVEN = {
-    "README": [],
-    "tutorial": [],
-    "train": [],
-    "evaluation": ["runs/laptop", "runs/a-1", "runs/a-2", "runs/b-1", "runs/b-2", "sets/mine"],
-    "run-folder": ["runs/laptop"],
-    "tasks": [],
-    "algorithms": [],
-    "sandbox": [],
-    "guarantees": [],
+GIVEN: dict[str, dict[str, dict[str, str]]] = {
+    "evaluation": {
+        "runs/laptop": {},
+        "runs/a-1": {"seed": "1"},
+        "runs/a-2": {"seed": "2"},
+        "runs/b-1": {"seed": "1", "rft.lr": "5e-4"},
+        "runs/b-2": {"seed": "2", "rft.lr": "5e-4"},
+        "sets/mine": {},
+    },
+    "run-folder": {"runs/laptop": {}},
 }
-"""What a page supposes to be there."""
+"""What a page supposes to be there, and what its recipe has other than the run that was made."""
 
 
 @pytest.mark.slow
@@ -171,8 +171,11 @@ def test_every_block_runs(page: Path, workplace: Path, monkeypatch: pytest.Monke
     folder.mkdir()
     monkeypatch.chdir(folder)
     shutil.copytree(workplace / "my-package", folder / "my-package")
-    for name in GIVEN[page.stem]:
+    for name, changes in GIVEN.get(page.stem, {}).items():
         shutil.copytree(workplace / "made" / ("set" if name.startswith("sets/") else "run"), folder / name)
+        if changes:
+            path = folder / name / "recipe.toml"
+            path.write_text(dumps(override(loads(Recipe, path.read_text()), changes)))
     printed, ran = "", False
     for block in blocks(page):
         if block.language == "text":
