@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 import copy
+import inspect
+import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -93,7 +95,7 @@ def members(node: ast.ClassDef, module: str) -> Iterator[str]:
         if isinstance(child, ast.AnnAssign) and isinstance(child.target, ast.Name):
             if child.target.id.startswith("_") or child.target.id in methods:
                 continue
-            default = f"\n:value: {ast.unparse(child.value)}" if child.value else ""
+            default = f"\n:value: {json.dumps(ast.unparse(child.value))}" if child.value else ""
             yield fenced(f"py:attribute}} {child.target.id}", "", 1, f":type: {annotation(child.annotation, module)}{default}")
         if isinstance(child, Function) and not child.name.startswith("_"):
             decorators = {ast.unparse(each) for each in child.decorator_list}
@@ -111,8 +113,15 @@ def members(node: ast.ClassDef, module: str) -> Iterator[str]:
 
 
 def definitions(module: str) -> Iterator[str]:
-    """Public classes and functions of a module, in the order of the source."""
-    for node in tree(module).body:
+    """Public classes, functions, and names that are assigned, of a module, in the order of the source."""
+    body = tree(module).body
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target if isinstance(node, ast.AnnAssign) else None
+        if isinstance(target, ast.Name) and not target.id.startswith("_"):
+            said = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and after.value.value
+            value = ast.unparse(getattr(node, "value", None) or ast.Constant(None))
+            shown = f":value: {json.dumps(value)}" if len(value) <= 100 and "\n" not in value else ""
+            yield fenced(f"py:data}} {target.id}", inspect.cleandoc(str(said)) if said else "", 0, shown)
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             bases = ", ".join(annotation(base, module) for base in node.bases)
             body = "\n".join([ast.get_docstring(node) or "", "", *members(node, module)])
