@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from studies import Study, both, main
 
-REWARDED = {f"failures.{kind}": "keep" for kind in ("no_command", "truncated", "several_commands", "bad_arguments", "looping")}
+KINDS = ("no_command", "truncated", "several_commands", "bad_arguments", "looping")
+REWARDED = {f"advantage.failures.{kind}": "keep" for kind in KINDS}
+CREDIT = {"advantage.baseline": "group", "advantage.baseline_offset": "0", "advantage.step_weight": "0", "advantage.confident_above": "1"}
 ABLATIONS = Study(
     name="ablations",
     shared={"tasks.held_out": "100", "evaluation.attempts": "4"},
@@ -15,21 +17,21 @@ ABLATIONS = Study(
         "control": {"evaluation.after": "phases"},
         "no-rft": {"rft.rounds": "0", "stages.0.iterations": "15", "stages.1.iterations": "11"},
         "rft-only": {"rft.rounds": "5"},
-        "symmetric-clip": both(clip_high="0.2"),
-        "no-contrast-filter": both(filter_on="reward"),
-        "sequence-mean": both(aggregate="seq-mean-token-mean"),
-        "no-length-penalty": both(length_weight="0"),
-        "overlong-masked": both(**{"failures.overlong": "mask"}),
-        "top-p-0.9": both(top_p="0.9"),
+        "symmetric-clip": both(loss__clip_high="0.2"),
+        "no-contrast-filter": both(advantage__filter_on="reward"),
+        "sequence-mean": both(loss__aggregate="seq-mean-token-mean"),
+        "no-length-penalty": both(reward__length_weight="0"),
+        "overlong-masked": both(**{"advantage.failures.overlong": "mask"}),
+        "top-p-0.9": both(sampling__top_p="0.9"),
         "one-stage": {"stages.0.iterations": "14"},
-        "few-tasks": both(pool="32"),
-        "few-tasks-no-refresh": both(pool="32") | {"stages.1.refresh_before": "false"},
-        "paper-baseline": both(baseline="group", baseline_offset="0"),
-        "no-step-credit": both(step_weight="0"),
-        "confident_above-blamed": both(confident_above="1"),
+        "few-tasks": both(start__pool="32"),
+        "few-tasks-no-refresh": both(start__pool="32") | {"stages.1.start.refresh_before": "false"},
+        "paper-baseline": both(advantage__baseline="group", advantage__baseline_offset="0"),
+        "no-step-credit": both(advantage__step_weight="0"),
+        "confident_above-blamed": both(advantage__confident_above="1"),
         "waste-rewarded": both(**REWARDED),
-        "paper-credit": both(baseline="group", baseline_offset="0", step_weight="0", confident_above="1", **REWARDED),
-        "paper-length-penalty": both(length_weight="1") | {"stages.0.length_threshold": "3", "stages.1.length_threshold": "3"},
+        "paper-credit": both(**CREDIT, **REWARDED),
+        "paper-length-penalty": both(reward__length_weight="1", reward__length_threshold="3"),
     },
     against={"few-tasks-no-refresh": "few-tasks"},
     stages={"rft-only": 0, "one-stage": 1},

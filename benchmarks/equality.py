@@ -31,7 +31,7 @@ PROGRAM = (sys.executable, "-c", "import sys; from patchgrad.cli import main; sy
 SMOKE = ("smoke",)
 LAPTOP = (
     *("laptop", "--tasks.held_out", "12", "--rft.rounds", "1", "--rft.tasks", "30", "--stages.0.iterations", "2"),
-    *("--stages.1.iterations", "1", "--stages.0.tasks", "10", "--stages.1.tasks", "8"),
+    *("--stages.1.iterations", "1", "--stages.0.sampling.tasks", "10", "--stages.1.sampling.tasks", "8"),
 )
 TIMED = ("seconds", "cores_busy")
 

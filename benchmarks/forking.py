@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from studies import Study, main
 
+KINDS = ("no_command", "truncated", "several_commands", "bad_arguments", "looping")
 FORKING = Study(
     name="forking",
     shared={
@@ -20,23 +21,23 @@ FORKING = Study(
         "stages.0.decay": "0",
         "stages.0.lr": "5e-4",
         "stages.0.iterations": "8",
-        "stages.0.baseline": "group",
-        "stages.0.baseline_offset": "0",
-        "stages.0.step_weight": "0",
-        "stages.0.confident_above": "1",
-        **{f"stages.0.failures.{kind}": "keep" for kind in ("no_command", "truncated", "several_commands", "bad_arguments", "looping")},
+        "stages.0.advantage.baseline": "group",
+        "stages.0.advantage.baseline_offset": "0",
+        "stages.0.advantage.step_weight": "0",
+        "stages.0.advantage.confident_above": "1",
+        **{f"stages.0.advantage.failures.{kind}": "keep" for kind in KINDS},
     },
     arms={
         "dapo": {},
-        "prefixes": {"stages.0.starts": "prefixes"},
+        "prefixes": {"stages.0.start.at": "prefixes"},
         "turn-values": {
-            "stages.0.tasks": "26",
-            "stages.0.attempts": "4",
-            "stages.0.forks": "2",
-            "stages.0.continuations": "3",
-            "stages.0.baseline": "turns",
+            "stages.0.sampling.tasks": "26",
+            "stages.0.sampling.attempts": "4",
+            "stages.0.sampling.forks": "2",
+            "stages.0.sampling.continuations": "3",
+            "stages.0.advantage.baseline": "turns",
         },
-        "groups-of-four": {"stages.0.tasks": "40", "stages.0.attempts": "4"},
+        "groups-of-four": {"stages.0.sampling.tasks": "40", "stages.0.sampling.attempts": "4"},
     },
     stages=dict.fromkeys(("dapo", "prefixes", "turn-values", "groups-of-four"), 1),
     hard=100,

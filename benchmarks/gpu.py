@@ -30,7 +30,7 @@ import numpy as np
 import torch
 from trainer import DRAWN, TURN, group
 
-from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.device import DeviceDecoder
 from patchgrad.networks.lora import Lora
@@ -112,9 +112,9 @@ class Bench:
         shape = shape.reaching(length, max(1.0, length / shape.context))
         trainer = self.trainer(shape, rank, offload)
         batch = group(1, length, 0.0, shape, length)
-        trainer.update(group(1, min(length, SHORT), 0.0, shape, length), clipped(0.2, 0.3))
+        trainer.update(group(1, min(length, SHORT), 0.0, shape, length), Clipped(0.2, 0.3))
         self.peak()
-        spent = self.seconds(lambda: trainer.update(batch, clipped(0.2, 0.3)), often)
+        spent = self.seconds(lambda: trainer.update(batch, Clipped(0.2, 0.3)), often)
         passes = 2 if rank else 3
         dense, paired = work(shape, (length,), int(batch.trained), gradient_checkpointing=False, gpu=True)
         operations = 2 * (dense * passes / 3 + paired)
@@ -202,7 +202,7 @@ class Bench:
                 while sampler.busy:
                     done += sampler.step()
             whole, mask = np.concatenate([stream, done[0].tokens]), np.arange(len(stream) + 256) >= len(stream)
-            apart = np.abs(trainer.logprobs(scored(whole, mask))[0][mask] - done[0].logprobs)
+            apart = np.abs(trainer.score(scored(whole, mask))[0][mask] - done[0].logprobs)
             counts, edges = np.histogram(apart, bins=[0, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 1, 100])
             told[str(tokens)] = {
                 "mean": float(apart.mean()),
@@ -252,7 +252,7 @@ class Bench:
         )
         batch = group(1, tokens, 0.0, shape, tokens)
         self.peak()
-        trainer.update(batch, clipped())
+        trainer.update(batch, Clipped())
         seen = self.peak()
         where = {
             "shape": asdict(shape),

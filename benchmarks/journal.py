@@ -15,6 +15,8 @@ share     of a run of `smoke`, or of the recipe that is named: CPU seconds of th
 
 from __future__ import annotations
 
+import asyncio
+
 import argparse
 import json
 import resource
@@ -29,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from patchgrad.store.journal.states import States
 from peers import TRL, interpreter
 
 from patchgrad.config import dumps
@@ -38,7 +41,6 @@ from patchgrad.recipes import RECIPES
 from patchgrad.runs.api import train
 from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.store import Run
-from patchgrad.store.states import States
 from patchgrad.values import (
     NO_IDS,
     Action,
@@ -89,7 +91,7 @@ def kept(said: list[Message], tokenizer: ChatTokenizer, run: Run, name: str) -> 
         parent = turns[-1].address if turns else name
         turns.append(Turn(context, previous, Call("open", "cart.py"), Observation(observed.content, ToolState(), 0), "", parent))
         before = time.thread_time()
-        run.write_turn(name, turns[-1])
+        asyncio.run(run.journal.turn(name, turns[-1]))
         writing.append(time.thread_time() - before)
         waiting = [observed]
         spent.append(time.thread_time() - start)
@@ -112,7 +114,7 @@ def of_saving(tokenizer: ChatTokenizer) -> tuple[float, int]:
     """CPU seconds and bytes of so many journalled turns."""
     with tempfile.TemporaryDirectory() as folder, Run.create(Path(folder) / "run", "") as run:
         _, spent, _ = kept(conversation(SAVED), tokenizer, run, "t/0")
-        size = sum(path.stat().st_size for path in run.journal.files())
+        size = sum(path.stat().st_size for path in run.journal.records.files())
     return sum(spent), size
 
 

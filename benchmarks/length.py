@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from trainer import DRAWN, SHAPES, TURN, group
 
-from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.networks.attention import Cache
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
@@ -87,12 +87,12 @@ def multiplied(shape: DecoderConfig, turn: int) -> int:
 def training(shape: DecoderConfig, tokens: int) -> float:
     """Tokens a CPU-second of long sequences over those of short ones, forward and backward pass."""
     trainer = LocalTrainer(Decoder(shape, 0), share=False)
-    trainer.gradients(group(1, SHORT // 4, 0.0, shape), clipped())  # compiles
+    trainer.gradients(group(1, SHORT // 4, 0.0, shape), Clipped())  # compiles
     spent = []
     for length in (SHORT, LONG):
         batch = group(tokens // length, length, 0.0, shape)
         began = time.process_time()
-        trainer.gradients(batch, clipped())
+        trainer.gradients(batch, Clipped())
         spent.append(time.process_time() - began)
     return spent[0] / spent[1]
 

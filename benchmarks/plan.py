@@ -92,7 +92,6 @@ def rehearsed(point: dict[str, Any]) -> int:
 
 def nothing(gradient_checkpointing: bool) -> int:
     """What a process has resident that has imported what `resident` does, and made a step of next to nothing."""
-    from patchgrad.learning.objectives.clipped import clipped
     from patchgrad.runs.planning.rehearsal import idle
     from patchgrad.trainers.allocator import give_back
     from patchgrad.trainers.local import LocalTrainer
@@ -110,7 +109,7 @@ def resident(point: dict[str, Any]) -> int:
 
     from trainer import group
 
-    from patchgrad.learning.objectives.clipped import clipped
+    from patchgrad.learning.objectives.clipped import Clipped
     from patchgrad.networks.decoder import Decoder, DecoderConfig
     from patchgrad.networks.lora import Lora
     from patchgrad.trainers.allocator import give_back
@@ -127,7 +126,7 @@ def resident(point: dict[str, Any]) -> int:
         threads=point["workers"],
         lora=Lora(point["rank"]) if point["rank"] else None,
     )
-    trainer.update(batch, clipped())
+    trainer.update(batch, Clipped())
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

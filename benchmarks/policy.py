@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.learning.packing import pack
 from patchgrad.networks import folder
 from patchgrad.networks.cached import CachedDecoder
@@ -139,8 +139,8 @@ def training(network: Decoder) -> dict[str, float]:
             turns.append(Turn(context, action, Call("shell", ""), Observation("", ToolState()), "", ""))
         samples.append(Sample.of(Segment(tuple(turns)), floats(random.normal(size=120)), np.ones(120, bool), str(number), "0"))
     trainer, batch = LocalTrainer(network), pack(samples, 4096)
-    trainer.update(batch, clipped())
-    spent, update = seconds(lambda: trainer.update(batch, clipped()))
+    trainer.update(batch, Clipped())
+    spent, update = seconds(lambda: trainer.update(batch, Clipped()))
     return {"training": update.metrics["tokens"] / spent}
 
 

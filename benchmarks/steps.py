@@ -5,7 +5,7 @@
 With a large vocabulary not all sides fit in 24 GB at once, and those that matter have to be chosen.
 
 rl     eight attempts of one group, 1,000 to 4,000 tokens, of which 400 are the prompt that they share and 15 % were drawn: `update` with
-       `clipped(0.2, 0.3)` against GRPOTrainer with `loss_type="dapo"` and a tool mask.
+       `Clipped(0.2, 0.3)` against GRPOTrainer with `loss_type="dapo"` and a tool mask.
 rft    sixteen samples of 500 to 3,000 tokens that share nothing: `update` with `cross_entropy` against SFTTrainer with assistant masks.
 
 First each side makes two steps, and what it says is held against ours: the loss, and the gradient of every parameter. That is also how
@@ -42,7 +42,7 @@ from peers import TRL, interpreter
 from safetensors.torch import load_file, save_file
 from steps_trl import HIGH, LOW, RATE, Line, Setting
 
-from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.learning.objectives.cross_entropy import cross_entropy
 from patchgrad.learning.packing import pack, scored
 from patchgrad.networks import folder as folders
@@ -183,7 +183,7 @@ def ours(folder: Path, name: str) -> None:
     if own.back:
         give_back()
     torch.set_num_threads(1)
-    objective = clipped(LOW, HIGH) if "advantages" in told else cross_entropy
+    objective = Clipped(LOW, HIGH) if "advantages" in told else cross_entropy
     batch: Batch = pack(samples(told), own.budget)
     precision: Precision = "bfloat16" if own.rounded else "float32"
     trainer = LocalTrainer(folders.load(folder / "model"), schedule=RATE, optimiser="adamw", precision=precision, share=own.share)

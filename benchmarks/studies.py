@@ -59,8 +59,8 @@ class Study:
 
 
 def both(**changes: str) -> dict[str, str]:
-    """The same change of both stages of RL."""
-    return {f"stages.{stage}.{name}": value for stage in (0, 1) for name, value in changes.items()}
+    """The same change of both stages of RL; `__` stands for a dot: `both(loss__clip_high="0.2")`."""
+    return {f"stages.{stage}.{name.replace('__', '.')}": value for stage in (0, 1) for name, value in changes.items()}
 
 
 def begun(study: Study, seed: int, rounds: int, work: Path) -> Path:

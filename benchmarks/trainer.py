@@ -18,7 +18,7 @@ from statistics import median
 import numpy as np
 import torch
 
-from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.learning.packing import pack
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
@@ -72,7 +72,7 @@ def logprob_diff(batch: Batch, shape: DecoderConfig) -> float:
     told = []
     for share in (False, True):
         trainer = LocalTrainer(Decoder(shape, 0).double(), share=share)
-        told.append(trainer.gradients(batch, clipped())[0])
+        told.append(trainer.gradients(batch, Clipped())[0])
     largest = max(float(one.abs().max()) for one in told[0].values())
     return max(float((told[0][name] - told[1][name]).abs().max()) for name in told[0]) / largest
 
@@ -95,7 +95,7 @@ def main() -> None:
     for number in range(options.rounds + 1):
         for share, trainer in trainers.items():
             began = time.process_time()
-            gradients, _ = trainer.gradients(batch, clipped())
+            gradients, _ = trainer.gradients(batch, Clipped())
             passed = time.process_time()
             trainer.optimiser.step(gradients, RATE)
             if number:

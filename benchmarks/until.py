@@ -98,7 +98,7 @@ def _measured(folder: Path, start: Point) -> list[Point]:
 def of_trl(whole: Recipe, base: Path, folder: Path, seconds: float, lent: bool) -> list[Point]:
     """TRL's generations, measured when it is done."""
     stage = whole.stages[0]
-    live = stage.tasks * stage.attempts  # all of its attempts live at once
+    live = stage.sampling.tasks * stage.sampling.attempts  # all of its attempts live at once
     crowded = replace(whole, sandbox=replace(whole.sandbox, live=live, once=lent))
     if not (folder / "done").exists():
         shutil.rmtree(folder, ignore_errors=True)

@@ -38,7 +38,6 @@ from patchgrad.networks import folder as folders
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes import Recipe
 from patchgrad.rollouts.attempts import Attempt, derive_seed, run_attempt
-from patchgrad.rollouts.budget import Budget
 from patchgrad.rollouts.harness import Harness
 from patchgrad.runs.algorithms import shaped
 from patchgrad.runs.build import build_harness, sandboxes
@@ -130,8 +129,8 @@ class Bench:
 def environment(bench: Bench) -> type:
     """What TRL makes one of for each attempt of a generation."""
     stage, recipe = bench.stage, bench.recipe
-    budget = Budget(stage.turns, stage.context, recipe.agent.action_tokens, FOREVER, recipe.agent.format_errors)
-    reward = shaped(stage.length_threshold, stage.turns, stage.length_weight)
+    budget = recipe.agent.budget(replace(stage.limits, seconds=FOREVER))
+    reward = shaped(stage.reward.length_threshold, stage.limits.turns, stage.reward.length_weight)
 
     class Terminal:
         """An attempt at one task: whole turns in, what the agent is told out."""
@@ -160,7 +159,7 @@ def environment(bench: Bench) -> type:
             return None if rollout.broken else rollout.reward.value
 
         async def _begin(self, item: Attempt) -> None:
-            self._relay = Relay(bench.tokenizer, stage.context)
+            self._relay = Relay(bench.tokenizer, stage.limits.context)
             self._first = True
             self._episode = asyncio.create_task(run_attempt(replace(bench.harness, grade=self._graded), self._relay, item, budget, reward))
 
@@ -272,19 +271,19 @@ def config(recipe: Recipe, out: Path, rows: int = 4) -> GRPOConfig:
         output_dir=str(out / "trl"),
         seed=recipe.seed,
         per_device_train_batch_size=rows,
-        gradient_accumulation_steps=stage.minibatch // rows,
-        steps_per_generation=stage.tasks * stage.attempts // rows,
+        gradient_accumulation_steps=stage.loss.minibatch // rows,
+        steps_per_generation=stage.sampling.tasks * stage.sampling.attempts // rows,
         gradient_checkpointing=False,
-        num_generations=stage.attempts,
-        max_completion_length=stage.context,
+        num_generations=stage.sampling.attempts,
+        max_completion_length=stage.limits.context,
         generation_kwargs={"max_new_tokens": recipe.agent.action_tokens},
         learning_rate=stage.lr,
         lr_scheduler_type="constant",
         max_grad_norm=0.0,  # `Lent` clips
         beta=0.0,
         loss_type="dapo",
-        epsilon=stage.clip_low,
-        epsilon_high=stage.clip_high,
+        epsilon=stage.row.clip_low,
+        epsilon_high=stage.row.clip_high,
         max_steps=100_000,
         logging_steps=100_000,
         save_strategy="no",
@@ -300,7 +299,7 @@ def main() -> None:
     toml, base, seconds, out = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3]), Path(sys.argv[4])
     recipe = loads(Recipe, toml.read_text())
     bench, stage = Bench(recipe, base, out / "archives"), recipe.stages[0]
-    steps = stage.tasks * stage.attempts // stage.minibatch
+    steps = stage.sampling.tasks * stage.sampling.attempts // stage.loss.minibatch
     model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
     rows = [{"prompt": [{"role": "user", "content": bench.first(number)}], "number": number} for number in range(len(bench.tasks))]
     trainer = GRPOTrainer(

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
 
 from patchgrad.values import (
     Action,
     Batch,
     Bools,
     Call,
+    Ending,
+    Event,
     Floats,
     Group,
     Ids,
+    Judgement,
     Malformed,
     Message,
     Observation,
-    Report,
     Reward,
-    Sample,
     Sampling,
     Snapshot,
+    StepSettings,
     Stop,
     Task,
     ToolState,
@@ -30,13 +32,11 @@ from patchgrad.values import (
     Turn,
     Update,
     Verdict,
+    WeightedSample,
 )
 
 if TYPE_CHECKING:
     import torch
-
-A = TypeVar("A")
-B = TypeVar("B")
 
 
 # --- sandbox -------------------------------------------------------------------------------------
@@ -145,11 +145,22 @@ class Sandboxes(Protocol):
 
 
 class Tool(Protocol):
-    """One command of the agent's. Bad arguments are an observation, not an exception."""
+    """One command of the agent's. Bad arguments are an observation, not an exception.
 
-    name: str
-    usage: str
+    It declares what it touches. A tool that `reads_only` leaves the files as they are, so no snapshot is taken after it. A call is
+    `repeatable` if the files and the tool state alone decide what it says and leaves: then it is answered from the tool cache where another
+    attempt has made it. That is asked before the call, with `None`, and again with what it answered.
 
+    Implementations: `agents/tools` (the shell, an editor, submit), `agents.tools.FunctionTool` for a user's function.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def usage(self) -> str: ...
+    @property
+    def reads_only(self) -> bool: ...
+    def repeatable(self, arguments: str, observation: Observation | None) -> bool: ...
     async def __call__(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation: ...
 
 
@@ -169,11 +180,16 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
+    """The attempt is over."""
+
     stop: Stop
 
 
 class Agent(Protocol):
-    """Pure functions between text and calls. Never sees the `Task`, so hidden checks cannot leak."""
+    """Pure functions between text and calls. Never sees the `Task`, so hidden checks cannot leak.
+
+    Implementation: `agents.ReactAgent`.
+    """
 
     @property
     def tools(self) -> Mapping[str, Tool]: ...
@@ -186,12 +202,35 @@ class Agent(Protocol):
 Weights = Mapping[str, "torch.Tensor"]
 
 
+class Tokenizer(Protocol):
+    """Messages to token ids and back, with a chat template.
+
+    `encode` gives the ids that append `messages` to a stream and open the assistant's turn; `previous` is the action that they follow,
+    `None` at the start of a segment. The `fingerprint` is a digest of vocabulary and template: the same as long as these are. `eos` are the
+    ids that end a turn. `save` writes the files that transformers reads.
+
+    Implementations: `policies.tokenizers.ChatTokenizer`, shared by every policy; `policies.scripted.ByteTokenizer`.
+    """
+
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def vocabulary(self) -> int: ...
+    @property
+    def eos(self) -> frozenset[int]: ...
+    def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids: ...
+    def decode(self, tokens: Sequence[int]) -> str: ...
+    def save(self, folder: Path) -> None: ...
+
+
 class Policy(Protocol):
     """Who answers a token stream: all that a rollout, and so an evaluation, needs.
 
-    `encode` gives the ids that append `messages` to the stream and open the assistant's turn; `previous` is the action they
-    follow, `None` at the start of a segment. `act` gets the whole stream; `session` names it so that a cache can be kept between
-    turns. Raises `PolicyFault` where it cannot answer, and `ContextFault` where the stream is too long for it.
+    `encode` is the tokenizer's. `act` gets the whole stream; `session` names it so that a cache can be kept between turns. Raises
+    `PolicyFault` where it cannot answer, `ContextFault` where the stream is too long for it, and `SamplingRefused` for sampling that is
+    not neutral and whose purpose is training. `close` ends what the policy has started; nothing is asked of it afterwards.
+
+    Implementations: `policies/embedded`, `policies/vllm`, `policies/endpoint`, `policies/scripted`, `runs/demonstrations`.
     """
 
     @property
@@ -201,40 +240,54 @@ class Policy(Protocol):
     def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids: ...
     async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action: ...
     def release(self, session: str) -> None: ...
+    def close(self) -> None: ...
 
 
 class TrainablePolicy(Policy, Protocol):
     """Token ids in, token ids and their exact log-probabilities out, under weights that it takes over: what training needs.
 
-    Every action is `trainable`, and says after which ids it was sampled, in which `fingerprint`: a digest of tokenizer and template, which
-    is the same as long as these are. `stops` are the ids that end a turn. A policy behind an endpoint of text is none.
+    Every action is `trainable`, and says after which ids it was sampled and with which tokenizer. `stops` are the ids that end a turn. A
+    policy behind an endpoint of text is none.
     """
 
     @property
-    def fingerprint(self) -> str: ...
+    def tokenizer(self) -> Tokenizer: ...
     @property
     def stops(self) -> frozenset[int]: ...
     def load(self, weights: Weights, version: int) -> None: ...
 
 
-class Trainer(Protocol):
-    """Owns the weights. `update` makes exactly one optimiser step; `save` and `load` are exact.
+class WeightChannel(Protocol):
+    """Carries one version of the weights from a trainer to every policy; returns when all of them sample under it.
 
-    `logprobs` changes nothing: for each pack, the log-probability of every mask token under the weights as they are, in the shape of its
-    tokens and zero elsewhere. `nll_excess` neither: the sum over mask tokens of -log p less the entropy at that place, and the variance of
-    that sum, were the tokens drawn from the softmax; then its mean is 0, whatever the policy.
+    Implementation: `policies.channel.DirectChannel`, within one process.
+    """
+
+    async def publish(self, weights: Weights, version: int) -> None: ...
+
+
+class Trainer(Protocol):
+    """Owns the weights. `update` makes exactly one optimiser step, as the settings say; `save` and `load` are exact.
+
+    `score` changes nothing: for each micro-batch, the log-probability of every mask token under the weights as they are, in the shape of
+    its tokens and zero elsewhere. `nll_excess` neither: the sum over mask tokens of -log p less the entropy at that place, and the variance
+    of that sum, were the tokens drawn from the softmax; then its mean is 0, whatever the policy. `reset_optimiser` forgets momentum, which
+    points where the objective before wanted to go.
 
     An update's metrics are means per trained token unless said: `loss`, `entropy`, what the objective reports, and how far policies are
-    apart. `logprob_diff` is the mean absolute difference of log-probabilities between the policy and the one that sampled. For r = policy
-    / old there are `ratio`, `ratio_max` (the largest), `ess` = (sum r)^2 / (N sum r^2), and the estimators `kl1` = -log r and `kl3` = r -
-    1 - log r of KL(old, policy) (Schulman 2020, joschu.net/blog/kl-approx.html). The same five with `sampler_` before them are of old /
-    sampled: 1 and 0 where ratios are taken to what was sampled.
+    apart. `logprob_diff` is the mean absolute difference of log-probabilities between the policy and the one that sampled. For r = policy /
+    old there are `ratio`, `ratio_max` (the largest), `ess` = (sum r)^2 / (N sum r^2), and the estimators `kl1` = -log r and
+    `kl3` = r - 1 - log r of KL(old, policy) (Schulman 2020, joschu.net/blog/kl-approx.html). The same five with `sampler_` before them
+    are of old / sampled: 1 and 0 where ratios are taken to what was sampled.
+
+    Implementation: `trainers.local.LocalTrainer`.
     """
 
     @property
     def version(self) -> int: ...
-    def update(self, batch: Batch, objective: Objective) -> Update: ...
-    def logprobs(self, batch: Batch) -> list[Floats]: ...
+    def update(self, batch: Batch, objective: Objective, settings: StepSettings) -> Update: ...
+    def reset_optimiser(self) -> None: ...
+    def score(self, batch: Batch) -> list[Floats]: ...
     def nll_excess(self, batch: Batch) -> tuple[float, float]: ...
     def weights(self) -> Weights: ...
     def save(self, folder: Path) -> None: ...
@@ -247,10 +300,10 @@ LOG_RATIO = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What an objective sees of one pack: its trained tokens in order, arrays `[N]`.
+    """What an objective sees of one micro-batch: its trained tokens in order, arrays `[N]`.
 
-    `logprobs` carries the gradient; `old`, `reference` and `advantages` are the pack's. `sequences` says which of the pack's sequences a
-    token is of, as in `[0 0 0 1 1]`: a pack cuts none, so every trained token of a sequence is here.
+    `logprobs` carries the gradient; `old`, `reference` and `advantages` are the micro-batch's. `sequences` says which of its sequences a
+    token is of, as in `[0 0 0 1 1]`: a micro-batch cuts none, so every trained token of a sequence is here.
     """
 
     logprobs: torch.Tensor
@@ -261,31 +314,64 @@ class Trained:
 
 
 class Objective(Protocol):
-    """What each trained token costs `[N]`, and metrics as sums over tokens.
+    """What each trained token costs `[N]`, and metrics as sums over tokens. It pickles, since it is computed where the trainer is.
 
     The trainer weighs the costs by `MicroBatch.weights`, adds them up and divides by `Batch.trained`, so that any split into micro-batches
     gives the same loss and gradient.
+
+    Implementations: `learning/objectives`.
     """
 
     def __call__(self, tokens: Trained) -> tuple[torch.Tensor, Mapping[str, torch.Tensor]]: ...
 
 
+# --- judging -------------------------------------------------------------------------------------
+
+
+class Judge(Protocol):
+    """What is found of a finished attempt beside its hidden tests. Asynchronous; the judgement is stored with the attempt's ending.
+
+    Raises `SandboxFault` where it could not judge: that ends the attempt as a failure of infrastructure.
+
+    Implementation: `grading.judges.PatchSize`.
+    """
+
+    async def __call__(self, task: Task, trajectory: Trajectory, verdict: Verdict) -> Judgement: ...
+
+
+class RewardFunction(Protocol):
+    """What an attempt is worth: a pure function, so that it can be computed again from a stored run.
+
+    Implementations: `grading/rewards`, and `grading.rewards.FunctionReward` for a user's function.
+    """
+
+    def __call__(self, task: Task, trajectory: Trajectory, verdict: Verdict, judgements: Sequence[Judgement]) -> Reward: ...
+
+
+class Scorer(Protocol):
+    """A score for each of the attempts at a task, to choose the best by without its hidden tests; `None` where it abstains.
+
+    Implementation: `grading.VisibleTests`.
+    """
+
+    async def __call__(self, task: Task, trajectories: Sequence[Trajectory]) -> list[float] | None: ...
+
+
 # --- learning ------------------------------------------------------------------------------------
 
-RewardFunction = Callable[[Task, Trajectory, Verdict], Reward]
 Select = Callable[[Sequence[Group]], list[Group]]
 Estimator = Callable[[Group], list[Floats]]  # one array per rollout: an advantage per action token
 Rescale = Callable[[Sequence[Floats], Sequence[Bools]], list[Floats]]  # all of an iteration's advantages anew; which tokens are kept
-Score = Callable[[Batch], list[Floats]]  # log-probabilities of mask tokens, as `Trainer.logprobs` gives them
+Score = Callable[[Batch], list[Floats]]  # log-probabilities of mask tokens, as `Trainer.score` gives them
 Correction = Callable[[Floats], tuple[Floats, Bools]]  # log(old / sampled) of a sequence -> factors, 0 to leave out; where a bound acted
-Aggregate = Callable[[Sequence[Sample]], list[float]]  # one weight per sample of a batch; 1 everywhere is the mean over its tokens
-
-Scorer = Callable[[Task, Sequence[Trajectory]], Awaitable[list[float] | None]]
-"""A score for each of the attempts at a task, to choose the best by without its hidden tests; `None` where it abstains."""
+Aggregate = Callable[[Sequence[WeightedSample]], list[float]]  # one weight per sample of a batch; 1 everywhere is the mean over its tokens
 
 
 class Curriculum(Protocol):
-    """Which tasks next. `observe` is one of the two signals that go upstream."""
+    """Which tasks next. `observe` is one of the two signals that go upstream. What `state` gives is JSON, and `restore` takes it back.
+
+    Implementation: `learning.curricula.Pool`.
+    """
 
     def draw(self, n: int) -> list[Task]: ...
     def observe(self, group: Group) -> None: ...
@@ -293,23 +379,46 @@ class Curriculum(Protocol):
     def restore(self, state: Mapping[str, Any]) -> None: ...
 
 
+# --- runs ----------------------------------------------------------------------------------------
+
+
 class Executor(Protocol):
-    """Maps an async function over items, yielding results as they finish, within a bound on how many run at once."""
+    """Runs one function over many items, some at a time, and yields the results as they finish.
 
-    def map(self, function: Callable[[A], Awaitable[B]], items: Iterable[A]) -> AsyncIterator[B]: ...
+    `function` names a coroutine function, `package.module:name`, that is called as `function(shared, item)`. Items and results are values
+    that pickle. `shared` is handed to every worker once; an executor that leaves this process pickles it too. The first exception of a call
+    ends the others and is raised; leaving the loop early ends all.
 
-
-# --- people --------------------------------------------------------------------------------------
-
-
-class Progress(Protocol):
-    """What a person sees of a run. It only tells: no loop reads anything back from it.
-
-    `stage("rft", 200)` opens a stage of 200 steps. `advance(solved=True, turns=7)` finishes one of them: a bool is counted and
-    shown as its share in this stage, anything else as its latest value. `say` is one line about what the agent just did.
+    Implementation: `rollouts.executors.LocalExecutor`.
     """
 
-    def stage(self, name: str, total: int) -> None: ...
-    def advance(self, n: int = 1, **facts: bool | float | str) -> None: ...
-    def say(self, text: str) -> None: ...
-    def table(self, reports: Sequence[Report]) -> None: ...
+    def map(self, function: str, shared: object, items: Iterable[object]) -> AsyncIterator[Any]: ...
+
+
+class Journal(Protocol):
+    """What is known of attempts, each fact once and as soon as it happened: `turn`, `state` and `ending` return when it is kept.
+
+    `recall` gives the turns of an attempt after this root, as far as their states are here, and its ending where it has one. `snapshot`
+    gives the state of an address, with the shell in a directory. `holds` says whether a turn or an ending of this address is here, under
+    the attempt where one is named. A journal that `keeps` nothing has none of them, and what is sampled with it cannot be trained on.
+
+    Implementations: `rollouts.journals.NullJournal`, `rollouts.journals.MemoryJournal`, `store.RunJournal`.
+    """
+
+    @property
+    def keeps(self) -> bool: ...
+    async def turn(self, attempt: str, turn: Turn) -> None: ...
+    async def state(self, snapshot: Snapshot) -> None: ...
+    async def ending(self, attempt: str, ending: Ending) -> None: ...
+    def recall(self, attempt: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]: ...
+    def snapshot(self, address: str, directory: str) -> Snapshot: ...
+    def holds(self, address: str, attempt: str = "") -> bool: ...
+
+
+class Tracker(Protocol):
+    """Who is told how a run goes. It only tells: no loop reads anything back from it.
+
+    Implementations: `runs/trackers`.
+    """
+
+    def event(self, event: Event) -> None: ...

@@ -97,7 +97,7 @@ def test_a_name_that_is_no_recipe(refused: Refused, tmp_path: Path) -> None:
     ("key", "value", "says"),
     [
         ("--rft.round", "2", "There is no key rft.round; did you mean rft.rounds?"),
-        ("--stages.0.turn", "2", "There is no key stages.0.turn; did you mean stages.0.turns?"),
+        ("--stages.0.turn", "2", "There is no key stages.0.turn; did you mean stages.0.limits.turns?"),
         ("--rft.rounds", "two", "rft.rounds must be a whole number, but 'two' was given."),
         ("--optimiser.name", "sgd", "optimiser.name must be one of muon, adamw, but 'sgd' was given."),
         ("--policy.context", "9", "policy.context is 9"),
@@ -215,7 +215,7 @@ shift 2
 exec "$@"
 """
 FILL = """
-import json, sys
+import asyncio, json, sys
 from dataclasses import replace
 from pathlib import Path
 from patchgrad.runs import api
@@ -225,7 +225,7 @@ turn = value(Turn, json.loads(sys.argv.pop()))
 def train(recipe, run, progress):
     run.save_state({"position": 1})
     for number in range(10_000):
-        run.write_turn("t/0", replace(turn, parent=f"{number:064}"))
+        asyncio.run(run.journal.turn("t/0", replace(turn, parent=f"{number:064}")))
 api.train = train
 try:
     from patchgrad.cli import main
@@ -233,7 +233,7 @@ try:
 finally:
     folder = Path(sys.argv[sys.argv.index("--run") + 1])
     with Run.resume(folder) as run:
-        print(len(list(run.journal.entries())), run.state())
+        print(len(list(run.journal.records.entries())), run.state())
 sys.exit(code)
 """
 

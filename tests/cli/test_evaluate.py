@@ -129,7 +129,8 @@ def test_a_model_behind_an_address_is_measured_kept_and_compared(shop: Path, tmp
 
 @needs_bubblewrap
 def test_an_endpoint_that_goes_away_is_bounded_and_says_nothing(shop: Path, told: Call, capsys: Spoken) -> None:
-    words = ["--tasks", str(shop), "--model", "m", "--tasks.split", "held_out", "--evaluation.attempts", "1", "--evaluation.seconds", "3"]
+    words = ["--tasks", str(shop), "--model", "m", "--tasks.split", "held_out", "--evaluation.attempts", "1"]
+    words += ["--evaluation.limits.seconds", "3"]
     for code, machine in ((1, True), (1, False)):
         with ScriptedEndpoint(lambda _: "ready") as endpoint:
             endpoint.answer = _only_once(endpoint.answer)  # type: ignore[method-assign,assignment]
@@ -148,7 +149,16 @@ def _only_once(answer: Callable[[Any], Trouble]) -> Callable[[Any], Trouble]:
 
 @needs_bubblewrap
 def test_a_folder_is_measured_by_a_protocol_under_its_rules(shop: Path, tmp_path: Path, capsys: Spoken) -> None:
-    small = ["--agent.prompts", "brief", "--agent.action_tokens", "8", "--evaluation.turns", "1", "--evaluation.context", "1024"]
+    small = [
+        "--agent.prompts",
+        "brief",
+        "--agent.action_tokens",
+        "8",
+        "--evaluation.limits.turns",
+        "1",
+        "--evaluation.limits.context",
+        "1024",
+    ]
     words = ["--policy", str(model(tmp_path / "model")), "--tasks", str(shop), "--tasks.count", "1", "--protocol", "swe-rebench"]
     assert main(["evaluate", *words, *small, "--evaluation.temperature", "0.7", "--name", "tiny"]) == 0
     spoken = capsys.readouterr().out
@@ -171,7 +181,9 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(shop: Path, t
     assert "There is no protocol swe; there are: swe-rebench, nebius2508." in refused(*there, "--model", "m", "--protocol", "swe")
     asked = refused(*there, "--model", "m", "--protocol", "nebius2508", "--evaluation.attempts", "12")
     assert asked == "The protocol nebius2508 has evaluation.attempts 10 and not 12: leave one of the two out."
-    assert "allows a context of 131072" in refused(*there, "--model", "m", "--protocol", "nebius2508", "--evaluation.context", "200000")
+    assert "allows a context of 131072" in refused(
+        *there, "--model", "m", "--protocol", "nebius2508", "--evaluation.limits.context", "200000"
+    )
     assert "no tasks of the split 'test'; there are: held_out, train." in refused(*there, "--model", "m", "--tasks.split", "test")
     assert "evaluation.top_p is 0.0; it must be above 0" in refused(*there, "--model", "m", "--evaluation.top_p", "0")
     assert "pass@k of 5 attempts needs a k up to them" in refused(*there, "--model", "m", "--evaluation.k", "6")
@@ -179,7 +191,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(shop: Path, t
     assert "There is no key evaluation.turn; did you mean" in refused(*there, "--model", "m", "--evaluation.turn", "3")
     assert "A model's name belongs to an address, and ./x is none" in refused("--policy", "./x", "--model", "m", "--tasks", str(shop))
     assert "there is no model folder at ./nowhere" in refused("--policy", "./nowhere", "--tasks", str(shop))
-    far = ("--policy", str(model(tmp_path / "model")), "--tasks", str(shop), "--evaluation.context", "131072")
+    far = ("--policy", str(model(tmp_path / "model")), "--tasks", str(shop), "--evaluation.limits.context", "131072")
     assert "131072 tokens is beyond the 2048 positions that the model reads: stretch them by a yarn of 64, or take less" in refused(*far)
     assert "yarn is 0.5" in refused(*far, "--yarn", "0.5")
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runs.test_pipeline import needs_bubblewrap
+from tests.runs.test_pipeline import TINY, needs_bubblewrap
 from tests.tasks.shapes import TREE, write
 
 import patchgrad
@@ -32,10 +32,7 @@ from patchgrad.cli.tasks import forge
 from patchgrad.config import dumps, loads, override
 from patchgrad.recipes import Recipe, laptop
 from patchgrad.recipes.evaluation_choice import EvaluationChoice
-from patchgrad.recipes.recipe import PolicyChoice, SandboxChoice, Shape, TaskSource
-from patchgrad.recipes.rft import Rft
-from patchgrad.recipes.stage import Stage
-from patchgrad.recipes.warmup import Warmup
+from patchgrad.recipes.recipe import PolicyChoice, Shape
 
 PROJECT = Path(__file__).parents[2]
 PAGES = [PROJECT / "README.md", PROJECT / "docs" / "tutorial.md", *sorted((PROJECT / "docs" / "guide").glob("*.md"))]
@@ -69,17 +66,10 @@ def blocks(page: Path) -> list[Block]:
 def tiny() -> Recipe:
     """Every phase, in seconds."""
     shape = Shape(hidden=64, layers=2, heads=1, kv_heads=1, intermediate=128, vocabulary=512, copies=False)
-    stage = Stage(iterations=1, tasks=2, attempts=2, turns=4, length_threshold=2)
-    return Recipe(
-        name="tiny",
-        tasks=TaskSource(train=6, held_out=2),
-        policy=PolicyChoice(shape=shape),
-        sandbox=SandboxChoice(concurrency=4),
-        warmup=Warmup(demonstrations=4, edit_drills=6, first_turns=6, tasks=6, turns=6),
-        rft=Rft(tasks=2, attempts=2, turns=4),
-        stages=(stage, replace(stage, refresh_before=True)),
-        evaluation=EvaluationChoice(attempts=2, turns=4),
-    )
+    stage = TINY.stages[0]
+    second = replace(stage, start=replace(stage.start, refresh_before=True))
+    evaluation = EvaluationChoice(attempts=2, limits=stage.limits)
+    return replace(TINY, policy=PolicyChoice(shape=shape), stages=(stage, second), evaluation=evaluation)
 
 
 def understood(line: str) -> None:

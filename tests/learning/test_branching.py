@@ -16,13 +16,13 @@ from patchgrad.learning.branching import Forking, doubtful
 from patchgrad.learning.credit import by_group
 from patchgrad.learning.failures import KEEP_ALL
 from patchgrad.learning.loop import Iteration, iterate
-from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.learning.provenance import Requirements, violation
 from patchgrad.learning.selection import sound
 from patchgrad.store import Run
 from patchgrad.values import Group, Rollout, Segment, Start, Task, Turn, floats
 
-ALGORITHM = Algorithm(sound, Branched(), clipped(), KEEP_ALL)
+ALGORITHM = Algorithm(sound, Branched(), Clipped(), KEEP_ALL)
 PLAN = IterationSizes(2, 2, BUDGET, worth, minibatch=3, micro_batch_tokens=2000)
 
 

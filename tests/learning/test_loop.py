@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from patchgrad.rollouts.budget import Budget
 from tests.attempts import VOCABULARY, by_reward, samples, some_groups
 
 from patchgrad.contracts import Trained
@@ -15,19 +16,18 @@ from patchgrad.grading.rewards import Resolved
 from patchgrad.learning.algorithm import Algorithm, IterationSizes
 from patchgrad.learning.failures import KEEP_ALL
 from patchgrad.learning.loop import learn
-from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.learning.objectives.corrections import MaskToken, Together, TruncateToken
 from patchgrad.learning.objectives.cross_entropy import cross_entropy
-from patchgrad.learning.objectives.kl_penalty import with_kl_penalty
+from patchgrad.learning.objectives.kl_penalty import WithKlPenalty
 from patchgrad.learning.packing import pack
 from patchgrad.learning.selection import sound
 from patchgrad.networks.decoder import Decoder, DecoderConfig
-from patchgrad.rollouts.budget import Budget
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.values import Bools, Floats, floats
 
 torch.set_num_threads(1)
-ROW = Algorithm(sound, by_reward, clipped(), KEEP_ALL, whole_groups=True)
+ROW = Algorithm(sound, by_reward, Clipped(), KEEP_ALL, whole_groups=True)
 PLAN = IterationSizes(3, 4, Budget(9, 100, 9), Resolved(), minibatch=100, micro_batch_tokens=40)
 GROUPS = some_groups()
 
@@ -123,13 +123,13 @@ def test_a_penalty_pulls_to_the_reference_that_scored() -> None:
     (tokens,) = seeing.seen
     whole = pack(samples(GROUPS), 10_000)
     assert sorted(tokens.reference.tolist()) == pytest.approx(
-        sorted(other.logprobs(whole)[0][whole.micro_batches[0].mask].tolist()), abs=1e-5
+        sorted(other.score(whole)[0][whole.micro_batches[0].mask].tolist()), abs=1e-5
     )
     assert sorted(tokens.old.tolist()) == sorted(whole.micro_batches[0].sampled[whole.micro_batches[0].mask].tolist())
     penalties = []
     learner = trainer()
     for _ in range(20):
-        row = replace(ROW, objective=with_kl_penalty(cross_entropy, 50.0, "k2", "reference"), reference=other.logprobs)
+        row = replace(ROW, objective=WithKlPenalty(cross_entropy, 50.0, "k2", "reference"), reference=other.logprobs)
         penalties.append(learn(GROUPS, row, learner, PLAN, 0)[0].metrics["kl_penalty"])
     assert penalties[-1] < 0.3 * penalties[0]
 

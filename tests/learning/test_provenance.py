@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from patchgrad.rollouts.budget import Budget
 from tests.rollouts.test_loop import AGENT, FILES, TASK, command
 
 from patchgrad.contracts import Weights
@@ -21,7 +22,7 @@ from patchgrad.learning.algorithm import Algorithm, IterationSizes
 from patchgrad.learning.credit import by_group
 from patchgrad.learning.failures import KEEP_ALL
 from patchgrad.learning.loop import iterate
-from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.learning.packing import pack
 from patchgrad.learning.provenance import MEANINGS
 from patchgrad.learning.selection import sound
@@ -30,7 +31,6 @@ from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.policies.scripted import ScriptedPolicy
 from patchgrad.rollouts import attempts
 from patchgrad.rollouts.attempts import Attempt, run_attempt
-from patchgrad.rollouts.budget import Budget
 from patchgrad.rollouts.executors import LocalExecutor
 from patchgrad.rollouts.harness import Harness
 from patchgrad.runs.build import journalled
@@ -142,7 +142,7 @@ def harness(run: Run) -> Harness:
 
 def learnt(folder: Path, policy: Bent) -> int:
     """The optimiser steps of one iteration."""
-    algorithm = Algorithm(sound, GroupNormalised(), clipped(), KEEP_ALL)
+    algorithm = Algorithm(sound, GroupNormalised(), Clipped(), KEEP_ALL)
     plan = IterationSizes(2, 3, BUDGET, worth, minibatch=3, micro_batch_tokens=2000)
     with Run.create(folder / "run", "") as run:
         done = asyncio.run(iterate(harness(run), policy, Drawing(tasks(folder)), policy.trainer, algorithm, plan, "rl/0", 1))
@@ -328,7 +328,7 @@ def test_an_attempt_that_would_go_on_in_a_stale_state_is_refused(tmp_path: Path)
             await run_attempt(harness, ScriptedPolicy(script), item, Budget(5, 100_000), worth)
 
         def killed(trajectory: str, turn: Turn) -> None:
-            run.write_turn(trajectory, turn)
+            run.journal.turn(trajectory, turn)
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):

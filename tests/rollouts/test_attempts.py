@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from patchgrad.rollouts.budget import Budget
 from tests.learning.test_provenance import harness, judged, tasks, worth
 from tests.rollouts.test_loop import command
 
@@ -17,7 +18,6 @@ from patchgrad.learning.failures import kept, kinds
 from patchgrad.learning.provenance import Requirements, violation
 from patchgrad.policies.scripted import ScriptedPolicy
 from patchgrad.rollouts.attempts import Attempt, run_attempt
-from patchgrad.rollouts.budget import Budget
 from patchgrad.rollouts.harness import Harness
 from patchgrad.store import Run, plain
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
@@ -48,7 +48,7 @@ def test_an_attempt_that_was_interrupted_after_any_turn_ends_as_it_would_have(tm
         item, taken = Attempt(task, f"killed{number}/0", 1), list[str]()
 
         def written(trajectory: str, turn: Turn, taken: list[str] = taken, last: int = number) -> None:
-            run.write_turn(trajectory, turn)
+            run.journal.turn(trajectory, turn)
             taken.append(turn.address)
             if len(taken) == last + 1:
                 raise Killed
@@ -134,7 +134,7 @@ def test_a_fork_goes_on_from_the_files_and_is_trained_on_its_own_turns_alone(tmp
         assert kept(trajectory).tolist() == [False] * len(prefix[0].action.token_ids) + [True] * sum(
             len(turn.action.token_ids) for turn in trajectory.turns[1:]
         )
-        assert [t.address for t in run.journal.attempt(item.id, item.beginning)[0]] == [t.address for t in trajectory.turns[1:]]
+        assert [t.address for t in run.journal.records.attempt(item.id, item.beginning)[0]] == [t.address for t in trajectory.turns[1:]]
         assert plain(collect_groups(harness(run), item, ScriptedPolicy([]))) == plain(done), "and is known when it is asked for again"
     boxes = LocalSandboxes()
     whole = replace(harness(run), sandboxes=boxes, recall=lambda _, beginning: ((), None))

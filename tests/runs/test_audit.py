@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import json
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,6 +14,7 @@ import pytest
 from patchgrad.cli import main
 from patchgrad.config import dumps
 from patchgrad.recipes import laptop
+from patchgrad.recipes.advantage import AdvantageChoice
 from patchgrad.runs.inspection.audit import Audited, audit
 from patchgrad.store import Run
 from patchgrad.values import (
@@ -63,15 +66,15 @@ def pair(label: str, version: int) -> list[Rollout]:
 def folder(path: Path, iterations: Iterable[list[Rollout]], updates: int = 4, trained: int = TOKENS) -> Path:
     """A run of some iterations of the first stage, each with as many updates, as its record says."""
     recipe = laptop()
-    plain = replace(recipe.stages[0], baseline="group", baseline_offset=0.0, step_weight=0.0, confident_above=1.0)
+    plain = replace(recipe.stages[0], advantage=AdvantageChoice(failures=recipe.stages[0].advantage.failures))
     with Run.create(path, dumps(replace(recipe, stages=(plain, recipe.stages[1])))) as run:
         run.write_tasks([TASK])
         for iteration, rollouts in enumerate(iterations):
             for rollout in rollouts:
                 for turn in rollout.trajectory.turns:
-                    run.write_turn(rollout.trajectory.id, turn)
+                    asyncio.run(run.journal.turn(rollout.trajectory.id, turn))
                 ending = Ending(turn.address, rollout.trajectory.stop, rollout.trajectory.submission, rollout.verdict)
-                run.write_ending(rollout.trajectory.id, ending)
+                asyncio.run(run.journal.ending(rollout.trajectory.id, ending))
             run.write_rollouts("stage1", iteration, rollouts)
             run.write_metrics({"phase": "stage1", "iteration": iteration, "updates": updates, "trained": float(trained)})
     return path
@@ -112,7 +115,7 @@ def test_a_turn_that_was_changed_after_it_was_sampled_is_found(tmp_path: Path) -
     with table:
         table.write_tasks([TASK])
         for one in (*honest[0].trajectory.turns, *forged.turns):
-            table.write_turn("x", one)
+            asyncio.run(table.journal.turn("x", one))
         table.write_rollouts("stage1", 0, [honest[0], replace(honest[1], trajectory=forged)])
     (tmp_path / "other" / "rollouts" / "stage1-00000.parquet").replace(path / "rollouts" / "stage1-00000.parquet")
     assert main(["audit", str(path)]) == 2, "what is not in the journal cannot be read"

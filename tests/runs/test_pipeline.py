@@ -17,12 +17,15 @@ from patchgrad.contracts import Capabilities
 from patchgrad.errors import ConfigError, TrainingStopped
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes import RECIPES, Recipe
+from patchgrad.recipes.advantage import AdvantageChoice
+from patchgrad.recipes.component import Component
 from patchgrad.recipes.evaluation_choice import EvaluationChoice
 from patchgrad.recipes.failures import Failures
+from patchgrad.recipes.limits import AttemptLimits
+from patchgrad.recipes.loss import ImportanceCorrection, KlPenalty, LossChoice
 from patchgrad.recipes.recipe import AgentChoice, Mix, SandboxChoice, TaskSource
 from patchgrad.recipes.rft import Rft
-from patchgrad.recipes.rows import ImportanceCorrection, KlPenalty
-from patchgrad.recipes.stage import Stage
+from patchgrad.recipes.stage import LengthPenalty, Stage, StageSampling, Start
 from patchgrad.recipes.warmup import DemonstratorOptions, Warmup
 from patchgrad.runs.api import train
 from patchgrad.runs.build import build_harness, sandboxes
@@ -36,32 +39,32 @@ from patchgrad.tasks.synthetic import synthetic_tasks
 from patchgrad.values import Rollout
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+FOUR_TURNS = AttemptLimits(turns=4, context=1024)
 TINY = Recipe(
     name="tiny",
     tasks=TaskSource(train=6, held_out=2),
     sandbox=SandboxChoice(concurrency=4),
     warmup=Warmup(demonstrations=4, edit_drills=6, first_turns=6, tasks=6, turns=6),
-    rft=Rft(tasks=2, attempts=2, turns=4),
+    rft=Rft(tasks=2, attempts=2, limits=AttemptLimits(turns=4, context=1536)),
     stages=(
-        Stage(iterations=1, tasks=2, attempts=2, turns=4, length_threshold=2),
+        Stage(iterations=1, sampling=StageSampling(tasks=2, attempts=2), limits=FOUR_TURNS, reward=LengthPenalty(2, 0.1)),
         Stage(
+            algorithm="gspo",
             iterations=4,
             plateau=1,
-            top_p=0.9,
-            failures=Failures(overlong="mask", looping="penalise"),
-            tasks=2,
-            attempts=2,
-            turns=4,
-            length_threshold=2,
-            refresh_before=True,
-            algorithm="gspo",
-            filter_on="reward",
-            old="recomputed",
-            correction=ImportanceCorrection(truncate_token=2.0, mask_geometric=(0.5, 2.0)),
-            kl_penalty=KlPenalty(0.01),
+            start=Start(refresh_before=True),
+            sampling=StageSampling(tasks=2, attempts=2, top_p=0.9),
+            limits=FOUR_TURNS,
+            reward=LengthPenalty(2, 0.1),
+            advantage=AdvantageChoice(filter_on="reward", failures=Failures(overlong="mask", looping="penalise")),
+            loss=LossChoice(
+                old="recomputed",
+                correction=ImportanceCorrection(truncate_token=2.0, mask_geometric=(0.5, 2.0)),
+                kl_penalty=KlPenalty(0.01),
+            ),
         ),
     ),
-    evaluation=EvaluationChoice(attempts=1, temperature=0.5, every=2, sample=1, limits="own"),
+    evaluation=EvaluationChoice(attempts=1, temperature=0.5, every=2, sample=1, limits_per_policy="own"),
 )
 
 
@@ -165,7 +168,7 @@ def test_only_lessons_that_tell_how_often_they_succeed_are_judged(tmp_path: Path
 
 @needs_bubblewrap
 def test_what_a_demonstration_helped_to_collect_is_imitated_without_it(tmp_path: Path) -> None:
-    rft = replace(TINY.rft, demonstration=True, context=12_000)
+    rft = replace(TINY.rft, demonstration=True, limits=AttemptLimits(turns=4, context=12_000))
     full = replace(TINY, agent=AgentChoice("full"), policy=replace(TINY.policy, context=12_000), rft=rft, stages=())
     with Run.create(tmp_path / "run", dumps(full)) as run:
         train(full, run, Silent())
@@ -184,11 +187,11 @@ def test_a_recipe_prints_and_reads_back_as_itself(name: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        (lambda: Stage(attempts=1), "at least 2 attempts"),
-        (lambda: Stage(clip_low=0.4, clip_high=0.3), "clip_low"),
-        (lambda: Stage(turns=6, length_threshold=6), "length_threshold"),
-        (lambda: Recipe("x", stages=(Stage(context=9999),)), "beyond policy.context"),
-        (lambda: TaskSource(source="set"), "task set"),
+        (lambda: StageSampling(attempts=1), "at least 2 attempts"),
+        (lambda: Stage(loss=LossChoice(clip_low=0.4, clip_high=0.3)), "clip_low"),
+        (lambda: Stage(limits=AttemptLimits(turns=6), reward=LengthPenalty(6)), "length_threshold"),
+        (lambda: Recipe("x", stages=(Stage(limits=AttemptLimits(context=9999)),)), "beyond policy.context"),
+        (lambda: TaskSource(source=Component("set")), "task set"),
         (lambda: TaskSource(planted=("no_such",)), "tasks.planted"),
         (lambda: Mix(synthetic=1.0), "below 1"),
         (lambda: TaskSource(train=0), "at least 1"),
@@ -214,12 +217,13 @@ def test_an_evaluation_between_iterations_has_the_limits_of_its_stage(tmp_path: 
     seen = list[int]()
 
     async def assessed(self: Pipeline, tasks: object, name: str, choice: EvaluationChoice) -> object:
-        seen.append(choice.turns)
+        seen.append(choice.limits.turns)
         raise LookupError
 
     monkeypatch.setattr(Pipeline, "_assessed", assessed)
     first, last = TINY.stages
-    recipe = replace(TINY, stages=(replace(first, turns=4), replace(last, turns=6)), evaluation=replace(TINY.evaluation, every=1, turns=9))
+    stages = (replace(first, limits=AttemptLimits(turns=4)), replace(last, limits=AttemptLimits(turns=6)))
+    recipe = replace(TINY, stages=stages, evaluation=replace(TINY.evaluation, every=1, limits=AttemptLimits(turns=9)))
     task = a_task("t")
     with Run.create(tmp_path / "run", "") as run:
         course = Pipeline(recipe, Assigned((task,), (task,)), run, Silent(), BwrapSandboxes(1))

@@ -8,13 +8,13 @@ import json
 from pathlib import Path
 
 import pytest
+from patchgrad.rollouts.budget import Budget
 from tests.rollouts.test_loop import FILES, TASK, command
 
 from patchgrad.cli import main
 from patchgrad.config import dumps, override
 from patchgrad.policies.scripted import ScriptedPolicy
 from patchgrad.recipes import laptop
-from patchgrad.rollouts.budget import Budget
 from patchgrad.rollouts.loop import rollout
 from patchgrad.runs.build import an_agent, sandboxes
 from patchgrad.runs.inspection.replay import RULES, compared, normalised
@@ -56,7 +56,7 @@ async def _taken(path: Path, task: Task, recipe: str) -> None:
                 Budget(len(WORDS), 100_000),
                 attempt_id="stage1/0/0/0",
                 seed=0,
-                on_turn=lambda turn: made.write_turn("stage1/0/0/0", turn),
+                on_turn=lambda turn: made.journal.turn("stage1/0/0/0", turn),
                 on_state=made.states.put,
             )
         finally:

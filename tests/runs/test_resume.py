@@ -21,6 +21,7 @@ from patchgrad.cli import main
 from patchgrad.config import dumps
 from patchgrad.learning.curricula import prefixes
 from patchgrad.networks.cached import exact
+from patchgrad.recipes.stage import Stage
 from patchgrad.runs import pipeline as course
 from patchgrad.runs.api import train
 from patchgrad.runs.inspection.audit import audit
@@ -29,10 +30,22 @@ from patchgrad.store import Run
 from patchgrad.values import Ending, Reward, Task, Trajectory, Turn, Verdict
 
 KILLS = 8
-ELSEWHERE: dict[str, Any] = {"starts": "prefixes", "forks": 1, "continuations": 2, "baseline": "turns"}
+
+
+def elsewhere(stage: Stage) -> Stage:
+    """The same stage, shorter, with attempts that go on after others' turns."""
+    return replace(
+        stage,
+        iterations=min(stage.iterations, 2),
+        start=replace(stage.start, at="prefixes"),
+        sampling=replace(stage.sampling, forks=1, continuations=2),
+        advantage=replace(stage.advantage, filter_on="reward", baseline="turns"),
+    )
+
+
 LEARNING = replace(
     TINY,
-    stages=tuple(replace(stage, filter_on="reward", iterations=min(stage.iterations, 2), **ELSEWHERE) for stage in TINY.stages),
+    stages=tuple(elsewhere(stage) for stage in TINY.stages),
     guards=replace(TINY.guards, patience=100),
     sandbox=replace(TINY.sandbox, cache=True),
 )
@@ -113,8 +126,8 @@ def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_
     assert attempts(tmp_path / "killed") == attempts(tmp_path / "whole")
     assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
     assert len({bytes(tensors) for name, tensors in weights(tmp_path / "whole").items() if "model" in name}) > 1, "it learned something"
-    turns = [entry.address for entry in Run.open(tmp_path / "killed").journal.records()]
-    assert sorted(turns) == sorted(entry.address for entry in Run.open(tmp_path / "whole").journal.records()), "nothing was done twice"
+    turns = [entry.address for entry in Run.open(tmp_path / "killed").journal.records.records()]
+    assert sorted(turns) == sorted(entry.address for entry in Run.open(tmp_path / "whole").journal.records.records()), "nothing was done twice"
     found = audit(Run.open(tmp_path / "killed"))
     assert found == audit(Run.open(tmp_path / "whole"))
     assert all(one.sound for one in found)
@@ -156,6 +169,7 @@ from pathlib import Path
 from patchgrad.config import dumps
 from patchgrad.learning.curricula import prefixes
 from patchgrad.runs.api import train
+from patchgrad.recipes.stage import Stage
 from patchgrad.runs import pipeline as course
 from patchgrad.store import Run
 from patchgrad.runs.trackers.terminal import Silent

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.learning.curricula.test_pool import a_task
 
 from patchgrad.recipes import Recipe
+from patchgrad.recipes.component import Component
 from patchgrad.recipes.recipe import Mix, PolicyChoice, TaskSource
 from patchgrad.recipes.warmup import Warmup
 from patchgrad.runs.demonstrations.lessons import dealt
@@ -32,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def recipe(folder: Path, **more: object) -> Recipe:
-    source = TaskSource("set", train=12, held_out=4, folder=str(folder), **more)  # type: ignore[arg-type]
+    source = TaskSource(Component("set"), train=12, held_out=4, folder=str(folder), **more)  # type: ignore[arg-type]
     return Recipe(name="set", tasks=source, warmup=Warmup(tasks=5))
 
 

@@ -23,7 +23,7 @@ CONTRAST = 0.37  # of groups of four on hard tasks, which alone are forked: seen
 
 def attempts(recipe: Recipe) -> float:
     """Of fine-tuning and RL, forks included."""
-    tried = sum(stage.iterations * stage.tasks * (stage.attempts + CONTRAST * stage.forks * stage.continuations) for stage in recipe.stages)
+    tried = sum(s.iterations * d.tasks * (d.attempts + CONTRAST * d.forks * d.continuations) for s in recipe.stages for d in [s.sampling])
     return recipe.rft.rounds * recipe.rft.tasks * recipe.rft.attempts + tried
 
 

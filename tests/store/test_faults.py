@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import errno
 import os
 from collections.abc import Callable, Iterator
@@ -58,12 +60,12 @@ def step(run: Run, number: int) -> None:
     rollouts = [attempt(f"rl/{number}/{n}", solved=n == 0, turns=2 + n) for n in range(2)]
     for rollout in rollouts:
         taken = rollout.trajectory.turns
-        known, ending = run.recall(rollout.trajectory.id, taken[0].parent)
+        known, ending = run.journal.recall(rollout.trajectory.id, taken[0].parent)
         for turn in taken[len(known) :]:
-            run.states.put(Snapshot(turn.state, {}))
-            run.write_turn(rollout.trajectory.id, turn)
+            run.journal.states.put(Snapshot(turn.state, {}))
+            asyncio.run(run.journal.turn(rollout.trajectory.id, turn))
         if ending is None:
-            run.write_ending(rollout.trajectory.id, Ending(taken[-1].address, "submitted", "diff", rollout.verdict))
+            asyncio.run(run.journal.ending(rollout.trajectory.id, Ending(taken[-1].address, "submitted", "diff", rollout.verdict)))
     run.write_rollouts("rl", number, rollouts)
     run.write_metrics({"phase": "rl", "iteration": number, "pass_at_1": 0.5})
     run.checkpoint(f"rl-{number}", lambda folder: put(folder / "model", f"weights {number}".encode()))
@@ -80,7 +82,7 @@ def told(folder: Path) -> Any:
     """All that a reader can see."""
     run = Run.open(folder)
     return (
-        sorted((record.trajectory, record.address) for record in run.journal.records()),
+        sorted((record.trajectory, record.address) for record in run.journal.records.records()),
         [plain(rollout) for number in range(ITERATIONS) for rollout in run.rollouts("rl", number)],
         run.metrics(),
         {path.name: (path / "model").read_text() for path in run.checkpoints()},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import errno
 import json
 import math
@@ -201,29 +203,29 @@ def test_bytes_that_are_no_text_stay_exact_though_a_table_cannot_hold_them(run: 
 def test_a_turn_is_written_once(run: Run) -> None:
     rollout = attempt("t1/0")
     for one in rollout.trajectory.turns:
-        run.write_turn("t1/0", one)
+        asyncio.run(run.journal.turn("t1/0", one))
     run.write_rollouts("rft", 0, [rollout])
     run.write_rollouts("rft", 0, [rollout])
-    assert len(list(run.journal.entries())) == 3
+    assert len(list(run.journal.records.entries())) == 3
     assert len(run.rows()) == 1
 
 
 def test_a_reader_sees_only_whole_turns_while_another_process_writes(run: Run) -> None:
     first, second = turn(0), turn(1)
-    run.write_turn("a", first)
+    asyncio.run(run.journal.turn("a", first))
     reader = Run.open(run.folder)
     assert first.address in reader.journal
-    run.write_turn("a", second)
+    asyncio.run(run.journal.turn("a", second))
     with (run.folder / "journal" / "00000.jsonl").open("ab") as file:
         file.write(b'{"address": "half')
-    assert [entry.turn.address for entry in reader.journal.entries()] == [first.address, second.address]
+    assert [entry.turn.address for entry in reader.journal.records.entries()] == [first.address, second.address]
     assert second.address in reader.journal
 
 
 @pytest.mark.parametrize("tail", [b'{"address": "ha', b"\x00" * 500, b'{"address": "x"}\n', b"\n\n"])
 def test_a_torn_tail_is_cut_on_resume(run: Run, tail: bytes) -> None:
     first = turn(0)
-    run.write_turn("a", first)
+    asyncio.run(run.journal.turn("a", first))
     run.write_metrics({"phase": "rft", "iteration": 0})
     run.save_state({"position": 1})
     run.close()
@@ -234,28 +236,28 @@ def test_a_torn_tail_is_cut_on_resume(run: Run, tail: bytes) -> None:
             file.write(tail.replace(b"}\n", b"\n"))
     with Run.resume(run.folder) as again:
         assert (journal.read_bytes(), metrics.read_bytes()) == before
-        assert again.journal.turn(first.address).address == first.address
+        assert again.journal.records.turn(first.address).address == first.address
 
 
 def test_damage_in_the_middle_is_reported_not_skipped(run: Run) -> None:
     for number in range(3):
-        run.write_turn("a", turn(number))
+        asyncio.run(run.journal.turn("a", turn(number)))
     path = run.folder / "journal" / "00000.jsonl"
     path.write_bytes(path.read_bytes().replace(b"turn 1", b"turn 9"))
     with pytest.raises(StoreError, match="damaged at byte"):
-        list(Run.open(run.folder).journal.entries())
+        list(Run.open(run.folder).journal.records.entries())
     with pytest.raises(StoreError, match="damaged at byte"):
-        Run.open(run.folder).journal.turn(turn(1).address)
+        Run.open(run.folder).journal.records.turn(turn(1).address)
     with pytest.raises(StoreError, match="holds no turn"):
-        run.journal.turn("0" * 64)
+        run.journal.records.turn("0" * 64)
 
 
 def test_a_new_journal_file_begins_when_one_is_full(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("patchgrad.store.journal.LIMIT", 1)
     for number in range(3):
-        run.write_turn("a", turn(number))
-    assert len(run.journal.files()) == 3
-    assert [entry.turn.action.text for entry in run.journal.entries()] == ["turn 0", "turn 1", "turn 2"]
+        asyncio.run(run.journal.turn("a", turn(number)))
+    assert len(run.journal.records.files()) == 3
+    assert [entry.turn.action.text for entry in run.journal.records.entries()] == ["turn 0", "turn 1", "turn 2"]
 
 
 def saving(text: str) -> Callable[[Path], None]:
@@ -299,7 +301,7 @@ def test_what_was_not_committed_is_not_there_after_a_resume_but_for_turns(run: R
     run.save_state({"checkpoint": "one", "kept": ["kept"]})
     run.checkpoint("two", saving("two"))
     run.write_metrics({"phase": "rft", "iteration": 1})
-    run.write_turn("a", turn(0))
+    asyncio.run(run.journal.turn("a", turn(0)))
     run.close()
     (run.folder / "checkpoints" / "one").rename(run.folder / "checkpoints" / ".one.partial")  # a kill in the middle of `discard`
     (run.folder / "checkpoints" / ".one.partial").rename(run.folder / "checkpoints" / "one")
@@ -318,8 +320,8 @@ def committed(folder: Path) -> list[str]:
     with Run.create(folder, "seed = 1\n") as run:
         rollout = attempt("t1/0")
         for one in rollout.trajectory.turns:
-            run.states.put(Snapshot(one.state, {"a.py": (0o644, b"x = 1")}))
-            run.write_turn("t1/0", one)
+            run.journal.states.put(Snapshot(one.state, {"a.py": (0o644, b"x = 1")}))
+            asyncio.run(run.journal.turn("t1/0", one))
         run.write_rollouts("rft", 0, [rollout])
         run.write_metrics({"phase": "rft", "iteration": 0})
         run.checkpoint("rft-0", saving("weights"))
@@ -374,8 +376,8 @@ def test_what_a_machine_without_power_kept_is_whole_or_cut(tmp_path_factory: pyt
     committed(folder)
     with Run.resume(folder) as run:
         for number in range(4):
-            run.states.put(Snapshot.of({"b.py": (0o644, bytes([number]) * 50)}, "/testbed"))
-            run.write_turn("t1/1", turn(number))
+            run.journal.states.put(Snapshot.of({"b.py": (0o644, bytes([number]) * 50)}, "/testbed"))
+            asyncio.run(run.journal.turn("t1/1", turn(number)))
     for path in (folder / "journal" / "00000.jsonl", folder / "states" / "00000.pack"):
         (least, _), size = json.loads((folder / "state.json").read_text())["committed"][str(path.relative_to(folder))], path.stat().st_size
         start = data.draw(st.integers(least, size - 1))
@@ -384,13 +386,13 @@ def test_what_a_machine_without_power_kept_is_whole_or_cut(tmp_path_factory: pyt
         content[start:end] = bytes(end - start)  # a page that never reached the disk reads as zeros
         path.write_bytes(content)
     with Run.resume(folder) as run:
-        list(run.journal.records())
+        list(run.journal.records.records())
         for number in range(4):
             snapshot = Snapshot.of({"b.py": (0o644, bytes([number]) * 50)}, "/testbed")
-            run.states.put(snapshot)
-            assert run.states.get(snapshot.address) == snapshot
-            run.write_turn("t1/1", turn(number))
-            assert run.journal.turn(turn(number).address).address == turn(number).address
+            run.journal.states.put(snapshot)
+            assert run.journal.states.get(snapshot.address) == snapshot
+            asyncio.run(run.journal.turn("t1/1", turn(number)))
+            assert run.journal.records.turn(turn(number).address).address == turn(number).address
         run.save_state({"checkpoint": "rft-0"})
     Run.resume(folder).close()
 
@@ -404,13 +406,13 @@ def test_attempts_whose_tasks_are_gone_are_named(run: Run) -> None:
 
 @pytest.mark.parametrize("flipped", range(8))
 def test_any_bit_that_flips_in_a_line_is_damage(run: Run, flipped: int) -> None:
-    run.write_turn("a", turn(0))
+    asyncio.run(run.journal.turn("a", turn(0)))
     path = run.folder / "journal" / "00000.jsonl"
     line = path.read_bytes()
     for at in range(flipped, len(line) - 1, 8):
         path.write_bytes(line[:at] + bytes([line[at] ^ 1 << flipped]) + line[at + 1 :])
         try:
-            found = [entry.turn.address for entry in Run.open(run.folder).journal.entries()]
+            found = [entry.turn.address for entry in Run.open(run.folder).journal.records.entries()]
         except StoreError:
             continue
         assert found in ([], [turn(0).address]), "the bit of a name, or the line has become two"
@@ -526,7 +528,7 @@ def test_two_writers_refuse_each_other_and_a_reader_cannot_write(run: Run) -> No
 
 def _write_until_killed(folder: Path) -> None:
     run = Run.resume(folder)
-    run.write_turn("a", turn(0))
+    asyncio.run(run.journal.turn("a", turn(0)))
     os.kill(os.getpid(), 9)
 
 
@@ -537,7 +539,7 @@ def test_a_killed_writer_leaves_its_turns_and_no_lock(run: Run) -> None:
     process.join(60)
     assert process.exitcode == -9
     with Run.resume(run.folder) as again:
-        assert [entry.turn.action.text for entry in again.journal.entries()] == ["turn 0"]
+        assert [entry.turn.action.text for entry in again.journal.records.entries()] == ["turn 0"]
 
 
 def test_turns_reach_the_disk_together_once_in_a_window_and_states_before_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -545,11 +547,11 @@ def test_turns_reach_the_disk_together_once_in_a_window_and_states_before_them(r
     monkeypatch.setattr("patchgrad.store.run.time.monotonic", lambda: now[0])
     monkeypatch.setattr(files, "sync", lambda path: synced.append(path.name))
     run._synced = now[0]
-    run.states.put(Snapshot.of({"a.py": (0o100644, b"x")}))
+    run.journal.states.put(Snapshot.of({"a.py": (0o100644, b"x")}))
     for number, (seconds, expected) in enumerate([(1.0, []), (3.9, []), (0.2, ["00000.pack", "00000.jsonl"]), (4.9, [])]):
         now[0] += seconds
         synced.clear()
-        run.write_turn(f"t/{number}", turn(number))
+        asyncio.run(run.journal.turn(f"t/{number}", turn(number)))
         assert [name for name in synced if name != "journal"] == expected  # a folder's list of names, where a file is new
 
 
@@ -599,10 +601,10 @@ def test_an_action_without_usage_has_the_address_that_it_always_had() -> None:
 
 
 def test_a_log_that_lost_what_was_committed_is_refused_and_left_as_it_is(run: Run) -> None:
-    run.write_turn("t/0", turn(1))
+    asyncio.run(run.journal.turn("t/0", turn(1)))
     run.save_state({"position": 1})
     run.close()
-    (journal,) = run.journal.files()
+    (journal,) = run.journal.records.files()
     os.truncate(journal, journal.stat().st_size - 1)
     left = journal.read_bytes()
     for _ in range(2):
@@ -637,9 +639,9 @@ def test_a_folder_that_cannot_take_its_place_leaves_the_one_before(tmp_path: Pat
 def test_what_went_to_an_earlier_file_is_on_the_disk_before_a_new_one_begins(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
     monkeypatch.setattr("patchgrad.store.journal.LIMIT", 1)
-    monkeypatch.setattr("patchgrad.store.states.LIMIT", 1)
+    monkeypatch.setattr("patchgrad.store.journal.states.LIMIT", 1)
     monkeypatch.setattr(files, "sync", lambda path: synced.append(path.name))
     for number in (1, 2):
-        run.states.put(Snapshot.of({"a.py": (0o644, b"x" * number)}))
-        run.write_turn("t/0", turn(number))
+        run.journal.states.put(Snapshot.of({"a.py": (0o644, b"x" * number)}))
+        asyncio.run(run.journal.turn("t/0", turn(number)))
     assert {"00000.pack", "00000.jsonl", "states", "journal"} <= set(synced)

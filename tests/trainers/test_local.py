@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from patchgrad.errors import ConfigError, StoreError
-from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.learning.objectives.cross_entropy import cross_entropy
 from patchgrad.learning.packing import pack
 from patchgrad.networks import rounding
@@ -29,7 +29,8 @@ from patchgrad.runs.planning.shapes import an_optimiser
 from patchgrad.testing.trainer import example_batches
 from patchgrad.trainers import local
 from patchgrad.trainers import optimisers as muon
-from patchgrad.trainers.local import LocalTrainer, version_of
+from patchgrad.trainers.checkpoint import version_of
+from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.optimisers import AdamW, orthogonal
 from patchgrad.trainers.schedules import constant, cosine
 from patchgrad.values import Action, Batch, Call, Message, Observation, Sample, Sampling, Segment, ToolState, Turn, floats, ids
@@ -69,7 +70,7 @@ def played(policy: EmbeddedPolicy) -> list[Sample]:
 def test_the_trainer_agrees_with_the_policy_that_sampled() -> None:
     network = Decoder(CONFIG)
     trainer = LocalTrainer(network, optimiser="adamw")
-    update = trainer.update(pack(sampled(network), 200), clipped())
+    update = trainer.update(pack(sampled(network), 200), Clipped())
     assert update.metrics["logprob_diff"] < 1e-4
     assert update.metrics["ratio"] == pytest.approx(1.0, abs=1e-4)
     assert update.metrics["kl3"] == pytest.approx(0.0, abs=1e-6)
@@ -101,7 +102,7 @@ def test_a_masked_turn_has_no_gradient_at_all() -> None:
             old = floats(np.where(second, sample.old - moved, sample.old))
             told.append(replace(sample, advantages=advantages, old=old, keep=~second if masked else sample.keep))
         network.load_state_dict(start)
-        LocalTrainer(network, schedule=1e-3).update(pack(told, 200), clipped())
+        LocalTrainer(network, schedule=1e-3).update(pack(told, 200), Clipped())
         return {name: tensor.clone() for name, tensor in network.state_dict().items()}
 
     def alike(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> bool:
@@ -150,12 +151,12 @@ def test_gradients_added_up_over_packs_workers_and_prefixes_are_those_of_one_pac
     samples = attempts_of_one_task()
     whole, parts = pack(samples, 10_000), pack(samples, 500)
     assert len(parts.micro_batches) > 1 == len(whole.micro_batches)
-    alone = LocalTrainer(Decoder(CONFIG).double(), share=False).gradients(whole, clipped())[0]
+    alone = LocalTrainer(Decoder(CONFIG).double(), share=False).gradients(whole, Clipped())[0]
     added = LocalTrainer(Decoder(CONFIG).double(), threads=threads, share=share)
     layouts = [added.network.layout(one.tokens, one.starts.tolist()) for one in (*whole.micro_batches, *parts.micro_batches)]
     assert any(node.path for layout in layouts for node in layout.nodes), "some pack is worth sharing in"
     for batch in (whole, parts):
-        for name, gradient in added.gradients(batch, clipped())[0].items():
+        for name, gradient in added.gradients(batch, Clipped())[0].items():
             torch.testing.assert_close(gradient, alone[name], rtol=1e-10, atol=1e-12)
 
 
@@ -231,9 +232,9 @@ def test_in_bfloat16_the_sampler_and_the_trainer_stay_near(lora: Lora | None, mo
     policy.load(trainer.weights(), 0)
     batch = pack(played(policy), 500)
     apart = np.concatenate(
-        [np.abs(said - one.sampled)[one.mask] for said, one in zip(trainer.logprobs(batch), batch.micro_batches, strict=True)]
+        [np.abs(said - one.sampled)[one.mask] for said, one in zip(trainer.score(batch), batch.micro_batches, strict=True)]
     )
-    assert trainer.update(batch, clipped()).metrics["entropy"] < 0.95 * math.log(CONFIG.vocabulary)
+    assert trainer.update(batch, Clipped()).metrics["entropy"] < 0.95 * math.log(CONFIG.vocabulary)
     assert apart.mean() < most
     assert apart.max() < 20 * most
 
@@ -259,14 +260,14 @@ def test_adapters_begin_as_nothing_and_merged_they_are_the_network_that_was_trai
     batch, _ = example_batches(CONFIG.vocabulary)
     plain, trainer = LocalTrainer(Decoder(CONFIG)), LocalTrainer(Decoder(CONFIG), lora=Lora(4), schedule=1e-2)
     before = {name: parameter.clone() for name, parameter in trainer.network.named_parameters()}
-    assert all(np.array_equal(one, other) for one, other in zip(trainer.logprobs(batch), plain.logprobs(batch), strict=True))
+    assert all(np.array_equal(one, other) for one, other in zip(trainer.score(batch), plain.score(batch), strict=True))
     for _ in range(3):
         trainer.update(batch, cross_entropy)
     moved = {name for name, parameter in trainer.network.named_parameters() if not torch.equal(parameter, before[name])}
     assert moved == {name for name in before if name.endswith((".lora_A", ".lora_B"))}
     trainer.save(tmp_path)
     opened = LocalTrainer(load(tmp_path))
-    for one, other in zip(opened.logprobs(batch), trainer.logprobs(batch), strict=True):
+    for one, other in zip(opened.score(batch), trainer.score(batch), strict=True):
         assert np.allclose(one, other, atol=1e-5)
 
 
@@ -300,7 +301,7 @@ def bytes_kept(gradient_checkpointing: bool) -> int:
 def test_an_update_tells_how_far_policies_are_apart() -> None:
     trainer = LocalTrainer(Decoder(CONFIG))
     batch = pack(sampled(Decoder(CONFIG, seed=1)), 500)
-    (said,), (whole,) = trainer.logprobs(batch), batch.micro_batches
+    (said,), (whole,) = trainer.score(batch), batch.micro_batches
     old = floats(np.where(whole.mask, whole.sampled - np.arange(len(whole.mask)) % 3 / 4, 0.0))
     found = trainer.update(replace(batch, micro_batches=(replace(whole, old=old),)), cross_entropy).metrics
     at = whole.mask
@@ -321,8 +322,8 @@ def test_an_update_tells_how_far_policies_are_apart() -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_measures_add_up_over_packs_and_threads(threads: int) -> None:
     samples = sampled(Decoder(CONFIG, seed=1))
-    one = LocalTrainer(Decoder(CONFIG)).update(pack(samples, 5000), clipped()).metrics
-    many = LocalTrainer(Decoder(CONFIG), threads=threads).update(pack(samples, 60), clipped()).metrics
+    one = LocalTrainer(Decoder(CONFIG)).update(pack(samples, 5000), Clipped()).metrics
+    many = LocalTrainer(Decoder(CONFIG), threads=threads).update(pack(samples, 60), Clipped()).metrics
     for name in ("loss", "logprob_diff", "ratio", "ratio_max", "ess", "kl1", "kl3", "clip_low", "clip_high", "entropy", "sampler_ratio"):
         assert many[name] == pytest.approx(one[name], rel=1e-4, abs=1e-6), name
 

@@ -29,7 +29,7 @@ VERBS = {
 EXAMPLES = """examples:
   patchgrad check                            can this machine isolate an agent?
   patchgrad train smoke --run runs/try       the whole path in two minutes
-  patchgrad train laptop --stages.0.turns 6  a recipe with one field changed
+  patchgrad train laptop --stages.0.limits.turns 6  a recipe with one field changed
   patchgrad plan laptop --optimiser.micro_batch_tokens 8192  what memory, disk and time would that take?
   patchgrad view runs/try                    the page about a run
   patchgrad audit runs/try                   which tokens was it trained on, and is that proved?

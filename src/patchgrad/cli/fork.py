@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 
 from patchgrad.runs.trackers.terminal import choose
@@ -30,21 +31,18 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Go on, and tell how many were solved."""
     from patchgrad.evaluation import wilson
-    from patchgrad.runs.build import sentence
     from patchgrad.runs.inspection.forking import fork
     from patchgrad.runs.planning.advice import exhausted
+    from patchgrad.runs.session import told
     from patchgrad.store import Run
-    from patchgrad.values import Rollout
+    from patchgrad.values import PhaseBegan
 
     source = Run.open(arguments.run)
     checkpoint = source.find(arguments.checkpoint)
     out = Run.create(Path(arguments.out), source.recipe) if arguments.out else None
-    with choose(arguments.json) as progress:
-        progress.stage(f"{arguments.attempt} after turn {arguments.turn}", arguments.attempts)
-
-        def seen(rollout: Rollout) -> None:
-            progress.advance(solved=rollout.solved)
-            progress.say(sentence(rollout))
+    with choose(arguments.json) as tracker:
+        tracker.event(PhaseBegan(f"{arguments.attempt} after turn {arguments.turn}", arguments.attempts))
+        seen = partial(told, tracker)
 
         try:
             with exhausted(lambda: "the policy and the caches of its attempts do not fit. Fewer --attempts take less."):
@@ -59,8 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
     low, high = wilson(judged) if judged else (0.0, 1.0)
     stops = [one.trajectory.stop for one in done]
     if arguments.json:
-        told = {"attempt": arguments.attempt, "turn": arguments.turn, "attempts": len(done), "solved": solved, "broken": len(done) - sound}
-        print(json.dumps(told | {"low": low, "high": high, "stops": {stop: stops.count(stop) for stop in sorted(set(stops))}}))
+        line = {"attempt": arguments.attempt, "turn": arguments.turn, "attempts": len(done), "solved": solved, "broken": len(done) - sound}
+        print(json.dumps(line | {"low": low, "high": high, "stops": {stop: stops.count(stop) for stop in sorted(set(stops))}}))
     else:
         print(f"{solved} of {sound} were solved from there (95 %: {low:.0%} to {high:.0%}).")
         if out is not None:

@@ -115,18 +115,19 @@ async def _live(tasks: Mapping[str, Task], asked: Sequence[Prediction], concurre
     from patchgrad.sandboxes.bwrap import BwrapSandboxes
 
     boxes: Sandboxes = BwrapSandboxes(concurrency)
-    grader = Grader(boxes)
-
-    async def one(prediction: Prediction) -> tuple[str, Graded]:
-        verdict = await grader.grade(tasks[prediction.id], prediction.patch or "")
-        notes = [*verdict.tamper, *([verdict.fault] if verdict.fault else [])]
-        return prediction.id, Graded(verdict, "; ".join(notes), ("sandbox_fault", True) if verdict.fault else None)
-
-    graded = {}
+    graded, shared = {}, (Grader(boxes), tasks)
     try:
-        async for name, found in LocalExecutor(concurrency).map(one, asked):
+        async for name, found in LocalExecutor(concurrency).map(f"{__name__}:graded_one", shared, asked):
             graded[name] = found
             tell(found)
     finally:
         await boxes.close()
     return graded
+
+
+async def graded_one(shared: tuple[Grader, Mapping[str, Task]], prediction: Prediction) -> tuple[str, Graded]:
+    """One prediction's grade, by its instance."""
+    grader, tasks = shared
+    verdict = await grader.grade(tasks[prediction.id], prediction.patch or "")
+    notes = [*verdict.tamper, *([verdict.fault] if verdict.fault else [])]
+    return prediction.id, Graded(verdict, "; ".join(notes), ("sandbox_fault", True) if verdict.fault else None)

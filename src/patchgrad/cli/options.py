@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from patchgrad.cli.check import PACKAGES
-from patchgrad.config import loads
 from patchgrad.errors import ConfigError, MissingDependency
 
 if TYPE_CHECKING:
-    from patchgrad.recipes import Recipe
-    from patchgrad.recipes.nebius2508 import Scale
+    from patchgrad.recipes import Evaluation, Recipe
+    from patchgrad.runs.printing import Origin
 
+T = TypeVar("T", "Recipe", "Evaluation")
 FLAGS = {"--json", "--help"}
+SHORT, FULL = "short", "full"
+"""What `--print` prints: what differs from the preset, which is what it says alone, or every key."""
 OWN = {
     "train": ({"--resume", "--print"}, {"--run", "--scale"}),
     "plan": ({"--calibrate"}, {"--scale", "--memory", "--host-memory"}),
@@ -55,6 +58,8 @@ def split(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     known, changes, rest = [words[0]], {}, list(words[1:])
     while rest:
         word = rest.pop(0)
+        if word == "--print":
+            word = f"--print={rest.pop(0) if rest[:1] == [FULL] else SHORT}"
         name, equals, value = word.partition("=")
         if name in FLAGS | flags | valued or not word.startswith("--"):
             known.append(word)
@@ -88,21 +93,44 @@ def declare(parser: argparse.ArgumentParser, verbs: Mapping[str, ModuleType], de
 def recipe(name: str, scale: str | None = None) -> Recipe:
     """A recipe by its name, or from a TOML file; a name that is neither is refused with the nearest one."""
     from patchgrad import recipes
+    from patchgrad.runs import reading
 
-    if scale is not None:
-        if name not in recipes.SCALED:
-            raise ConfigError(f"{name} has one scale: leave --scale out, or name {', '.join(recipes.SCALED)}.")
-        return recipes.SCALED[name](cast("Scale", scale))
     if name in recipes.RECIPES:
-        return recipes.RECIPES[name]()
+        return reading.preset(name, scale)
     path = Path(name)
     if path.suffix == ".toml" or path.is_file():
-        try:
-            text = path.read_text()
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
-        return loads(recipes.Recipe, text)
+        if scale is not None:
+            raise ConfigError(f"--scale is of a recipe's name, and {path} is a file: write scale = {json.dumps(scale)} beside its preset.")
+        return reading.read_recipe(text_of(path))
     raise ConfigError(f"There is no recipe {name}; {nearest(name, list(recipes.RECIPES))}")
+
+
+def origin(name: str, scale: str | None = None) -> Origin | None:
+    """The preset that a recipe begins from, where its name or its file says one."""
+    from patchgrad import recipes
+    from patchgrad.config import parsed
+    from patchgrad.runs.printing import Origin
+
+    if name in recipes.RECIPES:
+        return Origin(name, scale)
+    table = parsed(text_of(Path(name)))
+    return Origin(str(table["preset"]), table.get("scale")) if "preset" in table else None
+
+
+def text_of(path: Path) -> str:
+    """What a file of the user's says; `ConfigError` where it cannot be read."""
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigError(f"{path} cannot be read: {reason}.") from error
+
+
+def changed(value: T, changes: Mapping[str, str]) -> T:
+    """A recipe or an evaluation with what `--dotted.key value` pairs set."""
+    from patchgrad.runs import reading
+
+    return reading.change(value, changes)
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

@@ -21,7 +21,6 @@ import re
 import shutil
 
 from patchgrad.cli import options as shared
-from patchgrad.config import override
 from patchgrad.errors import ConfigError
 from patchgrad.runs.planning.plan import MemoryPlan, size
 from patchgrad.store import plain
@@ -41,7 +40,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """MemoryPlan, and say what would fit."""
-    recipe = override(shared.recipe(arguments.recipe, arguments.scale), arguments.changes)
+    recipe = shared.changed(shared.recipe(arguments.recipe, arguments.scale), arguments.changes)
     room, beside = _bytes("memory", arguments.memory), _bytes("host-memory", arguments.host_memory)
     with shared.installed():
         from patchgrad.runs.planning.advice import advice

@@ -47,16 +47,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _again(folder: Run, found: Rollout, count: int, as_json: bool) -> int:
-    from patchgrad.config import loads
-    from patchgrad.recipes.recipe import Recipe
-    from patchgrad.runs.build import an_agent, sandboxes
+    from patchgrad.runs.build.harness import agent, sandboxes
     from patchgrad.runs.inspection.replay import replay
+    from patchgrad.runs.reading import load_recipe
 
-    recipe = loads(Recipe, folder.recipe)
+    recipe = load_recipe(folder.recipe)
     boxes, good = sandboxes(recipe.sandbox), 0
     try:
         async with await boxes.open(found.task) as sandbox:
-            async for one in replay(found.trajectory.turns[:count], an_agent(recipe.agent), sandbox):
+            async for one in replay(found.trajectory.turns[:count], agent(recipe.agent), sandbox):
                 good += one.answer != "different" and one.same_state
                 print(json.dumps(_plain(one)) if as_json else "\n".join(_lines(one)), flush=True)
     finally:
@@ -67,12 +66,11 @@ async def _again(folder: Run, found: Rollout, count: int, as_json: bool) -> int:
 
 
 async def _shell(folder: Run, found: Rollout, count: int, as_json: bool) -> int:
-    from patchgrad.config import loads
-    from patchgrad.recipes.recipe import Recipe
-    from patchgrad.runs.build import sandboxes
+    from patchgrad.runs.build.harness import sandboxes
     from patchgrad.runs.inspection.replay import opened
+    from patchgrad.runs.reading import load_recipe
 
-    boxes = sandboxes(loads(Recipe, folder.recipe).sandbox)
+    boxes = sandboxes(load_recipe(folder.recipe).sandbox)
     prompt = "$ " if sys.stdin.isatty() else ""
     try:
         async with await opened(found.task, found.trajectory.turns[:count], folder, boxes) as sandbox:

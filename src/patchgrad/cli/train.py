@@ -1,6 +1,7 @@
 """train a policy by a recipe: base, rejection fine-tuning, reinforcement learning, evaluation
 
-RECIPE is a name (laptop, nebius2508, smoke) or a TOML file, as --print writes it. Any field of it can be set by its dotted name:
+RECIPE is a name (laptop, nebius2508, smoke) or a TOML file, as --print writes it: what differs from a preset, or, with --print full, every
+key. Any field of it can be set by its dotted name:
 
   patchgrad train laptop
   patchgrad train laptop --run runs/second --seed 1 --stages.0.iterations 12
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgrad.cli import options as shared
-from patchgrad.config import dumps, loads, override
+from patchgrad.config import dumps
 from patchgrad.errors import ConfigError, PatchgradError
 from patchgrad.store import Run, finite, plain
 
@@ -35,7 +36,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     words = "the machine that the recipe is sized for: laptop (default), gpu or cluster; what differs is told by --print"
     parser.add_argument("--scale", metavar="SCALE", help=words)
     parser.add_argument("--resume", action="store_true", help="go on with the run in DIR, by the recipe that stands there")
-    parser.add_argument("--print", action="store_true", help="print the recipe as TOML and do nothing else")
+    words = "print the recipe as TOML and do nothing else: what differs from its preset, or with `--print full` every key"
+    parser.add_argument("--print", metavar="full", nargs="?", const=shared.SHORT, choices=(shared.SHORT, shared.FULL), help=words)
     parser.add_argument("--json", action="store_true", help="no progress; one JSON object at the end")
 
 
@@ -72,15 +74,21 @@ def _load_torch() -> None:
 
 
 def _print(arguments: argparse.Namespace) -> int:
-    from patchgrad.runs.printing import printed
+    from patchgrad.runs import printing
 
     recipe = _asked(arguments)
-    print(json.dumps({"recipe": plain(recipe)}) if arguments.json else printed(recipe), end="\n" if arguments.json else "")
+    if arguments.json:
+        print(json.dumps({"recipe": plain(recipe)}))
+    elif arguments.print == shared.FULL:
+        print(printing.full(recipe), end="")
+    else:
+        origin = shared.origin(_named(arguments), arguments.scale)
+        print(printing.short(recipe, origin or printing.nearest(recipe)), end="")
     return 0
 
 
 def _asked(arguments: argparse.Namespace) -> Recipe:
-    return override(shared.recipe(_named(arguments), arguments.scale), arguments.changes)
+    return shared.changed(shared.recipe(_named(arguments), arguments.scale), arguments.changes)
 
 
 def _named(arguments: argparse.Namespace) -> str:
@@ -102,7 +110,7 @@ def _created(folder: Path, arguments: argparse.Namespace) -> Run:
 def _resumed(folder: Path, arguments: argparse.Namespace) -> Run:
     """A run keeps its recipe: half of one and half of another could be compared with nothing."""
     recipe = _recipe(Run.open(folder))
-    if override(recipe, arguments.changes) != recipe:
+    if shared.changed(recipe, arguments.changes) != recipe:
         raise ConfigError(
             f"{', '.join(arguments.changes)} cannot change in a run that has begun; leave it out, or start another with --run."
         )
@@ -110,9 +118,9 @@ def _resumed(folder: Path, arguments: argparse.Namespace) -> Run:
 
 
 def _recipe(store: Run) -> Recipe:
-    from patchgrad import recipes
+    from patchgrad.runs.reading import load_recipe
 
-    return loads(recipes.Recipe, store.recipe)
+    return load_recipe(store.recipe)
 
 
 def _train(store: Run, arguments: argparse.Namespace) -> int:
@@ -121,8 +129,8 @@ def _train(store: Run, arguments: argparse.Namespace) -> int:
     from patchgrad.viewer import report
 
     try:
-        with shared.installed(), choose(quiet=arguments.json) as progress:
-            api.train(_recipe(store), store, progress)
+        with shared.installed(), choose(quiet=arguments.json) as tracker:
+            api.train(_recipe(store), store, tracker)
     except KeyboardInterrupt:
         print(f"patchgrad: stopped; go on with: patchgrad train --run {store.folder} --resume", file=sys.stderr)
         return 130

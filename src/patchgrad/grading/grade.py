@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from patchgrad.contracts import Result, Sandbox, Sandboxes, patience
+from patchgrad.contracts import Result, Sandbox, Sandboxes
 from patchgrad.errors import SandboxFault, TaskError
 from patchgrad.grading.conditions import USUAL, Conditions
 from patchgrad.grading.guard import Entries, Finding, Guard, folders, outside, touched
@@ -21,9 +21,9 @@ from patchgrad.grading.logs import reader
 from patchgrad.grading.output import read_output
 from patchgrad.grading.report import TestRun, read_report
 from patchgrad.grading.rules import outcomes
+from patchgrad.rollouts.deadline import within
 from patchgrad.values import Task, Verdict, digest
 
-GRACE = 30.0
 _TRIES = (("git", "apply", "--whitespace=nowarn", "-"), ("patch", "--batch", "--fuzz=5", "-p1"))
 _NAMES_THE_GRADER = re.compile(r"^\+.*(patchgrad_report|PATCHGRAD_NONCE)", re.MULTILINE)
 _CROWD = 'for i in $(seq "$1"); do (while :; do :; done) </dev/null >/dev/null 2>&1 3>&- & done'
@@ -165,12 +165,8 @@ async def _git(sandbox: Sandbox, command: str, *arguments: str) -> bytes:
 
 
 async def _exec(sandbox: Sandbox, argv: Sequence[str], seconds: float, env: Mapping[str, str] | None = None, stdin: bytes = b"") -> Result:
-    wall = patience(seconds) + GRACE
-    try:
-        async with asyncio.timeout(wall):
-            return await sandbox.exec(argv, seconds, env, stdin)
-    except TimeoutError:
-        raise SandboxFault(f"The sandbox did not answer {argv[0]} within {wall:.0f} seconds.") from None
+    async with within(seconds, argv[0]):
+        return await sandbox.exec(argv, seconds, env, stdin)
 
 
 def _command(task: Task) -> tuple[str, ...]:
@@ -204,7 +200,7 @@ class Grader:
         """The verdict on a patch: see `grade`."""
         key = (task.digest(), digest(submission), run_empty)
         if key in self._known:
-            return replace(self._known[key], task=task.id)
+            return replace(self._known[key], task=task.id, seconds=0.0)
         running = self._running.get(key)
         if running is None:
             running = asyncio.create_task(grade(task, submission, self._sandboxes, run_empty=run_empty))

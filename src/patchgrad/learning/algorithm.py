@@ -12,7 +12,6 @@ from patchgrad.contracts import (
     Estimator,
     Objective,
     Rescale,
-    RewardFunction,
     Score,
     Select,
 )
@@ -21,7 +20,6 @@ from patchgrad.learning.branching import Forking
 from patchgrad.learning.credit import as_they_are
 from patchgrad.learning.failures import FailurePolicy
 from patchgrad.rollouts.attempts import from_the_beginning
-from patchgrad.rollouts.budget import Budget
 from patchgrad.values import Start, Task
 
 
@@ -49,21 +47,20 @@ class Algorithm:
 
 @dataclass(frozen=True, slots=True)
 class IterationSizes:
-    """The sizes of one iteration.
+    """How large one iteration is, and how its optimiser steps.
 
     `minibatch` is the least number of trajectories in an optimiser step, `micro_batch_tokens` the tokens of a forward pass, shared by
-    `workers`. `on_steps` is told how many optimiser steps come, before the first: a schedule may need to know. Attempts at a task begin
-    where `start` says, and with `forking` some go on again after turns of theirs.
+    `workers`. `schedule` gives the learning rate by step, once it is told how many steps come. Products are in `precision`, or in the
+    trainer's own. Attempts at a task begin where `start` says, and with `forking` some go on again after turns of theirs.
     """
 
     tasks: int
     attempts: int
-    budget: Budget
-    reward: RewardFunction
     minibatch: int
     micro_batch_tokens: int
+    schedule: Callable[[int], Callable[[int], float]]
     workers: int = 1
     epochs: int = 1
-    on_steps: Callable[[int], None] = lambda _: None
+    precision: Literal["float32", "bfloat16"] | None = None
     start: Callable[[Task], Start] = from_the_beginning
     forking: Forking | None = None

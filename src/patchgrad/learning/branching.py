@@ -10,16 +10,15 @@ what is made of them is `advantages.Branched`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from patchgrad.contracts import Policy, RewardFunction
+from patchgrad.contracts import Policy
 from patchgrad.learning.selection import contrast
-from patchgrad.rollouts.attempts import Attempt, derive_seed, run_attempts
-from patchgrad.rollouts.budget import Budget
+from patchgrad.rollouts.attempts import AttemptSettings, derive_seed, run_attempts
 from patchgrad.rollouts.harness import Harness
-from patchgrad.values import Group, Rollout
+from patchgrad.values import Attempt, Group, Rollout
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +47,7 @@ def doubtful(group: Group, count: int, on: Literal["outcome", "reward"] = "outco
     return [(rollout, place) for _, rollout, place in sorted(found.values(), key=lambda item: item[0])[:count]]
 
 
-async def branched(
-    harness: Harness,
-    policy: Policy,
-    groups: Sequence[Group],
-    forking: Forking,
-    budget: Budget,
-    reward: RewardFunction,
-    seed: int,
-    on_rollout: Callable[[Rollout], None] = lambda _: None,
-) -> list[Group]:
+async def branched(harness: Harness, policy: Policy, groups: Sequence[Group], forking: Forking, settings: AttemptSettings) -> list[Group]:
     """The groups with the forks of their most doubtful turns, in order.
 
     The forks of the attempt `stage1/0/3/2` after its fourth turn go by `stage1/0/3/2+4.0`, `stage1/0/3/2+4.1` and so on.
@@ -67,6 +57,17 @@ async def branched(
         for rollout, place in doubtful(group, forking.turns, forking.on):
             taken, origin = rollout.trajectory, rollout.trajectory.origin or rollout.trajectory.id
             names = [f"{taken.id}+{place}.{number}" for number in range(forking.continuations)]
-            chosen += [Attempt(group.task, name, derive_seed(seed, name), taken.turns[:place], origin) for name in names]
-    done = iter(await run_attempts(harness, policy, [item for chosen in items for item in chosen], budget, reward, on_rollout))
+            chosen += [
+                Attempt(
+                    group.task,
+                    name,
+                    derive_seed(settings.seed, name),
+                    settings.budget,
+                    settings.sampling,
+                    taken.turns[:place],
+                    origin,
+                )
+                for name in names
+            ]
+    done = iter(await run_attempts(harness, policy, [item for chosen in items for item in chosen], settings.reward))
     return [Group((*group.rollouts, *(next(done) for _ in chosen))) for group, chosen in zip(groups, items, strict=True)]

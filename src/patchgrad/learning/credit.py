@@ -4,14 +4,14 @@
     rft = assign(solved_only(groups, cap_per_task=4), Ones(), MASK_FORMAT_ERRORS)
 
 What infrastructure broke is dropped before anything is averaged: it is no zero. Every attempt's chain of turns is verified. Where the
-sampler and the trainer disagree, `corrected` says what a token weighs.
+sampler and the trainer disagree, `weighted` says what a token weighs.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from patchgrad.errors import ConfigError, ProvenanceError
 from patchgrad.learning.failures import KEEP_ALL, KINDS, PENALTY, FailurePolicy, _treatments
 from patchgrad.learning.provenance import MEANINGS, violation
 from patchgrad.learning.selection import sound
-from patchgrad.values import Bools, Floats, Group, Sample, Trajectory, floats
+from patchgrad.values import Bools, Floats, Group, Sample, ScoredSample, Trajectory, WeightedSample, floats
 
 # --- select --------------------------------------------------------------------------------------
 
@@ -115,26 +115,27 @@ def _split(trajectory: Trajectory, group: str, earned: npt.NDArray[Any], keep: B
     for segment, part, kept in zip(trajectory.segments, np.split(earned, cuts), np.split(keep, cuts), strict=True):
         if (kept & (part != 0)).any():
             kept.setflags(write=False)
-            samples.append(Sample.of(segment, floats(part), kept, trajectory.id, group))
+            samples.append(Sample(segment, floats(part), kept, trajectory.id, group))
     return samples
 
 
-def corrected(samples: Sequence[Sample], correction: Correction) -> tuple[list[Sample], dict[str, float]]:
+def weighted(samples: Sequence[ScoredSample], correction: Correction) -> tuple[list[WeightedSample], dict[str, float]]:
     """The samples weighed by what a correction says of old / sampled, and the shares of tokens that it `truncated` and `masked`.
 
-    A token whose factor is 0 is no longer kept: it counts neither in a sum of costs nor among the tokens that the sum is divided by. A
-    sample with no trained token left is gone. Factors of 0.5 and 0 on two tokens of weight 1 leave one of weight 0.5; half is masked.
+    A token whose factor is 0 is no longer trained: it counts neither in a sum of costs nor among the tokens that the sum is divided by. A
+    sample with no trained token left is gone. Factors of 0.5 and 0 on two tokens leave weights of 0.5 and 0; half is masked.
     """
-    said = [correction(floats((sample.old - sample.segment.logprobs())[sample.trained])) for sample in samples]
-    left = [_weighed(sample, factors) for sample, (factors, _) in zip(samples, said, strict=True) if factors.any()]
+    said = [correction(floats((one.old - one.sample.segment.logprobs())[one.sample.trained])) for one in samples]
+    left = [_weighted(sample, factors) for sample, (factors, _) in zip(samples, said, strict=True) if factors.any()]
     tokens = max(1, sum(len(factors) for factors, _ in said))
     truncated = sum(int((bounded & (factors > 0)).sum()) for factors, bounded in said)
     masked = sum(int((factors == 0).sum()) for factors, _ in said)
     return left, {"truncated": truncated / tokens, "masked": masked / tokens}
 
 
-def _weighed(sample: Sample, factors: Floats) -> Sample:
-    weights, keep, trained = sample.weights.copy(), sample.keep.copy(), sample.trained
-    weights[trained], keep[trained] = weights[trained] * factors, factors > 0
-    keep.setflags(write=False)
-    return replace(sample, weights=floats(weights), keep=keep)
+def _weighted(scored: ScoredSample, factors: Floats) -> WeightedSample:
+    weights, trained = np.ones(len(scored.old)), scored.sample.trained.copy()
+    at = scored.sample.trained
+    weights[at], trained[at] = factors, factors > 0
+    trained.setflags(write=False)
+    return WeightedSample(scored, floats(weights), trained)

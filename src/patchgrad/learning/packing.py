@@ -14,12 +14,15 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
+from typing import TypeVar
 
 import numpy as np
 
 from patchgrad.contracts import Aggregate, Score
 from patchgrad.learning.aggregation import token_mean
-from patchgrad.values import Batch, Floats, MicroBatch, Sample, common, floats, ids
+from patchgrad.values import Batch, Floats, MicroBatch, Sample, ScoredSample, WeightedSample, common, floats, ids
+
+T = TypeVar("T")
 
 # --- aggregate -----------------------------------------------------------------------------------
 #
@@ -31,7 +34,9 @@ from patchgrad.values import Batch, Floats, MicroBatch, Sample, common, floats, 
 # --- pack ----------------------------------------------------------------------------------------
 
 
-def pack(samples: Sequence[Sample], budget: int, context: float = 0.0, workers: int = 1, aggregate: Aggregate = token_mean) -> Batch:
+def pack(
+    samples: Sequence[WeightedSample], budget: int, context: float = 0.0, workers: int = 1, aggregate: Aggregate = token_mean
+) -> Batch:
     """Packs whose distinct tokens are within the budget, `workers` of which, each taking every so-many-th, have like much to compute.
 
     A sample over the budget has a pack of its own. A kept action token that opens its sequence could not be predicted from anything,
@@ -40,29 +45,32 @@ def pack(samples: Sequence[Sample], budget: int, context: float = 0.0, workers: 
 
     Samples of 5, 3 and 2 tokens with a budget of 20 are one pack for one worker, and packs of 5 and of 3 + 2 for two.
     """
-    said = {id(sample): weight for sample, weight in zip(samples, aggregate(samples), strict=True)}
-    packs = tuple(_join(members, [said[id(sample)] for sample in members], context) for members in _bins(samples, budget, workers))
-    return Batch(packs, sum(int(p.mask.sum()) for p in packs), len(samples))
+    said = {id(one.sample): (one, weight) for one, weight in zip(samples, aggregate(samples), strict=True)}
+    bins = _bins([one.sample for one in samples], budget, workers)
+    micro_batches = tuple(_join([said[id(sample)] for sample in members], context) for members in bins)
+    return Batch(micro_batches, sum(int(part.mask.sum()) for part in micro_batches), len(samples))
 
 
 def scored(samples: Sequence[Sample], score: Score, budget: int, workers: int = 1) -> list[Floats]:
     """What `score` says of every action token of each sample; where a token is not trained, what the sampler said."""
     bins = _bins(samples, budget, workers)
-    packs = tuple(_join(members, [1.0] * len(members), 0.0) for members in bins)
+    plain = [[(WeightedSample.alike(ScoredSample.as_sampled(sample)), 1.0) for sample in members] for members in bins]
+    micro_batches = tuple(_join(members, 0.0) for members in plain)
+    batch = Batch(micro_batches, sum(int(part.mask.sum()) for part in micro_batches), len(samples))
     found: dict[int, Floats] = {}
-    for members, pack, values in zip(bins, packs, score(Batch(packs, sum(int(p.mask.sum()) for p in packs), len(samples))), strict=True):
-        for sample, (first, last) in zip(members, pairwise(pack.starts.tolist()), strict=True):
+    for members, micro_batch, values in zip(bins, micro_batches, score(batch), strict=True):
+        for sample, (first, last) in zip(members, pairwise(micro_batch.starts.tolist()), strict=True):
             own = values[first:last][sample.segment.actions()]
             found[id(sample)] = floats(np.where(sample.trained, own, sample.segment.logprobs()))
     return [found[id(sample)] for sample in samples]
 
 
-def minibatches(units: Sequence[Sequence[Sample]], size: int, seed: int) -> list[list[Sample]]:
-    """A seeded shuffle of units dealt into lists of at least `size` samples, the last one perhaps shorter; no unit is cut.
+def minibatches(units: Sequence[Sequence[T]], size: int, seed: int) -> list[list[T]]:
+    """A seeded shuffle of units of samples dealt into lists of at least `size` samples, the last one perhaps shorter; no unit is cut.
 
     Units of 3, 3 and 1 samples with a size of 4 give, in this order, lists of 6 and 1.
     """
-    parts: list[list[Sample]] = []
+    parts: list[list[T]] = []
     for i in np.random.default_rng(seed).permutation(len(units)):
         if not parts or len(parts[-1]) >= size:
             parts.append([])
@@ -161,25 +169,25 @@ def _dealt(texts: Sequence[_Text], count: int) -> _Bins:
     return [members for members in bins if members]
 
 
-def _join(samples: Sequence[Sample], said: Sequence[float], context: float) -> MicroBatch:
-    tokens = [sample.segment.tokens() for sample in samples]
+def _join(members: Sequence[tuple[WeightedSample, float]], context: float) -> MicroBatch:
+    """Samples end to end, each with its weight beside the others."""
+    tokens = [one.sample.segment.tokens() for one, _ in members]
     starts = np.cumsum([0, *(len(part) for part in tokens)])
     size = int(starts[-1])
     mask = np.zeros(size, bool)
     filled = {name: np.zeros(size, np.float32) for name in ("sampled", "old", "reference", "advantages", "weights")}
-    for sample, first, weight in zip(samples, starts[:-1], said, strict=True):
+    for (one, weight), first in zip(members, starts[:-1], strict=True):
+        segment, trained = one.sample.segment, one.trained
         if context:
-            others = first + 1 + np.flatnonzero(~sample.segment.actions()[1:])
+            others = first + 1 + np.flatnonzero(~segment.actions()[1:])
             mask[others], filled["advantages"][others], filled["weights"][others] = True, context, weight
-        trained = sample.trained
-        at = first + np.flatnonzero(sample.segment.actions())[trained]
+        at = first + np.flatnonzero(segment.actions())[trained]
         mask[at] = True
-        filled["sampled"][at] = sample.segment.logprobs()[trained]
-        filled["weights"][at] = weight * sample.weights[trained]
-        for name in ("old", "reference", "advantages"):
-            filled[name][at] = getattr(sample, name)[trained]
+        filled["sampled"][at] = segment.logprobs()[trained]
+        filled["weights"][at] = weight * one.weights[trained]
+        filled["old"][at], filled["reference"][at] = one.scored.old[trained], one.scored.reference[trained]
+        filled["advantages"][at] = one.sample.advantages[trained]
     positions = np.concatenate([np.arange(len(part)) for part in tokens])
     mask.setflags(write=False)
-    return MicroBatch(
-        ids(np.concatenate(tokens)), ids(positions), ids(starts), mask, **{name: floats(part) for name, part in filled.items()}
-    )
+    parts = {name: floats(part) for name, part in filled.items()}
+    return MicroBatch(ids(np.concatenate(tokens)), ids(positions), ids(starts), mask, **parts)

@@ -32,6 +32,7 @@ from patchgrad.values import (
     Segment,
     Trajectory,
     Turn,
+    WeightedSample,
     root_address,
     stream_digest,
 )
@@ -141,7 +142,8 @@ def _unwritten(rollout: Rollout, turns: Sequence[Turn], journalled: Callable[[st
 def _action(action: Action, prefix: str, terms: Requirements) -> Fault | None:
     if not 0 < len(action.token_ids) == len(action.logprobs) or not np.isfinite(action.logprobs).all():
         return "log-probabilities"
-    if terms.versions is not None and action.version not in terms.versions:
+    versions = {action.version, *(version for version, _ in action.spans)}
+    if terms.versions is not None and not versions <= terms.versions:
         return "version"
     if terms.fingerprint and (action.origin is None or action.origin.fingerprint != terms.fingerprint):
         return "fingerprint"
@@ -178,21 +180,21 @@ def _chain(attempt: str, segment: Segment) -> tuple[str, ...]:
     return (attempt, *(replace(turn).address for turn in segment.turns))
 
 
-def verify_batch(batch: Batch, samples: Sequence[Sample]) -> None:
+def verify_batch(batch: Batch, samples: Sequence[WeightedSample]) -> None:
     """Raises `ProvenanceError` where a batch is not what its samples say, token by token.
 
     Samples of 3 and 2 tokens, the last one of each an action: `tokens [a b c d e]`, `starts [0 3 5]`, `mask [F F T F T]`.
     """
-    left = {(sample.attempt, sample.segment.turns[0].address): sample for sample in samples}
+    left = {(one.sample.attempt, one.sample.segment.turns[0].address) for one in samples}
     if len(left) != len(samples):
         raise _refused("duplicate", "A batch")
-    waiting: dict[bytes, list[Sample]] = {}
-    for sample in samples:
-        waiting.setdefault(sample.segment.tokens().tobytes(), []).append(sample)
+    waiting: dict[bytes, list[WeightedSample]] = {}
+    for one in samples:
+        waiting.setdefault(one.sample.segment.tokens().tobytes(), []).append(one)
     for micro_batch in batch.micro_batches:
         for first, last in pairwise(micro_batch.starts.tolist()):
             alike = waiting.get(micro_batch.tokens[first:last].tobytes(), [])
-            faults = [_row(micro_batch, first, last, sample) for sample in alike]
+            faults = [_row(micro_batch, first, last, one) for one in alike]
             if not faults or min(faults, key=bool):
                 raise _refused(next((fault for fault in faults if fault), "rows"), "A batch")
             alike.pop(faults.index(None))
@@ -202,19 +204,22 @@ def verify_batch(batch: Batch, samples: Sequence[Sample]) -> None:
         raise _refused("counts", "A batch")
 
 
-def _row(micro_batch: MicroBatch, first: int, last: int, sample: Sample) -> Fault | None:
+def _row(micro_batch: MicroBatch, first: int, last: int, one: WeightedSample) -> Fault | None:
     """What is wrong with a sample's place in a micro-batch."""
+    segment = one.sample.segment
     trained = np.zeros(last - first, bool)
-    trained[sample.segment.actions()] = sample.trained
+    trained[segment.actions()] = one.trained
     if not np.array_equal(micro_batch.positions[first:last], np.arange(last - first)):
         return "rows"
     if not np.array_equal(micro_batch.mask[first:last], trained):
         return "mask"
-    said = {"sampled": sample.segment.logprobs(), "old": sample.old, "reference": sample.reference, "advantages": sample.advantages}
-    for name, values in said.items():
-        part = getattr(micro_batch, name)[first:last]
-        if part[~trained].any() or not np.array_equal(part[trained], values[sample.trained]):
-            return "advantages" if name == "advantages" else "log-probabilities"
+    there = (micro_batch.sampled, micro_batch.old, micro_batch.reference, micro_batch.advantages)
+    said = (segment.logprobs(), one.scored.old, one.scored.reference, one.sample.advantages)
+    faults: tuple[Fault, ...] = ("log-probabilities", "log-probabilities", "log-probabilities", "advantages")
+    for array, values, fault in zip(there, said, faults, strict=True):
+        part = array[first:last]
+        if part[~trained].any() or not np.array_equal(part[trained], values[one.trained]):
+            return fault
     return "advantages" if micro_batch.weights[first:last][~trained].any() else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -12,6 +13,26 @@ from patchgrad.errors import PolicyFault
 from patchgrad.values import Action, Ids, Message, Origin, Sampling, floats, ids, stream_digest
 
 MESSAGE, OPEN, STOP = 256, 257, 258  # bytes are 0..255; then: a message begins, the assistant's turn opens, a turn ends
+
+
+class ByteTokenizer:
+    """Bytes as ids, so that any text round-trips; a message is framed by ids above them."""
+
+    fingerprint = "bytes"
+    vocabulary = STOP + 1
+    eos = frozenset({STOP})
+
+    def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
+        parts = [STOP] if previous is not None and previous.finish == "length" else []
+        for message in messages:
+            parts += [MESSAGE, *f"{message.role}\n{message.content}".encode(), STOP]
+        return ids([*parts, OPEN])
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return bytes(token for token in tokens if token < MESSAGE).decode(errors="replace")
+
+    def save(self, folder: Path) -> None:
+        """There is nothing to save."""
 
 
 class ScriptedPolicy:
@@ -35,18 +56,15 @@ class ScriptedPolicy:
         return self._context
 
     @property
-    def fingerprint(self) -> str:
-        return "bytes"
+    def tokenizer(self) -> ByteTokenizer:
+        return ByteTokenizer()
 
     @property
     def stops(self) -> frozenset[int]:
-        return frozenset({STOP})
+        return self.tokenizer.eos
 
     def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
-        parts = [STOP] if previous is not None and previous.finish == "length" else []
-        for message in messages:
-            parts += [MESSAGE, *f"{message.role}\n{message.content}".encode(), STOP]
-        return ids([*parts, OPEN])
+        return self.tokenizer.encode(messages, previous)
 
     async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
         await asyncio.sleep(self._delay)
@@ -57,8 +75,8 @@ class ScriptedPolicy:
         said = [*self._text(session, turn).encode(), STOP][:limit]
         self._said[session] = turn + 1
         stopped = said[-1] == STOP
-        text = bytes(said[: len(said) - stopped]).decode(errors="replace")
-        origin = Origin(stream_digest(tokens), self.fingerprint)
+        text = self.tokenizer.decode(said[: len(said) - stopped])
+        origin = Origin(stream_digest(tokens), self.tokenizer.fingerprint)
         return Action(ids(said), floats(np.zeros(len(said))), self._version, text, "stop" if stopped else "length", origin=origin)
 
     def _text(self, session: str, turn: int) -> str:
@@ -70,6 +88,9 @@ class ScriptedPolicy:
 
     def release(self, session: str) -> None:
         self._said.pop(session, None)
+
+    def close(self) -> None:
+        """There is nothing to end."""
 
     def load(self, weights: Weights, version: int) -> None:
         self._version = version

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchgrad.config import require
-from patchgrad.errors import ConfigError
 from patchgrad.evaluation import PROTOCOLS
 from patchgrad.recipes.evaluation_choice import EvaluationChoice
+from patchgrad.recipes.limits import AttemptLimits
 from patchgrad.recipes.recipe import AgentChoice, Recipe, SandboxChoice
 
 
@@ -22,8 +22,7 @@ class TaskChoice:
     count: int = 0
 
     def __post_init__(self) -> None:
-        if self.count < 0:
-            raise ConfigError(f"tasks.count is {self.count}; it must be how many tasks are measured, or 0 for all.")
+        require(self.count >= 0, f"tasks.count is {self.count}; it must be how many tasks are measured, or 0 for all.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +45,32 @@ class Evaluation:
     tasks: TaskChoice = TaskChoice()
     agent: AgentChoice = field(default=AgentChoice(prompts="full", window=60, observation=3600, action_tokens=2048, format_errors=0))
     sandbox: SandboxChoice = field(default=SandboxChoice(concurrency=8))
-    evaluation: EvaluationChoice = field(default=EvaluationChoice(attempts=5, turns=80, context=32_768, seconds=3600.0))
+    evaluation: EvaluationChoice = field(
+        default=EvaluationChoice(attempts=5, limits=AttemptLimits(turns=80, context=32_768, seconds=3600.0))
+    )
 
     def __post_init__(self) -> None:
         require(self.gpus in (0, 1), f"gpus is {self.gpus}; a policy draws on the cores, which is 0, or on one GPU")
         require(self.yarn >= 1, f"yarn is {self.yarn}; a model's positions can be stretched, by 1 or more, not squeezed")
-        if self.remote and not self.model:
-            raise ConfigError(f"{self.policy} is an address: say which of its models is meant, as in --model NAME.")
-        if self.model and not self.remote:
-            raise ConfigError(f"A model's name belongs to an address, and {self.policy or 'no policy'} is none: leave --model out.")
-        if self.protocol and self.protocol not in PROTOCOLS:
-            raise ConfigError(f"There is no protocol {self.protocol}; there are: {', '.join(PROTOCOLS)}.")
+        require(not self.remote or bool(self.model), f"{self.policy} is an address: say which of its models is meant, as in --model NAME.")
+        require(
+            not self.model or self.remote,
+            f"A model's name belongs to an address, and {self.policy or 'no policy'} is none: leave --model out.",
+        )
+        require(
+            not self.protocol or self.protocol in PROTOCOLS,
+            f"There is no protocol {self.protocol}; there are: {', '.join(PROTOCOLS)}.",
+        )
         if not self.protocol:
             return
         given, rule = self.evaluation, PROTOCOLS[self.protocol]
-        for name, own, asked in (("attempts", given.attempts, rule.runs), ("k", given.drawn, rule.k)):
-            if own != asked:
-                raise ConfigError(f"The protocol {rule.name} has evaluation.{name} {asked} and not {own}: leave one of the two out.")
-        if given.context > rule.context:
-            raise ConfigError(f"The protocol {rule.name} allows a context of {rule.context}, and evaluation.context is {given.context}.")
+        other = "The protocol {} has evaluation.{} {} and not {}: leave one of the two out."
+        require(given.attempts == rule.runs, other.format(rule.name, "attempts", rule.runs, given.attempts))
+        require(given.drawn == rule.k, other.format(rule.name, "k", rule.k, given.drawn))
+        require(
+            given.limits.context <= rule.context,
+            f"The protocol {rule.name} allows a context of {rule.context}, and evaluation.limits.context is {given.limits.context}.",
+        )
 
     @property
     def remote(self) -> bool:
@@ -82,7 +88,7 @@ def by_protocol(choice: EvaluationChoice, name: str, most: int) -> EvaluationCho
     if name not in PROTOCOLS:
         return choice
     rule = PROTOCOLS[name]
-    return replace(choice, attempts=rule.runs, k=rule.k, context=min(rule.context, most))
+    return replace(choice, attempts=rule.runs, k=rule.k, limits=replace(choice.limits, context=min(rule.context, most)))
 
 
 def of_run(recipe: Recipe, checkpoint: Path, protocol: str = "") -> Evaluation:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Literal
 
 from patchgrad.config import require, within
+from patchgrad.recipes.limits import AttemptLimits
 from patchgrad.recipes.rft import Rft
 from patchgrad.recipes.stage import Stage
 from patchgrad.values import Sampling
@@ -14,35 +15,34 @@ from patchgrad.values import Sampling
 
 @dataclass(frozen=True, slots=True)
 class EvaluationChoice:
-    """Held-out evaluation. Every policy of a run is measured under the `same` limits, so that no difference is one of budget alone; or
-    under its `own`, those of the phase that trained it, as in the paper: only the base and the last policy have `turns` and `context` then.
+    """Held-out evaluation. Every policy of a run is measured under these `limits`, so that no difference is one of budget alone; or, where
+    `limits_per_policy` are its `own`, each under the turns and the context of the phase that trained it, as in the paper: only the base
+    and the last policy have these then.
 
     It comes after every phase, the base included, or after the `last` alone. Of RL's iterations every so many are followed by one on a
     `sample` of the tasks, for the curves; with 0 none. Where Verified-50 is among the tasks held out, it is the sample, as in the paper.
 
-    Pass@k is of `k` attempts, or of all where it is 0; `seconds` end an attempt on whatever machine. Sampling is neutral unless it is set,
-    and always told to the policy and by the report. With `best_of` the best of k is chosen too, by `grading.VisibleTests`.
+    Pass@k is of `k` attempts, or of all where it is 0. Sampling is neutral unless it is set, and always told to the policy and by the
+    report. With `best_of` the best of k is chosen too, by `grading.VisibleTests`.
     """
 
     after: Literal["phases", "last"] = "phases"
-    limits: Literal["same", "own"] = "same"
+    limits_per_policy: Literal["same", "own"] = "same"
     every: int = 0
     sample: int = 50
     attempts: int = 2
-    turns: int = 20
-    context: int = 2048
     k: int = 0
-    seconds: float = 600.0
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
     min_p: float = 0.0
     repetition_penalty: float = 1.0
     best_of: Literal["", "visible tests"] = ""
+    limits: AttemptLimits = field(default=AttemptLimits(turns=20, context=2048))
 
     def __post_init__(self) -> None:
         within(0, inf, "evaluation.", self, "every")
-        within(1, inf, "evaluation.", self, "sample", "attempts", "turns", "context", "seconds")
+        within(1, inf, "evaluation.", self, "sample", "attempts")
         require(0 <= self.k <= self.attempts, f"evaluation.k is {self.k}; pass@k of {self.attempts} attempts needs a k up to them")
         require(self.temperature >= 0, f"evaluation.temperature is {self.temperature}; it must be 0, which takes the likeliest, or above")
         require(0 < self.top_p <= 1, f"evaluation.top_p is {self.top_p}; it must be above 0, and at most 1, which cuts nothing")
@@ -52,7 +52,9 @@ class EvaluationChoice:
 
     def under(self, phase: Rft | Stage | None) -> EvaluationChoice:
         """The evaluation of a policy that this phase trained and others train on; of none for the base and the last one."""
-        return replace(self, turns=phase.turns, context=phase.context) if phase and self.limits == "own" else self
+        if phase is None or self.limits_per_policy == "same":
+            return self
+        return replace(self, limits=replace(self.limits, turns=phase.limits.turns, context=phase.limits.context))
 
     @property
     def drawn(self) -> int:

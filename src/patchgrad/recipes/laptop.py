@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from patchgrad.recipes.evaluation_choice import EvaluationChoice
+from patchgrad.config import override
+from patchgrad.recipes.change import Change, both, values
 from patchgrad.recipes.nebius2508 import nebius2508
-from patchgrad.recipes.recipe import Recipe, TaskSource
-from patchgrad.recipes.rft import Rft
-from patchgrad.recipes.stage import Stage
-from patchgrad.recipes.warmup import Warmup
+from patchgrad.recipes.recipe import Recipe
 
 
 def laptop() -> Recipe:
@@ -17,16 +15,37 @@ def laptop() -> Recipe:
     return replace(nebius2508("laptop"), name="laptop")
 
 
+SMOKE = (
+    Change(
+        "minutes become seconds: a handful of tasks",
+        {
+            "tasks.train": "24",
+            "tasks.held_out": "8",
+            "warmup.demonstrations": "60",
+            "warmup.edit_drills": "120",
+            "warmup.first_turns": "100",
+            "warmup.tasks": "24",
+            "rft.tasks": "8",
+            "rft.attempts": "4",
+        },
+    ),
+    Change("every phase once", {"rft.rounds": "1"} | both({"iterations": "1"})),
+    Change(
+        "so many attempts as make a step or two",
+        both({"sampling.tasks": "4", "sampling.attempts": "4", "loss.minibatch": "8"}),
+    ),
+    Change(
+        "short attempts",
+        both({"limits.context": "1024", "reward.length_threshold": "4"})
+        | {"stages.0.limits.turns": "6", "stages.1.limits.turns": "8", "evaluation.limits.turns": "8"},
+    ),
+    Change("what brief prompts have by themselves, which is as much", {"agent.observation": "none"}),
+    Change("one step is not worth another rate", {"stages.1.lr": "5e-4"}),
+    Change("so that every call is run, and the sandboxes are tried", {"sandbox.cache": "false"}),
+)
+"""What `smoke` has otherwise than `laptop`, and why."""
+
+
 def smoke() -> Recipe:
     """Minutes become seconds: every phase once, on a handful of tasks."""
-    return Recipe(
-        name="smoke",
-        tasks=TaskSource(train=24, held_out=8),
-        warmup=Warmup(demonstrations=60, edit_drills=120, first_turns=100, tasks=24),
-        rft=Rft(tasks=8, attempts=4),
-        stages=(
-            Stage(iterations=1, tasks=4, attempts=4, minibatch=8, turns=6, length_threshold=4),
-            Stage(iterations=1, tasks=4, attempts=4, minibatch=8, turns=8, length_threshold=4, clip_high=0.26, refresh_before=True),
-        ),
-        evaluation=EvaluationChoice(attempts=2, turns=8),
-    )
+    return override(replace(laptop(), name="smoke"), values(*SMOKE))

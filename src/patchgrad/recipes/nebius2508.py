@@ -4,59 +4,59 @@
     nebius2508("gpu")        the same for one card; sized by arithmetic, and not tried
     nebius2508("laptop")     the same for two cores and no model: what `make train` runs
 
-A scale is a list of changes to the paper's values, each with its reason, so that nothing can differ without one. `remarks` puts the
-paper's value and the reason above each line of a printed recipe.
+A scale is a list of changes to the paper's values, each with its reason, so that nothing can differ without one. `--print` tells the
+paper's value and the reason with each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, get_args
 
 from patchgrad.config import override, require
+from patchgrad.recipes.change import Change, both, stages, values
+from patchgrad.recipes.component import Component
 from patchgrad.recipes.evaluation_choice import EvaluationChoice
-from patchgrad.recipes.failures import Failures
+from patchgrad.recipes.limits import AttemptLimits
+from patchgrad.recipes.loss import LossChoice
 from patchgrad.recipes.optimiser import Optimiser
 from patchgrad.recipes.recipe import AgentChoice, Machine, PolicyChoice, Recipe, SandboxChoice, TaskSource
-from patchgrad.recipes.rft import Rft
-from patchgrad.recipes.stage import Stage
+from patchgrad.recipes.rft import IMITATED, Rft
+from patchgrad.recipes.stage import LengthPenalty, Stage, StageSampling, Start
 
 Scale = Literal["laptop", "gpu", "cluster"]
 
+FAILURES = ("rft.failures", "stages.*.advantage.failures")
 UNREAD = ("no_command", "truncated", "several_commands", "bad_arguments")
 
 _STAGE = Stage(
+    algorithm="dapo",
     iterations=80,
     plateau=10,
-    tasks=300,
-    attempts=10,
-    minibatch=128,
     lr=1e-6,
     decay=0.0,
-    algorithm="dapo",
-    clip_low=0.2,
-    clip_high=0.3,
-    turns=40,
-    context=65_536,
-    seconds=7200.0,
-    length_threshold=10,
-    length_weight=1.0,
-    baseline="group",
-    baseline_offset=0.0,
-    step_weight=0.0,
-    confident_above=1.0,
-    failures=Failures(),
+    sampling=StageSampling(tasks=300, attempts=10),
+    limits=AttemptLimits(turns=40, context=65_536, seconds=7200.0),
+    reward=LengthPenalty(length_threshold=10, length_weight=1.0),
+    loss=LossChoice(clip_high=0.3, minibatch=128),
 )
-_SECOND = replace(_STAGE, iterations=40, tasks=100, minibatch=256, clip_high=0.26, turns=80, context=131_072, refresh_before=True)
+_SECOND = replace(
+    _STAGE,
+    iterations=40,
+    start=Start(refresh_before=True),
+    sampling=StageSampling(tasks=100, attempts=10),
+    limits=AttemptLimits(turns=80, context=131_072, seconds=7200.0),
+    loss=LossChoice(clip_high=0.26, minibatch=256),
+)
 
 PAPER = Recipe(
     name="nebius2508",
     machine=Machine(nodes=16, gpus=8),
-    tasks=TaskSource(source="set", folder="sets/swe-rebench", train=7249, held_out=500),
+    tasks=TaskSource(source=Component("set"), folder="sets/swe-rebench", train=7249, held_out=500),
     agent=AgentChoice(prompts="full", window=60, observation=3600, action_tokens=2048, format_errors=0),
     policy=PolicyChoice(model="Qwen/Qwen2.5-72B-Instruct", context=131_072, yarn=4.0),
-    sandbox=SandboxChoice(backend="oci", concurrency=3000),
+    sandbox=SandboxChoice(backend=Component("oci"), concurrency=3000),
     optimiser=Optimiser(
         name="adamw",
         betas=(0.9, 0.999),
@@ -79,20 +79,16 @@ PAPER = Recipe(
         lr=5e-6,
         schedule="cosine",
         warmup=10,
-        turns=40,
-        context=65_536,
-        seconds=7200.0,
-        failures=Failures(no_command="mask", truncated="mask", several_commands="mask"),
+        limits=AttemptLimits(turns=40, context=65_536, seconds=7200.0),
+        failures=IMITATED,
     ),
     stages=(_STAGE, _SECOND),
     evaluation=EvaluationChoice(
-        limits="own",
+        limits_per_policy="own",
         every=1,
         sample=50,
         attempts=10,
-        turns=80,
-        context=131_072,
-        seconds=7200.0,
+        limits=AttemptLimits(turns=80, context=131_072, seconds=7200.0),
         temperature=0.7,
         top_p=0.8,
         top_k=20,
@@ -104,15 +100,14 @@ REPORTED = frozenset(
     {
         *("machine.nodes", "machine.gpus", "tasks.train", "tasks.held_out", "agent.prompts", "policy.model", "policy.context"),
         *(f"optimiser.{name}" for name in ("name", "betas", "epsilon", "weight_decay", "clip", "frozen", "rank")),
-        *(f"rft.{name}" for name in ("rounds", "tasks", "attempts", "demonstration", "epochs", "lr", "schedule", "warmup", "context")),
-        *(
-            f"stages.*.{name}"
-            for name in ("tasks", "attempts", "minibatch", "lr", "algorithm", "clip_low", "clip_high", "turns", "context")
-        ),
-        *(f"stages.*.{name}" for name in ("length_threshold", "length_weight", "refresh_before", "top_p")),
-        *(f"stages.*.{name}" for name in ("starts", "forks", "baseline", "baseline_offset", "step_weight", "confident_above")),
-        *(f"{phase}.failures.{name}" for phase in ("rft", "stages.*") for name in (*UNREAD, "unknown_tool", "looping", "overlong")),
-        *("evaluation.attempts", "evaluation.every", "evaluation.sample", "evaluation.limits", "evaluation.context"),
+        *(f"rft.{name}" for name in ("rounds", "tasks", "attempts", "demonstration", "epochs", "lr", "schedule", "warmup")),
+        *("rft.limits.context", "stages.*.algorithm", "stages.*.lr", "stages.*.start.refresh_before", "stages.*.start.at"),
+        *(f"stages.*.sampling.{name}" for name in ("tasks", "attempts", "forks", "top_p")),
+        *("stages.*.limits.turns", "stages.*.limits.context", "stages.*.reward.length_threshold", "stages.*.reward.length_weight"),
+        *(f"stages.*.advantage.{name}" for name in ("baseline", "baseline_offset", "step_weight", "confident_above")),
+        *(f"stages.*.loss.{name}" for name in ("clip_low", "clip_high", "minibatch")),
+        *(f"{place}.{name}" for place in FAILURES for name in (*UNREAD, "unknown_tool", "looping", "overlong")),
+        *("evaluation.attempts", "evaluation.every", "evaluation.sample", "evaluation.limits_per_policy", "evaluation.limits.context"),
     }
 )
 """Fields whose value the paper tells, or tells that it has nothing of the kind."""
@@ -121,8 +116,8 @@ READ: Mapping[str, str] = {
     "policy.yarn": "a factor of 4 for 131k tokens; whether at 65k too is not told, and a model has one rope here",
     "sandbox.backend": "a pod each under Kubernetes; here containers of any engine",
     "rft.batch": "64 sequences in 50 steps; that fits its 6,548 trajectories only if two share a sequence",
-    "stages.*.aggregate": "the mean over all tokens of the batch in the prose, over a group in Eq. 8; the row's own is the former",
-    "stages.*.filter_on": "samples without an advantage are dropped; only the reading by outcome fits 2 to 8 steps an iteration",
+    "stages.*.loss.aggregate": "the mean over all tokens of the batch in the prose, over a group in Eq. 8; the row's own is the former",
+    "stages.*.advantage.filter_on": "samples without an advantage are dropped; only the reading by outcome fits 2 to 8 steps an iteration",
     "stages.*.plateau": "a stage ends when Pass@1 begins to plateau; how that is seen is not told",
     "stages.*.iterations": "more than 100 together; a plateau ends a stage before",
     "evaluation.temperature": "that of the model's own generation_config.json, which is this",
@@ -146,35 +141,19 @@ UNREPORTED: Mapping[str, str] = {
     "optimiser.imitation": "as in RL",
     "optimiser.alpha": "there are no adapters",
     "optimiser.offload": "its cards hold the optimiser's states",
-    "rft.turns": "as in the first stage",
-    "rft.seconds": "two hours, for a loaded server",
+    "rft.limits.turns": "as in the first stage",
+    "rft.limits.seconds": "two hours, for a loaded server",
     "rft.cap": "none is told",
     "rft.dedupe": "none is told",
-    "stages.*.seconds": "two hours, for a loaded server",
-    "stages.*.continuations": "there are no forks",
-    **{f"{phase}.failures.{kind}": "none is told" for phase in ("rft", "stages.*") for kind in ("timeout", "died", "out_of_memory")},
+    "stages.*.limits.seconds": "two hours, for a loaded server",
+    "stages.*.sampling.continuations": "there are no forks",
+    **{f"{place}.{kind}": "none is told" for place in FAILURES for kind in ("timeout", "died", "out_of_memory")},
     "stages.*.decay": "no schedule and no warm-up is told",
-    "stages.*.old": "the sampler's; recomputing them is the other reading",
-    "evaluation.turns": "as in the second stage",
-    "evaluation.seconds": "no limit is told",
+    "stages.*.loss.old": "the sampler's; recomputing them is the other reading",
+    "evaluation.limits.turns": "as in the second stage",
+    "evaluation.limits.seconds": "no limit is told",
 }
 """What the paper does not tell, and why we take what we take."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Fields of the paper's recipe that are others at a scale, and why."""
-
-    why: str
-    to: Mapping[str, str]
-
-
-def _stages(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:
-    return {f"stages.{i}.{name}": value for i, stage in enumerate((first, second)) for name, value in stage.items()}
-
-
-def _both(**values: str) -> dict[str, str]:
-    return _stages(values, values)
 
 
 LAPTOP = (
@@ -213,7 +192,7 @@ LAPTOP = (
     Change("what such cores sample in, so that ratios begin at 1", {"optimiser.precision": "float32"}),
     Change(
         "minutes, not days",
-        {"rft.tasks": "100", "rft.batch": "8", "rft.turns": "12", "rft.context": "1536", "rft.seconds": "600"},
+        {"rft.tasks": "100", "rft.batch": "8", "rft.limits.turns": "12", "rft.limits.context": "1536", "rft.limits.seconds": "600"},
     ),
     Change("two small rounds in the place of a large one", {"rft.rounds": "2"}),
     Change("few solved attempts are seen twice", {"rft.epochs": "2"}),
@@ -226,36 +205,57 @@ LAPTOP = (
     Change("a small network takes larger steps, and a round has few", {"rft.lr": "1e-3", "rft.schedule": "constant", "rft.warmup": "0"}),
     Change(
         "minutes, not days",
-        _stages(
-            {"iterations": "8", "tasks": "16", "minibatch": "20", "turns": "12", "context": "1536", "seconds": "600"},
-            {"iterations": "6", "tasks": "16", "minibatch": "20", "turns": "20", "context": "2048", "seconds": "600"},
+        stages(
+            {
+                "iterations": "8",
+                "sampling.tasks": "16",
+                "loss.minibatch": "20",
+                "limits.turns": "12",
+                "limits.context": "1536",
+                "limits.seconds": "600",
+            },
+            {
+                "iterations": "6",
+                "sampling.tasks": "16",
+                "loss.minibatch": "20",
+                "limits.turns": "20",
+                "limits.context": "2048",
+                "limits.seconds": "600",
+            },
         ),
     ),
-    Change("fewer iterations than the test needs", _both(plateau="0")),
-    Change("a small network takes larger steps", _stages({"lr": "5e-4"}, {"lr": "4e-4"})),
-    Change("a small network loses the format if its steps stay large", _both(decay="1")),
+    Change("fewer iterations than the test needs", both({"plateau": "0"})),
+    Change("a small network takes larger steps", stages({"lr": "5e-4"}, {"lr": "4e-4"})),
+    Change("a small network loses the format if its steps stay large", both({"decay": "1"})),
     Change(
         "at the full price an attempt at the turn limit costs 1 more than giving up, and giving up spread (docs/studies/laptop.md)",
-        _stages({"length_threshold": "11", "length_weight": "0.1"}, {"length_threshold": "18", "length_weight": "0.1"}),
+        stages(
+            {"reward.length_threshold": "11", "reward.length_weight": "0.1"},
+            {"reward.length_threshold": "18", "reward.length_weight": "0.1"},
+        ),
     ),
     Change(
         "failures are the longer attempts here, and what all attempts share was pushed down",
-        _both(baseline="tokens", baseline_offset="0.1"),
+        both({"advantage.baseline": "tokens", "advantage.baseline_offset": "0.1"}),
     ),
-    Change("beyond the paper: a turn is compared with others that began in its state", _both(step_weight="3")),
+    Change("beyond the paper: a turn is compared with others that began in its state", both({"advantage.step_weight": "3"})),
     Change(
-        "beyond the paper: copying is most of an attempt, and is the same in what succeeds and what fails", _both(confident_above="0.9")
+        "beyond the paper: copying is most of an attempt, and is the same in what succeeds and what fails",
+        both({"advantage.confident_above": "0.9"}),
     ),
     Change(
         "beyond the paper: a turn that did nothing is never rewarded",
-        _both(**{f"failures.{kind}": "withhold" for kind in (*UNREAD, "looping")}),
+        both({f"advantage.failures.{kind}": "withhold" for kind in (*UNREAD, "looping")}),
     ),
     Change(
         "minutes, not days",
-        {f"evaluation.{n}": v for n, v in (("attempts", "2"), ("turns", "20"), ("context", "2048"), ("seconds", "600"))},
+        {
+            f"evaluation.{n}": v
+            for n, v in (("attempts", "2"), ("limits.turns", "20"), ("limits.context", "2048"), ("limits.seconds", "600"))
+        },
     ),
     Change("100 attempts beside an iteration's 160", {"evaluation.every": "0"}),
-    Change("so that no difference is one of budget alone", {"evaluation.limits": "same"}),
+    Change("so that no difference is one of budget alone", {"evaluation.limits_per_policy": "same"}),
     Change(
         "the distribution that was trained: a network made here has no setting of its own",
         {"evaluation.temperature": "1", "evaluation.top_p": "1", "evaluation.top_k": "0", "evaluation.repetition_penalty": "1"},
@@ -273,7 +273,10 @@ GPU = (
     Change(
         "days, not months",
         {"tasks.train": "1000", "rft.tasks": "200", "rft.batch": "32", "evaluation.attempts": "5", "evaluation.every": "10"}
-        | _stages({"iterations": "40", "tasks": "16", "minibatch": "32"}, {"iterations": "20", "tasks": "16", "minibatch": "64"}),
+        | stages(
+            {"iterations": "40", "sampling.tasks": "16", "loss.minibatch": "32"},
+            {"iterations": "20", "sampling.tasks": "16", "loss.minibatch": "64"},
+        ),
     ),
     Change("Verified-50, where it is there", {"tasks.held_out": "50"}),
     Change("the model's own generation_config.json", {"evaluation.repetition_penalty": "1"}),
@@ -285,4 +288,4 @@ CHANGES: Mapping[Scale, tuple[Change, ...]] = {"laptop": LAPTOP, "gpu": GPU, "cl
 def nebius2508(scale: Scale = "laptop") -> Recipe:
     """The paper's recipe at a scale. Raises `ConfigError` for one that does not exist."""
     require(scale in CHANGES, f"There is no scale {scale}; there are: {', '.join(get_args(Scale))}.")
-    return override(PAPER, {key: value for change in CHANGES[scale] for key, value in change.to.items()})
+    return override(PAPER, values(*CHANGES[scale]))

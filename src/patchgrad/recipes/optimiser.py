@@ -21,12 +21,12 @@ class Optimiser:
     `offload` the optimiser's states and the parameters' exact values lie in host memory, and a GPU has what it computes with.
     """
 
-    name: Literal["muon", "adamw"] = "muon"
-    betas: tuple[float, float] = (0.9, 0.95)
+    name: Literal["muon", "adamw"] = "adamw"
+    betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-8
     weight_decay: float = 0.0
     clip: float = 1.0
-    frozen: tuple[str, ...] = ("model.embed_tokens.weight",)
+    frozen: tuple[str, ...] = ()
     micro_batch_tokens: int = 2560
     gradient_checkpointing: bool = False
     precision: Literal["float32", "bfloat16"] = "float32"

@@ -9,12 +9,15 @@ from typing import Literal
 from patchgrad.config import require, within
 from patchgrad.contracts import ENFORCED
 from patchgrad.recipes.bounds import Guards
+from patchgrad.recipes.component import Component, named
 from patchgrad.recipes.evaluation_choice import EvaluationChoice
+from patchgrad.recipes.limits import AttemptLimits
 from patchgrad.recipes.optimiser import Optimiser
 from patchgrad.recipes.rft import Rft
-from patchgrad.recipes.stage import Stage
+from patchgrad.recipes.stage import Stage, Start
 from patchgrad.recipes.warmup import Warmup
 from patchgrad.tasks.synthetic.bugs import FAMILIES, SWAPS
+from patchgrad.values import Budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +53,14 @@ class Mix:
 class TaskSource:
     """Where tasks come from. `synthetic` makes them from the seed; `set` reads a folder that `patchgrad tasks` wrote, with statements
     of this `level`, or of the first of several (`brief,report`) that a task has, and as many of its training tasks of each kind as `mix`
-    says.
+    says; another name is a source of the user's own.
 
     `functions` are the sizes of a synthetic task's buggy module: with `(1, 2)` half of the tasks have one function, half two. `families`
     are those of its planted bugs (`tasks/mutations`): by default the four that exchange one operator or truth value. `planted` are those
     of a set's planted bugs that are taken, all where it is empty; tasks from a history or from rows have none and are taken as well.
     """
 
-    source: Literal["synthetic", "set"] = "synthetic"
+    source: Component = field(default=Component("synthetic"))
     train: int = 2000
     held_out: int = 60
     functions: tuple[int, ...] = (1,)
@@ -68,10 +71,11 @@ class TaskSource:
     mix: Mix = Mix()
 
     def __post_init__(self) -> None:
-        require(self.source != "set" or bool(self.folder), "tasks.folder must name a task set when tasks.source is 'set'")
-        for name, families in (("families", self.families), ("planted", self.planted)):
-            unknown = sorted(set(families) - set(FAMILIES))
-            require(not unknown, f"tasks.{name}: {unknown}; there are {', '.join(FAMILIES)}")
+        named("task_sources", "tasks.source", self.source)
+        require(self.source.name != "set" or bool(self.folder), "tasks.folder must name a task set when tasks.source is 'set'")
+        families, planted = (sorted(set(names) - set(FAMILIES)) for names in (self.families, self.planted))
+        require(not families, f"tasks.families: {families}; there are {', '.join(FAMILIES)}")
+        require(not planted, f"tasks.planted: {planted}; there are {', '.join(FAMILIES)}")
         require(bool(self.families), f"tasks.families: none given; there are {', '.join(FAMILIES)}")
         require(self.train > 0 and self.held_out > 0, "tasks.train and tasks.held_out must be at least 1")
 
@@ -116,7 +120,7 @@ class PolicyChoice:
     factor is 4, from 32,768 to 131,072.
 
     It is sampled from by patchgrad's own code; or, where `vllm` names the Python of an environment that has it, by vLLM (`policies/vllm`)
-    with these `options` of its own, written as `tensor-parallel-size=2`; not those of `KEPT`.
+    with these `options` of its own, written as `tensor-parallel-size=2`; not those of `KEPT`. Where an `implementation` is named, by that.
     """
 
     model: str = ""
@@ -126,13 +130,14 @@ class PolicyChoice:
     threads: int = 1
     vllm: str = ""
     options: tuple[str, ...] = ()
+    implementation: Component | None = None
 
     def __post_init__(self) -> None:
         within(1, inf, "policy.", self, "threads")
+        named("policies", "policy.implementation", self.implementation)
         require(not self.options or bool(self.vllm), "policy.options are vLLM's: name its Python in policy.vllm, or leave them away")
-        for option in self.options:
-            own = option_name(option).removeprefix("no-") not in KEPT
-            require(own, f"policy.options has {option}; leave it away, or samples would not be the policy's own")
+        ours = [option for option in self.options if option_name(option).removeprefix("no-") in KEPT]
+        require(not ours, f"policy.options has {', '.join(ours)}; leave it away, or samples would not be the policy's own")
         require(self.context >= 256, f"policy.context is {self.context}; an episode needs at least 256 tokens")
         require(self.yarn >= 1, f"policy.yarn is {self.yarn}; a model's positions can be stretched, by 1 or more, not squeezed")
         require(
@@ -143,7 +148,8 @@ class PolicyChoice:
 
 @dataclass(frozen=True, slots=True)
 class AgentChoice:
-    """`full` prompts say what the paper's say; `brief` ones suit a model of a few million parameters. The tools are the same.
+    """`full` prompts say what the paper's say; `brief` ones suit a model of a few million parameters. The tools are the same, and those of
+    `tools` beside them. The `scaffold` says what is asked and how an answer is read.
 
     A view has `window` lines; an `observation` is cut to so many characters, where none is said to 600 with brief prompts and 16,384 with
     full ones. So many `format_errors` in a row end an attempt; with 0 none do (`rollout.Budget`).
@@ -154,8 +160,12 @@ class AgentChoice:
     observation: int | None = None
     action_tokens: int = 48
     format_errors: int = 3
+    scaffold: Component = field(default=Component("react"))
+    tools: tuple[Component, ...] = ()
 
     def __post_init__(self) -> None:
+        named("scaffolds", "agent.scaffold", self.scaffold)
+        named("tools", "agent.tools", *self.tools)
         within(1, inf, "agent.", self, "window", "observation", "action_tokens")
         within(0, inf, "agent.", self, "format_errors")
 
@@ -163,6 +173,10 @@ class AgentChoice:
     def longest(self) -> int:
         """Characters of an observation."""
         return self.observation or (600 if self.prompts == "brief" else 16_384)
+
+    def budget(self, limits: AttemptLimits) -> Budget:
+        """What one attempt of this agent may use under these limits."""
+        return Budget(limits.turns, limits.context, self.action_tokens, limits.seconds, self.format_errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +190,7 @@ class SandboxChoice:
     (`rollouts/tool_cache.py`): for tests that do not flake.
     """
 
-    backend: Literal["bwrap", "oci", "landlock"] = "bwrap"
+    backend: Component = field(default=Component("bwrap"))
     concurrency: int = 24
     image: str = ""
     socket: str = ""
@@ -185,16 +199,27 @@ class SandboxChoice:
 
     def __post_init__(self) -> None:
         within(1, inf, "sandbox.", self, "concurrency")
+        named("sandboxes", "sandbox.backend", self.backend)
         unknown = sorted(set(self.requires) - set(ENFORCED))
         require(not unknown, f"sandbox.requires: {', '.join(unknown)} is nothing that can be required; there are {', '.join(ENFORCED)}")
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Everything that decides a run. The same recipe and seed draw the same tasks, attempts and minibatches."""
+    """Everything that decides a run. The same recipe and seed draw the same tasks, attempts and minibatches.
+
+    The parts that a name stands for can be the user's own (`component.Component`): what an attempt is worth is the `reward`, of a verdict
+    and of what the `judges` say; a stage takes its length penalty off it. The `curriculum` says which tasks are drawn, the `trainer` owns
+    the weights, and the `trackers` are told what happens.
+    """
 
     name: str
     seed: int = 0
+    reward: Component = field(default=Component("tests"))
+    judges: tuple[Component, ...] = ()
+    curriculum: Component = field(default=Component("pool"))
+    trainer: Component = field(default=Component("local"))
+    trackers: tuple[Component, ...] = field(default=(Component("terminal"),))
     machine: Machine = Machine()
     tasks: TaskSource = TaskSource()
     agent: AgentChoice = AgentChoice()
@@ -203,16 +228,21 @@ class Recipe:
     optimiser: Optimiser = field(default_factory=Optimiser)
     warmup: Warmup = field(default_factory=Warmup)
     rft: Rft = field(default_factory=Rft)
-    stages: tuple[Stage, ...] = field(default=(Stage(), Stage(refresh_before=True)))
+    stages: tuple[Stage, ...] = field(default=(Stage(), Stage(start=Start(refresh_before=True))))
     evaluation: EvaluationChoice = field(default_factory=EvaluationChoice)
     guards: Guards = field(default_factory=Guards)
 
     @property
     def workers(self) -> int:
-        """Threads that train: a GPU takes one pack after the other."""
+        """Threads that train: a GPU takes one micro-batch after the other."""
         return 1 if self.machine.gpus else self.optimiser.threads
 
     def __post_init__(self) -> None:
+        named("rewards", "reward", self.reward)
+        named("judges", "judges", *self.judges)
+        named("curricula", "curriculum", self.curriculum)
+        named("trainers", "trainer", self.trainer)
+        named("trackers", "trackers", *self.trackers)
         require(
             self.machine.gpus > 0 or not self.optimiser.offload,
             "optimiser.offload moves the optimiser from a GPU into host memory, where it is without one: set machine.gpus, or leave it",
@@ -224,12 +254,12 @@ class Recipe:
             not self.optimiser.rank or bool(self.policy.model),
             "optimiser.rank asks for adapters of a model: name one by policy.model, or set it to 0",
         )
-        for context in (self.rft.context, self.evaluation.context, *(stage.context for stage in self.stages)):
-            require(
-                context <= self.policy.context,
-                f"a phase's context of {context} tokens is beyond policy.context of {self.policy.context}",
-            )
-            require(
-                context > self.agent.action_tokens,
-                f"a phase's context of {context} tokens holds nothing beside an action of agent.action_tokens {self.agent.action_tokens}",
-            )
+        contexts = (self.rft.limits.context, self.evaluation.limits.context, *(stage.limits.context for stage in self.stages))
+        require(
+            max(contexts) <= self.policy.context,
+            f"a phase's context of {max(contexts)} tokens is beyond policy.context of {self.policy.context}",
+        )
+        require(
+            min(contexts) > self.agent.action_tokens,
+            f"a phase's context of {min(contexts)} tokens holds nothing beside an action of agent.action_tokens {self.agent.action_tokens}",
+        )

@@ -1,6 +1,6 @@
-"""The table of algorithms in words and numbers, without torch, so that a recipe can be printed and refused anywhere.
+"""The table of algorithms, for a recipe to name one; values, without torch, so that a recipe can be printed and refused anywhere.
 
-`runs/algorithms.py` makes a row and a stage into functions; `docs/guide/algorithms.md` says when to use which.
+`runs/algorithms.py` makes a row into functions; `docs/guide/algorithms.md` says when to use which.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from patchgrad.errors import ConfigError
+from patchgrad.config import require
+from patchgrad.recipes.component import Component
+from patchgrad.recipes.failures import KEEP, Failures
 
 Name = Literal[
     "dapo",
@@ -26,114 +28,83 @@ Name = Literal[
     "cispo-two-sided",
 ]
 Aggregation = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm", "group-mean-token-mean"]
+Filter = Literal["outcome", "reward", "nothing"]
+Baseline = Literal["group", "tokens", "turns"]
+Old = Literal["sampled", "recomputed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One algorithm. `low` and `high` are the bounds of its clip, `None` where it has none, and `dual` a second one where A < 0.
+    """One algorithm, whole: as it was published, until a stage sets something otherwise (`Stage.row`).
 
-    `normalised` advantages are the stage's (`Stage.baseline` and `baseline_offset`). `contrast` keeps the groups whose attempts differ
-    (`Stage.filter_on`), `all` every attempt that infrastructure did not break. `whiten` scales advantages over all groups.
+    Groups teach whose attempts differ in their `outcome`, as DAPO's dynamic sampling has it, or in their `reward`; with `nothing` all do
+    that infrastructure did not break. `estimator` and `objective` are names of `component.BUILT_IN` or the user's own. `clip_low` and
+    `clip_high` are the bounds of a clip, `None` where there is none, and `dual` a second one where A < 0. `whiten` scales advantages over
+    all groups.
+
+    A `normalised` advantage is taken to the `baseline`, the mean reward of the group or of its `tokens` (`advantages.LengthWeighted`) or
+    the value of the `turns` before (`advantages.Branched`), less `baseline_offset`. `step_weight` adds what a turn did better than others
+    that began in its state (`advantages.Anchored`). Tokens that the policy was `confident_above` of are not blamed (`credit.assign`).
+    Ratios are to the `old` log-probabilities: those that the sampler told, or the trainer's own, `recomputed`.
     """
 
-    estimator: Literal["normalised", "mean", "leave-one-out", "mean-scaled", "returns"]
-    objective: Literal["reinforce", "clip", "gspo", "cispo", "cispo-two-sided"]
+    estimator: Component
+    objective: Component
     aggregate: Aggregation
-    low: float | None = None
-    high: float | None = None
+    clip_low: float | None = None
+    clip_high: float | None = None
     dual: float | None = None
     whiten: bool = False
-    select: Literal["contrast", "all"] = "contrast"
+    filter_on: Filter = "outcome"
+    baseline: Baseline = "group"
+    baseline_offset: float = 0.0
+    step_weight: float = 0.0
+    confident_above: float = 1.0
+    failures: Failures = KEEP
+    old: Old = "sampled"
 
+
+NORMALISED, MEAN, OTHERS = Component("normalised"), Component("mean"), Component("leave-one-out")
+SCALED, RETURNS = Component("mean-scaled"), Component("returns")
+REINFORCE, CLIP, GSPO = Component("reinforce"), Component("clip"), Component("gspo")
+CISPO, TWO_SIDED = Component("cispo"), Component("cispo-two-sided")
 
 ROWS: Mapping[Name, Row] = {
-    "dapo": Row("normalised", "clip", "token-mean", 0.2, 0.3),
-    "grpo": Row("normalised", "clip", "seq-mean-token-mean", 0.2, 0.2),
-    "dr-grpo": Row("mean", "clip", "seq-mean-token-sum-norm", 0.2, 0.2),
-    "rloo": Row("leave-one-out", "clip", "token-mean", 0.2, 0.2),
-    "maxrl": Row("mean-scaled", "clip", "token-mean", 0.2, 0.2),
-    "reinforce": Row("returns", "reinforce", "seq-mean-token-sum", select="all"),
-    "reinforce++": Row("returns", "clip", "token-mean", 0.2, 0.2, whiten=True, select="all"),
-    "reinforce++-baseline": Row("mean", "clip", "token-mean", 0.2, 0.2, whiten=True),
-    "dual-clip": Row("normalised", "clip", "token-mean", 0.2, 0.2, dual=3.0),
-    "gspo": Row("normalised", "gspo", "seq-mean-token-mean", 3e-4, 4e-4),
-    "cispo": Row("normalised", "cispo", "token-mean", None, 4.0),
-    "cispo-two-sided": Row("normalised", "cispo-two-sided", "token-mean", 0.2, 0.28),
+    "dapo": Row(NORMALISED, CLIP, "token-mean", 0.2, 0.28),
+    "grpo": Row(NORMALISED, CLIP, "seq-mean-token-mean", 0.2, 0.2, filter_on="nothing"),
+    "dr-grpo": Row(MEAN, CLIP, "seq-mean-token-sum-norm", 0.2, 0.2, filter_on="nothing"),
+    "rloo": Row(OTHERS, CLIP, "token-mean", 0.2, 0.2, filter_on="nothing"),
+    "maxrl": Row(SCALED, CLIP, "token-mean", 0.2, 0.2),
+    "reinforce": Row(RETURNS, REINFORCE, "seq-mean-token-sum", filter_on="nothing"),
+    "reinforce++": Row(RETURNS, CLIP, "token-mean", 0.2, 0.2, whiten=True, filter_on="nothing"),
+    "reinforce++-baseline": Row(MEAN, CLIP, "token-mean", 0.2, 0.2, whiten=True),
+    "dual-clip": Row(NORMALISED, CLIP, "token-mean", 0.2, 0.2, dual=3.0),
+    "gspo": Row(NORMALISED, GSPO, "seq-mean-token-mean", 3e-4, 4e-4, filter_on="nothing"),
+    "cispo": Row(NORMALISED, CISPO, "token-mean", None, 4.0),
+    "cispo-two-sided": Row(NORMALISED, TWO_SIDED, "token-mean", 0.2, 0.28),
 }
-"""`dapo` has the bounds of arXiv 2508.03501; the original's are 0.2 and 0.28."""
+"""As published. `dapo` is arXiv 2503.14476's, with bounds of 0.2 and 0.28; arXiv 2508.03501 has 0.3 and 0.26 in their place. No row has
+a KL penalty, which GRPO's first paper had and those who use it leave out."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImportanceCorrection:
-    """Corrections for a sampler that computes other probabilities than the trainer, each by its bounds, off where there are none.
-
-    Each is a factor of a token's cost that depends on old / sampled, and they multiply (`objectives/corrections.py`). Usual are
-    `truncate_token` 2, `truncate_sequence` 2, `mask_token` 0.5 and 5, `mask_sequence` 0 and 3, `mask_geometric` 0.999 and 1.001.
-    """
-
-    truncate_token: float | None = None
-    truncate_sequence: float | None = None
-    mask_token: tuple[float, float] | None = None
-    mask_sequence: tuple[float, float] | None = None
-    mask_geometric: tuple[float, float] | None = None
-
-    def __post_init__(self) -> None:
-        if self.truncate_token is not None and self.truncate_sequence is not None:
-            raise ConfigError(
-                "correction.truncate_token and correction.truncate_sequence weigh a token by the same ratio twice: set one of them"
-            )
-        for name in ("truncate_token", "truncate_sequence"):
-            cap = getattr(self, name)
-            if cap is not None and cap < 1:
-                raise ConfigError(
-                    f"correction.{name} is {cap}; a cap below 1 would act where sampler and trainer agree: it must be at least 1"
-                )
-        for name in ("mask_token", "mask_sequence", "mask_geometric"):
-            low, high = getattr(self, name) or (1.0, 1.0)
-            if not 0 <= low <= 1 <= high:
-                raise ConfigError(
-                    f"correction.{name} keeps ratios from {low} to {high}; the ratio 1, where both agree, must lie between them"
-                )
-
-    @property
-    def none(self) -> bool:
-        return self == ImportanceCorrection()
-
-
-@dataclass(frozen=True, slots=True)
-class KlPenalty:
-    """A loss term for leaving the `old` policy, or the `reference`, with which reinforcement learning began (`objectives/kl_penalty.py`).
-
-    As a loss, only `k2` has the gradient of KL(policy, other); that of `k3` is KL(other, policy)'s, and `k1` pulls nowhere.
-    """
-
-    weight: float = 0.0
-    estimator: Literal["k1", "k2", "k3"] = "k2"
-    to: Literal["old", "reference"] = "reference"
-
-    def __post_init__(self) -> None:
-        if self.weight < 0:
-            raise ConfigError(f"kl_penalty.weight is {self.weight}; it must be 0, for none, or more")
-
-
-def clip(name: Name, low: float | None, high: float | None) -> tuple[float | None, float | None]:
-    """The bounds that were given, or the algorithm's own; `ConfigError` for what it does not have or what could not work."""
-    row = ROWS[name]
-    for word, given, own in (("clip_low", low, row.low), ("clip_high", high, row.high)):
-        if given is not None and own is None:
-            raise ConfigError(f"{word} is {given}, but {name} has no such bound: set it to none, or choose another algorithm")
-    low, high = row.low if low is None else low, row.high if high is None else high
-    if (low is not None and not 0 < low < 1) or (high is not None and high <= 0):
-        raise ConfigError(f"clip_low must lie between 0 and 1, and clip_high above 0; they are {low} and {high}")
-    if low is not None and high is not None and low > high:
-        raise ConfigError(f"clip_low {low} is above clip_high {high}: it must not be")
-    if row.dual is not None and high is not None and high >= row.dual - 1:
-        raise ConfigError(
-            f"clip_high {high} leaves {name} nothing to bound, whose second clip is at {row.dual}: it must be below {row.dual - 1:g}"
-        )
-    if row.objective == "gspo" and high is not None and high > 0.05:
-        raise ConfigError(
-            f"clip_high {high} would never act on {name}'s ratio, a mean over whole sequences: its paper has 3e-4 and 4e-4; "
-            "set clip_low and clip_high to none for these"
-        )
-    return low, high
+def possible(name: Name, row: Row) -> None:
+    """Refuses bounds that the algorithm does not have, or that could not work; the row is the algorithm's with what a stage sets."""
+    own, low, high = ROWS[name], row.clip_low, row.clip_high
+    known = row.objective == own.objective  # another objective says itself what bounds it takes
+    lacks = "but {} has no such bound: set it to none, or choose another algorithm"
+    require(not known or low is None or own.clip_low is not None, f"clip_low is {low}, {lacks.format(name)}")
+    require(not known or high is None or own.clip_high is not None, f"clip_high is {high}, {lacks.format(name)}")
+    require(
+        (low is None or 0 < low < 1) and (high is None or high > 0),
+        f"clip_low must lie between 0 and 1, and clip_high above 0; they are {low} and {high}",
+    )
+    require(low is None or high is None or low <= high, f"clip_low {low} is above clip_high {high}: it must not be")
+    require(
+        row.dual is None or high is None or high < row.dual - 1,
+        f"clip_high {high} leaves {name} nothing to bound, whose second clip is at {row.dual}: it must be below {(row.dual or 0) - 1:g}",
+    )
+    require(
+        row.objective != GSPO or high is None or high <= 0.05,
+        f"clip_high {high} would never act on {name}'s ratio, a mean over whole sequences: its paper has 3e-4 and 4e-4; "
+        "set clip_low and clip_high to none for these",
+    )

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 
-from patchgrad.contracts import Result, Sandbox, patience
+from patchgrad.contracts import Result, Sandbox
 from patchgrad.errors import SandboxFault
-
-GRACE = 30.0  # seconds beyond a command's own deadline after which the sandbox counts as broken
+from patchgrad.rollouts.deadline import within
 
 _BRANCH, _COMMIT = re.compile(rb"ref: refs/heads/(\w+)\n"), re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64})\n")
 _ALL_BINARY = "/tmp/.all-binary"
@@ -22,16 +19,6 @@ $git add -A -- "${sources[@]}" || exit 1
 format="--binary --unified=3 --src-prefix=a/ --dst-prefix=b/ --no-color --no-ext-diff --no-textconv --no-renames"
 $git diff --cached $format "$1" -- "${sources[@]}" >&3
 """
-
-
-@asynccontextmanager
-async def within(seconds: float, what: str) -> AsyncIterator[None]:
-    """Past this the sandbox counts as broken, not the command as slow: commands have their own, shorter deadline."""
-    try:
-        async with asyncio.timeout(patience(seconds) + GRACE):
-            yield
-    except TimeoutError:
-        raise SandboxFault(f"The sandbox did not answer {what} within {patience(seconds) + GRACE:.0f} seconds.") from None
 
 
 async def commit(sandbox: Sandbox) -> str:

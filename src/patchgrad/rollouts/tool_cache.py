@@ -1,11 +1,10 @@
 """What was asked before is not asked again: the same call, in the same state of the same sandbox, has the same answer.
 
-    (environment, files, place, call) -> (observation, files after it)
-    (environment, files)              -> submission
-    (task, submission)           -> verdict
+    (environment, files, tool state, call) -> (observation, files after it)
+    (environment, first commit, files)     -> submission
 
-The environment is what a sandbox is made of (`Task.environment_digest`), which tasks with other words share. Attempts at a task do much
-the same: most of their calls were made by another one before, in files of the same content.
+The environment is what a sandbox is made of (`Task.environment_digest`); tasks with other words share it. Attempts at a task do much the
+same: most of their calls were made by another one before, in files of the same content.
 """
 
 from __future__ import annotations
@@ -13,16 +12,13 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any, TypeVar
-
-from patchgrad.values import Task, Verdict
 
 T = TypeVar("T")
 MOST = 10_000
 
 
-class Answers:
+class ToolCache:
     """The last `most` answers by what was asked. `asked` counts questions, `known` those whose answer was there or under way.
 
     With `timeouts` it is an answer, too, that a command's time ran out: where limits count work, it would run out again.
@@ -37,7 +33,7 @@ class Answers:
         """Is its answer known, or being asked for?"""
         return question in self._kept
 
-    async def once(self, question: tuple[Any, ...], ask: Callable[[], Awaitable[T]], keep: Callable[[T], bool]) -> tuple[T, bool]:
+    async def get(self, question: tuple[Any, ...], ask: Callable[[], Awaitable[T]], keep: Callable[[T], bool]) -> tuple[T, bool]:
         """The answer, asked for unless it is known, and whether it was; who asks what another is asking waits for that one.
 
         An answer that is not to be kept, and an error, is its asker's alone: whoever waited for it asks too, and for himself.
@@ -67,13 +63,3 @@ class Answers:
         """The longest unasked go first, but for those that are under way."""
         while len(self._kept) > self._most and next(iter(self._kept.values())).done():
             self._kept.popitem(last=False)
-
-    def of(self, grade: Callable[[Task, str], Awaitable[Verdict]]) -> Callable[[Task, str], Awaitable[Verdict]]:
-        """The same judge, who judges each submission to a task once; a fault is no judgement."""
-
-        async def judge(task: Task, submission: str) -> Verdict:
-            question = ("verdict", task.digest(), submission)
-            verdict, known = await self.once(question, lambda: grade(task, submission), lambda v: v.fault is None)
-            return replace(verdict, seconds=0.0) if known else verdict
-
-        return judge

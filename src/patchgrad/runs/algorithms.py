@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from patchgrad.contracts import Aggregate, Correction, Estimator, Objective, RewardFunction, Score
-from patchgrad.grading.rewards import Resolved, TurnPenalty, Weighted
+from patchgrad.grading.rewards import TurnPenalty, Weighted
 from patchgrad.learning.advantages import (
     Anchored,
     Branched,
@@ -29,16 +29,17 @@ from patchgrad.learning.aggregation import (
 )
 from patchgrad.learning.algorithm import Algorithm
 from patchgrad.learning.credit import as_they_are
-from patchgrad.learning.objectives.cispo import cispo, cispo_two_sided
-from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.cispo import Cispo, CispoTwoSided
+from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.learning.objectives.corrections import MaskGeometric, MaskSequence, MaskToken, Together, TruncateSequence, TruncateToken
 from patchgrad.learning.objectives.cross_entropy import cross_entropy
-from patchgrad.learning.objectives.gspo import gspo
-from patchgrad.learning.objectives.kl_penalty import with_kl_penalty
+from patchgrad.learning.objectives.gspo import Gspo
+from patchgrad.learning.objectives.kl_penalty import WithKlPenalty
 from patchgrad.learning.selection import contrast, solved_only, sound
+from patchgrad.recipes.loss import ImportanceCorrection, KlPenalty
 from patchgrad.recipes.rft import Rft
-from patchgrad.recipes.rows import ROWS, Aggregation, ImportanceCorrection, clip
-from patchgrad.recipes.stage import Stage
+from patchgrad.recipes.rows import Aggregation, Baseline, Row
+from patchgrad.recipes.stage import LengthPenalty, Stage
 from patchgrad.values import Group, Ids, Segment, Task, Trajectory, Turn
 
 
@@ -75,57 +76,55 @@ def _begun(trajectory: Trajectory, context: Ids) -> Trajectory:
 
 
 def algorithm(stage: Stage, reference: Score | None = None) -> Algorithm:
-    """The row that a stage names, with what the stage sets; `dapo` is the paper's modified DAPO (section 4.3).
+    """The row that a stage names, with what the stage sets of its own (`Stage.row`).
 
     Minibatches hold whole groups, so that what adds up to zero in a group does so in every step; of shuffled attempts a small one can
     hold failures alone. Whether that is what matters was not isolated (docs/studies/laptop.md).
     """
-    row = ROWS[stage.algorithm]
+    row = stage.row
+    correction = stage.loss.correction
     return Algorithm(
-        select=partial(contrast, on=stage.filter_on) if row.select == "contrast" else sound,
-        estimator=_estimator(stage),
-        objective=_objective(stage),
-        failures=stage.failures.policy,
-        confident_above=stage.confident_above,
+        select=sound if row.filter_on == "nothing" else partial(contrast, on=row.filter_on),
+        estimator=_estimator(row, stage.advantage.discount),
+        objective=_objective(row, stage.loss.kl_penalty),
+        failures=row.failures.policy,
+        confident_above=row.confident_above,
         whole_groups=True,
         rescale=whitened if row.whiten else as_they_are,
-        aggregate=_aggregate(stage.aggregate or row.aggregate, stage.context),
-        old=stage.old,
-        correction=None if stage.correction.none else _correction(stage.correction),
+        aggregate=_aggregate(row.aggregate, stage.limits.context),
+        old=row.old,
+        correction=None if correction.none else _correction(correction),
         reference=reference,
     )
 
 
-BASELINES: Mapping[str, Callable[..., Estimator]] = {"group": GroupNormalised, "tokens": LengthWeighted, "turns": Branched}
+BASELINES: Mapping[Baseline, Callable[..., Estimator]] = {"group": GroupNormalised, "tokens": LengthWeighted, "turns": Branched}
 
 
-def _estimator(stage: Stage) -> Estimator:
-    rows: Mapping[str, Callable[[], Estimator]] = {
-        "normalised": lambda: BASELINES[stage.baseline](baseline_offset=stage.baseline_offset),
+def _estimator(row: Row, discount: float) -> Estimator:
+    estimators: Mapping[str, Callable[[], Estimator]] = {
+        "normalised": lambda: BASELINES[row.baseline](baseline_offset=row.baseline_offset),
         "mean": MeanOnly,
         "leave-one-out": LeaveOneOut,
         "mean-scaled": MeanScaled,
         "returns": Returns,
     }
-    estimator = rows[ROWS[stage.algorithm].estimator]()
-    if stage.step_weight:
-        estimator = Anchored(estimator, stage.step_weight, stage.discount)
-    return estimator
+    estimator = estimators[row.estimator.name]()
+    return Anchored(estimator, row.step_weight, discount) if row.step_weight else estimator
 
 
-def _objective(stage: Stage) -> Objective:
-    row, (low, high) = ROWS[stage.algorithm], clip(stage.algorithm, stage.clip_low, stage.clip_high)
-    bounds = {name: value for name, value in (("low", low), ("high", high), ("dual", row.dual)) if value is not None}
-    rows: Mapping[str, Callable[..., Objective]] = {
+def _objective(row: Row, kl_penalty: KlPenalty) -> Objective:
+    named = (("low", row.clip_low), ("high", row.clip_high), ("dual", row.dual))
+    bounds = {name: value for name, value in named if value is not None}
+    objectives: Mapping[str, Callable[..., Objective]] = {
         "reinforce": lambda: cross_entropy,
-        "clip": clipped,
-        "gspo": gspo,
-        "cispo": cispo,
-        "cispo-two-sided": cispo_two_sided,
+        "clip": Clipped,
+        "gspo": Gspo,
+        "cispo": Cispo,
+        "cispo-two-sided": CispoTwoSided,
     }
-    objective = rows[row.objective](**bounds)
-    kl_penalty = stage.kl_penalty
-    return with_kl_penalty(objective, kl_penalty.weight, kl_penalty.estimator, kl_penalty.to) if kl_penalty.weight else objective
+    objective = objectives[row.objective.name](**bounds)
+    return WithKlPenalty(objective, kl_penalty.weight, kl_penalty.estimator, kl_penalty.to) if kl_penalty.weight else objective
 
 
 def _aggregate(name: Aggregation, longest: int) -> Aggregate:
@@ -154,6 +153,8 @@ def _correction(correction: ImportanceCorrection) -> Correction:
     return Together(tuple(parts))
 
 
-def shaped(length_threshold: int, turns: int, weight: float) -> RewardFunction:
-    """The tests decide and long attempts pay, PAPER sections 6.1 and 6.2; `weight` is 1 there."""
-    return Weighted((Resolved(), TurnPenalty(length_threshold, turns)), (1.0, weight))
+def with_length_penalty(reward: RewardFunction, penalty: LengthPenalty, turns: int) -> RewardFunction:
+    """The reward less what long attempts pay, PAPER sections 6.1 and 6.2; the weight is 1 there."""
+    if not penalty.length_weight:
+        return reward
+    return Weighted((reward, TurnPenalty(penalty.length_threshold, turns)), (1.0, penalty.length_weight))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from patchgrad.contracts import Progress
+from patchgrad.contracts import Tracker
 from patchgrad.recipes.evaluation import Evaluation, of_run
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.planning.plan import MemoryPlan
@@ -13,28 +13,28 @@ from patchgrad.store import Run
 from patchgrad.values import Report
 
 
-def train(recipe: Recipe, run: Run, progress: Progress) -> None:
-    """Take the whole course of a recipe in a run folder, or what is left of it when the run was interrupted."""
+def train(recipe: Recipe, run: Run, tracker: Tracker) -> None:
+    """Do all phases of a recipe in a run folder, or what is left of them where the run was interrupted."""
     from patchgrad.runs.train import train as take  # torch and the sandboxes are heavy; printing a recipe needs neither
 
-    take(recipe, run, progress)
+    take(recipe, run, tracker)
 
 
-def evaluate(run: Run, recipe: Recipe, checkpoint: str | None, progress: Progress) -> Report:
+def evaluate(run: Run, recipe: Recipe, checkpoint: str | None, tracker: Tracker) -> Report:
     """Measure one checkpoint of a run, the last one unless named, on the recipe's held-out tasks; the run is only read."""
-    return measure(of_run(recipe, run.find(checkpoint)), progress, recipe=recipe)
+    return measure(of_run(recipe, run.find(checkpoint)), tracker, recipe=recipe)
 
 
-def measure(evaluation: Evaluation, progress: Progress, *, recipe: Recipe | None = None, out: Run | None = None) -> Report:
+def measure(evaluation: Evaluation, tracker: Tracker, *, recipe: Recipe | None = None, out: Run | None = None) -> Report:
     """Measure any policy on any set of tasks, or on those that a `recipe` holds out; `out` is a run's folder that keeps what happens."""
     from patchgrad.runs.measure import measure as any_policy  # the sandboxes are heavy, and torch where the policy needs it
 
     if recipe is None:
-        return any_policy(evaluation, progress, out)
-    from patchgrad.runs.train import held_out_tasks
+        return any_policy(evaluation, tracker, out)
+    from patchgrad.runs.tasks import held_out_tasks
 
     with TemporaryDirectory() as archives:
-        return any_policy(evaluation, progress, out, held_out_tasks(recipe, Path(archives)))
+        return any_policy(evaluation, tracker, out, held_out_tasks(recipe, Path(archives)))
 
 
 def plan(recipe: Recipe, room: int = 0) -> MemoryPlan:

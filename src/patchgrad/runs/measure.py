@@ -1,6 +1,6 @@
 """What is done with an evaluation: its tasks, its policy, every attempt, and the report.
 
-Evaluation -> tasks, policy, harness -> every attempt (`learning.play`) -> scores, where the best of n is chosen -> Report
+Evaluation -> tasks, policy, harness -> every attempt (`rollouts.attempts`) -> scores, where the best of n is chosen -> Report
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from patchgrad.contracts import ENFORCED, Policy, Progress, Sandboxes, Scorer
+from patchgrad.contracts import ENFORCED, Policy, Sandboxes, Scorer, Tracker
 from patchgrad.endpoints import KEY, Chat
 from patchgrad.errors import ConfigError
 from patchgrad.evaluation import summarise
@@ -23,25 +24,26 @@ from patchgrad.grading.rewards import Resolved
 from patchgrad.policies.endpoint import EndpointPolicy
 from patchgrad.recipes.evaluation import Evaluation
 from patchgrad.recipes.recipe import Recipe
-from patchgrad.rollouts.attempts import collect_groups
-from patchgrad.rollouts.budget import Budget
+from patchgrad.rollouts.attempts import AttemptSettings, collect_groups
 from patchgrad.rollouts.harness import Harness
-from patchgrad.runs.build import build_harness, sandboxes, sentence
+from patchgrad.rollouts.journals import MemoryJournal
+from patchgrad.runs.build import harness as harnesses
+from patchgrad.runs.session import sentence
 from patchgrad.store import Run
 from patchgrad.tasks.sets import load_set
-from patchgrad.values import Group, Report, Rollout, Task, digest
+from patchgrad.values import Advanced, Group, Note, PhaseBegan, Report, Rollout, Task, digest
 
 ANSWER = 600.0  # seconds that an endpoint has for one answer, tries included
 SCORERS: dict[str, Callable[[Sandboxes], Scorer]] = {"visible tests": VisibleTests}
 
 
-def measure(evaluation: Evaluation, progress: Progress, out: Run | None = None, tasks: Sequence[Task] | None = None) -> Report:
+def measure(evaluation: Evaluation, tracker: Tracker, out: Run | None = None, tasks: Sequence[Task] | None = None) -> Report:
     """Measure; the tasks are those of the set that the evaluation names, unless others are given.
 
     Where `out` is a run's folder it keeps every turn, attempt, prediction and the report.
     """
     with _afforded(evaluation):
-        return asyncio.run(_measure(evaluation, progress, out, tasks_of(evaluation) if tasks is None else tasks))
+        return asyncio.run(_measure(evaluation, tracker, out, tasks_of(evaluation) if tasks is None else tasks))
 
 
 def _afforded(evaluation: Evaluation) -> AbstractContextManager[None]:
@@ -52,30 +54,31 @@ def _afforded(evaluation: Evaluation) -> AbstractContextManager[None]:
     return afforded(evaluation)
 
 
-async def _measure(evaluation: Evaluation, progress: Progress, out: Run | None, tasks: Sequence[Task]) -> Report:
+async def _measure(evaluation: Evaluation, tracker: Tracker, out: Run | None, tasks: Sequence[Task]) -> Report:
     if out is not None:
         out.rows()  # asks for what tables need before hours of work, and not after
     policy = await _policy(evaluation)
-    boxes = sandboxes(evaluation.sandbox)
-
-    def seen(rollout: Rollout) -> None:
-        progress.advance(solved=rollout.solved, broken=rollout.broken)
-        progress.say(sentence(rollout))
-
+    boxes = harnesses.sandboxes(evaluation.sandbox)
     try:
-        harness = build_harness(evaluation.agent, evaluation.sandbox, boxes)
+        journal = MemoryJournal() if out is None else out.journal
+        harness = harnesses.harness(evaluation.agent, evaluation.sandbox, boxes, journal, partial(_seen, tracker))
         if out is not None:
             out.write_tasks(tasks)
             out.write_sandbox(boxes.probe().name, boxes.probe().missing(ENFORCED))
-            harness = replace(harness, on_turn=out.write_turn, on_state=out.states.put)
-        progress.stage(f"evaluate {evaluation.title}", len(tasks) * evaluation.evaluation.attempts)
-        groups, report = await assess(harness, policy, tasks, evaluation, evaluation.title, seen)
+        tracker.event(PhaseBegan(f"evaluate {evaluation.title}", len(tasks) * evaluation.evaluation.attempts))
+        groups, report = await assess(harness, policy, tasks, evaluation, evaluation.title)
     finally:
+        policy.close()
         await boxes.close()
     report = _told(report, evaluation, tasks, policy)
     if out is not None:
         _keep(out, groups, report)
     return report
+
+
+def _seen(tracker: Tracker, rollout: Rollout) -> None:
+    tracker.event(Advanced(1, {"solved": rollout.solved, "broken": rollout.broken}))
+    tracker.event(Note(sentence(rollout)))
 
 
 def _keep(out: Run, groups: Sequence[Group], report: Report) -> None:
@@ -87,14 +90,13 @@ def _keep(out: Run, groups: Sequence[Group], report: Report) -> None:
 
 
 async def assess(
-    harness: Harness, policy: Policy, tasks: Sequence[Task], setting: Recipe | Evaluation, name: str, on_rollout: Callable[[Rollout], None]
+    harness: Harness, policy: Policy, tasks: Sequence[Task], setting: Recipe | Evaluation, name: str
 ) -> tuple[list[Group], Report]:
     """Every attempt of one evaluation, and its report."""
     choice, agent = setting.evaluation, setting.agent
-    budget = Budget(choice.turns, choice.context, agent.action_tokens, choice.seconds, agent.format_errors)
-    started = time.monotonic()
-    harness = replace(harness, sampling=choice.sampling)
-    groups = await collect_groups(harness, policy, tasks, choice.attempts, budget, Resolved(), f"evaluate/{name}", setting.seed, on_rollout)
+    budget, started = agent.budget(choice.limits), time.monotonic()
+    settings = AttemptSettings(budget, Resolved(), setting.seed, replace(choice.sampling, purpose="evaluation"))
+    groups = await collect_groups(harness, policy, tasks, choice.attempts, settings, f"evaluate/{name}")
     scores, about = None, dict[str, str]()
     if choice.best_of:
         scores, abstained = await _scores(harness, SCORERS[choice.best_of](harness.sandboxes), groups)
@@ -107,14 +109,15 @@ async def assess(
 
 async def _scores(harness: Harness, scorer: Scorer, groups: Sequence[Group]) -> tuple[dict[str, list[float]], int]:
     """A score for each attempt by task, all alike where the scorer abstains, and on how many tasks it did."""
-
-    async def one(group: Group) -> tuple[str, list[float] | None]:
-        return group.task.id, await scorer(group.task, [rollout.trajectory for rollout in group.rollouts])
-
-    found = {task: scores async for task, scores in harness.executor.map(one, groups)}
+    found = {task: scores async for task, scores in harness.executor.map(f"{__name__}:score", scorer, groups)}
     sizes = {group.task.id: len(group.rollouts) for group in groups}
     abstained = sum(scores is None for scores in found.values())
     return {task: scores if scores is not None else [0.0] * sizes[task] for task, scores in found.items()}, abstained
+
+
+async def score(scorer: Scorer, group: Group) -> tuple[str, list[float] | None]:
+    """The scores of the attempts at one task."""
+    return group.task.id, await scorer(group.task, [rollout.trajectory for rollout in group.rollouts])
 
 
 def tasks_of(evaluation: Evaluation) -> list[Task]:
@@ -133,8 +136,8 @@ def tasks_of(evaluation: Evaluation) -> list[Task]:
 async def _policy(evaluation: Evaluation) -> Policy:
     choice = evaluation.evaluation
     if evaluation.remote:
-        chat = Chat(evaluation.policy, evaluation.model, os.environ.get(KEY, ""), seconds=min(ANSWER, choice.seconds))
-        return await EndpointPolicy.open(chat, context=choice.context, sampling=choice.sampling)
+        chat = Chat(evaluation.policy, evaluation.model, os.environ.get(KEY, ""), seconds=min(ANSWER, choice.limits.seconds))
+        return await EndpointPolicy.open(chat, context=choice.limits.context, sampling=choice.sampling)
     from patchgrad.runs.opening import opened
 
     return opened(evaluation)

@@ -28,14 +28,13 @@ def opened(evaluation: Evaluation) -> EmbeddedPolicy:
         told = f"{evaluation.policy} takes {size(weights)} and {size(there)} are free"
         raise OutOfMemory(f"{told}: take a smaller model or a larger machine.")
     path = folder.locate(evaluation.policy)
-    network = folder.load(path, choice.context, evaluation.yarn).to(device(evaluation.gpus))
+    network = folder.load(path, choice.limits.context, evaluation.yarn).to(device(evaluation.gpus))
     return EmbeddedPolicy(
         network,
         ChatTokenizer.load(path),
         sessions=2 * evaluation.sandbox.concurrency,
-        context=choice.context,
+        context=choice.limits.context,
         threads=evaluation.threads,
-        training=False,
         room=int(MARGIN * spare()) - weights if evaluation.gpus else 0,
         precision="bfloat16" if evaluation.gpus else "float32",
     )
@@ -49,11 +48,11 @@ def afforded(evaluation: Evaluation) -> AbstractContextManager[None]:
 def _told(evaluation: Evaluation) -> str:
     choice, live, gpus = evaluation.evaluation, evaluation.sandbox.concurrency, evaluation.gpus
     page, each = (PAGE, 2) if gpus else (TILE, 4)
-    caches = remembered(folder.shape(evaluation.policy), 2 * live, choice.context, page, each)
+    caches = remembered(folder.shape(evaluation.policy), 2 * live, choice.limits.context, page, each)
     return (
         f"the model takes {size(_weights(evaluation))}, the caches of {2 * live} attempts that fill their context up to {size(caches)}, "
         f"and {size(_free(evaluation))} are free. "
-        f"Less is taken with --sandbox.concurrency {max(1, live // 2)} or a shorter --evaluation.context."
+        f"Less is taken with --sandbox.concurrency {max(1, live // 2)} or a shorter --evaluation.limits.context."
     )
 
 

@@ -53,7 +53,7 @@ def _scored(trainer: Trainer, streams: Sequence[Ids], drawn: Sequence[Action]) -
     micro_batches = tuple(_micro_batch(stream, action) for stream, action in zip(streams, drawn, strict=True))
     count = sum(len(action.token_ids) for action in drawn)
     batch = Batch(micro_batches, count, len(micro_batches))
-    own = trainer.logprobs(batch)
+    own = trainer.score(batch)
     logprob_diff = max(
         float(np.abs(told - micro_batch.sampled)[micro_batch.mask].mean()) for told, micro_batch in zip(own, micro_batches, strict=True)
     )

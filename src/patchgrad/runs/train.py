@@ -1,4 +1,4 @@
-"""Runs a recipe: builds its tasks and sandboxes, takes its course, writes the report."""
+"""A recipe is run in a folder: its tasks and sandboxes are made, and all phases that are not done yet are done."""
 
 from __future__ import annotations
 
@@ -6,41 +6,35 @@ import asyncio
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from pathlib import Path
+from functools import partial
 
-from patchgrad.contracts import ENFORCED, Progress
-from patchgrad.errors import ConfigError
+from patchgrad.contracts import ENFORCED, Tracker
 from patchgrad.networks import folder as models
 from patchgrad.recipes.recipe import Recipe
-from patchgrad.runs.build import sandboxes
-from patchgrad.runs.demonstrations.known_bugs import teachable
-from patchgrad.runs.pipeline import Assigned, Pipeline
+from patchgrad.runs.build import harness as harnesses
+from patchgrad.runs.pipeline import complete
 from patchgrad.runs.planning.advice import advised, settle
 from patchgrad.runs.planning.device import device, supported
+from patchgrad.runs.session import RunContext, RunTasks, told
+from patchgrad.runs.tasks import run_tasks
 from patchgrad.store import Run
-from patchgrad.tasks.evaluation_sets import VERIFIED_50, fifty
-from patchgrad.tasks.sets import load_set
-from patchgrad.tasks.splits import mixed, trainable
-from patchgrad.tasks.synthetic import synthetic_tasks
-from patchgrad.values import Task, digest
 
 
-def train(recipe: Recipe, run: Run, progress: Progress) -> None:
-    """Take the whole course, or what is left of it when the run was interrupted."""
+def train(recipe: Recipe, run: Run, tracker: Tracker) -> None:
+    """All phases of a recipe, or what is left of them where the run was interrupted."""
     supported(recipe)
     device(recipe.machine.gpus)
     if recipe.policy.model:  # refused now and not after the tasks were made
         models.shape(recipe.policy.model).reaching(recipe.policy.context, recipe.policy.yarn)
     settle(recipe)
     with advised(recipe):
-        assigned = tasks(recipe, run.folder / "archives")
-        with _settled():
-            asyncio.run(_train(recipe, assigned, run, progress))
+        tasks = run_tasks(recipe, run.folder / "archives")
+        with _frozen_heap():
+            asyncio.run(_train(recipe, tasks, run, tracker))
 
 
 @contextmanager
-def _settled() -> Iterator[None]:
+def _frozen_heap() -> Iterator[None]:
     """What is there now lives as long as the run: the collector does not look it through again and again, while all threads wait."""
     gc.collect()
     gc.freeze()
@@ -50,54 +44,12 @@ def _settled() -> Iterator[None]:
         gc.unfreeze()
 
 
-def tasks(recipe: Recipe, folder: Path) -> Assigned:
-    """The tasks of a recipe; archives of synthetic tasks go to `folder`."""
-    source = recipe.tasks
-    if source.source == "synthetic":
-        held = held_out_tasks(recipe, folder)
-        own = tuple(synthetic_tasks(source.train, recipe.seed, False, folder, source.functions, source.families, apart_from=held))
-        return Assigned(own, tuple(held), (own,))
-    train_tasks, held_out = _of_a_set(recipe)
-    beside, shown = round(source.train * source.mix.synthetic), 0 if recipe.policy.model else recipe.warmup.tasks
-    made = synthetic_tasks(max(beside, shown), recipe.seed, False, folder, source.functions, source.families) if beside or shown else []
-    planted = {task.id: task for task in train_tasks if shown and teachable(task)}
-    return Assigned((*train_tasks, *made[:beside]), tuple(held_out), (tuple(made[:shown]), tuple(planted.values())))
-
-
-def _of_a_set(recipe: Recipe) -> tuple[list[Task], list[Task]]:
-    source = recipe.tasks
-    members = [task for task in load_set(Path(source.folder), source.level) if _wanted(task, source.planted)]
-    held_out = [task for task in members if task.tags.get("split") in ("held_out", "evaluation")]
-    held_out = (fifty(held_out) if source.held_out == len(VERIFIED_50) else []) or held_out
-    count = source.train - round(source.train * source.mix.synthetic)
-    train_tasks = mixed(trainable(members), asdict(source.mix), count, recipe.seed)
-    for side, found in (("to train on", train_tasks), ("held out", held_out)):
-        if not found:
-            raise ConfigError(f"{source.folder} has no tasks {side}: patchgrad tasks split {source.folder} --held-out 0.2")
-    return train_tasks, sorted(held_out, key=lambda task: digest(str(recipe.seed), task.id))[: source.held_out]
-
-
-def _wanted(task: Task, planted: tuple[str, ...]) -> bool:
-    """Is it made of these families alone, or of none?"""
-    family = task.tags.get("family", "")
-    return not planted or not family or set(family.split("+")) <= set(planted)
-
-
-def held_out_tasks(recipe: Recipe, folder: Path) -> list[Task]:
-    """The tasks that a run is measured on; archives of synthetic tasks go to `folder`."""
-    source = recipe.tasks
-    if source.source == "synthetic":
-        return synthetic_tasks(source.held_out, recipe.seed, True, folder, source.functions, source.families)
-    return _of_a_set(recipe)[1]
-
-
-async def _train(recipe: Recipe, assigned: Assigned, run: Run, progress: Progress) -> None:
-    boxes = sandboxes(recipe.sandbox)
-    told = boxes.probe()
-    run.write_sandbox(told.name, told.missing(ENFORCED))
-    course = Pipeline(recipe, assigned, run, progress, boxes)
+async def _train(recipe: Recipe, tasks: RunTasks, run: Run, tracker: Tracker) -> None:
+    boxes = harnesses.sandboxes(recipe.sandbox)
+    probed = boxes.probe()
+    run.write_sandbox(probed.name, probed.missing(ENFORCED))
+    harness = harnesses.harness(recipe.agent, recipe.sandbox, boxes, run.journal, partial(told, tracker))
     try:
-        await course.complete()
+        await complete(RunContext(recipe, tasks, run, tracker, harness))
     finally:
-        course.close()
         await boxes.close()

@@ -23,6 +23,7 @@ from patchgrad.store.codec import finite, plain, value
 from patchgrad.store.journal import Entry
 from patchgrad.store.reports import read_report, read_reports
 from patchgrad.store.run import FORMAT, Run
+from patchgrad.store.run_journal import RunJournal
 from patchgrad.store.states import States
 
-__all__ = ["FORMAT", "Entry", "Run", "States", "finite", "plain", "read_report", "read_reports", "value"]
+__all__ = ["FORMAT", "Entry", "Run", "RunJournal", "States", "finite", "plain", "read_report", "read_reports", "value"]

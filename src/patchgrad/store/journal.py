@@ -23,7 +23,7 @@ from typing import Any
 from patchgrad.errors import StoreError
 from patchgrad.store import files
 from patchgrad.store.codec import plain, value
-from patchgrad.values import Ending, Turn
+from patchgrad.values import Ending, Turn, chain
 
 PREFIX = b'{"address": "'
 _BODY = re.compile(rb', "(?:turn|ending)": \{')
@@ -62,7 +62,7 @@ class Ended:
         return {"ending": plain(self.ending)}
 
 
-class Journal:
+class Records:
     """Append-only records. Reading sees what another process has written so far."""
 
     def __init__(self, folder: Path) -> None:
@@ -135,7 +135,8 @@ class Journal:
         if address not in self:
             raise StoreError(f"The journal in {self.folder} holds no turn {address[:12]}; a part of it was deleted.")
         entry = self._at(*self._places[address], address)
-        assert isinstance(entry, Entry), "an ending's address is no turn's"
+        if not isinstance(entry, Entry):
+            raise StoreError(f"{address[:12]} is the ending of an attempt, and no turn.")
         return entry.turn
 
     def _at(self, path: Path, offset: int, address: str) -> Entry | Ended:
@@ -146,20 +147,11 @@ class Journal:
             raise StoreError(f"{path} is damaged at byte {offset}; restore it from a copy.")
         return entry
 
-    def attempt(self, trajectory: str, beginning: str) -> tuple[tuple[Turn, ...], Ending | None]:
-        """The turns of an attempt that has this beginning (`values.root_address`), as far as they go, and its ending where it has one."""
+    def attempt(self, trajectory: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]:
+        """The turns of an attempt that begins at this root (`values.root_address`), as far as they go, and its ending where it has one."""
         self._index()
-        after: dict[str, Turn | Ending] = {}
-        for address, place in self._attempts.get(trajectory, {}).items():
-            found = self._at(*place, address)
-            link = found.turn if isinstance(found, Entry) else found.ending
-            after[link.parent] = link
-        turns: list[Turn] = []
-        last = after.get(beginning)
-        while isinstance(last, Turn):
-            turns.append(last)
-            last = after.get(last.address)
-        return tuple(turns), last
+        found = (self._at(*place, address) for address, place in self._attempts.get(trajectory, {}).items())
+        return chain((one.turn if isinstance(one, Entry) else one.ending for one in found), root)
 
     def entries(self) -> Iterator[Entry]:
         """Every turn with its attempt, verified, in the order of writing."""

@@ -7,11 +7,9 @@ import json
 import os
 import re
 import shutil
-import time
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +17,11 @@ from patchgrad import __version__
 from patchgrad.errors import StoreError
 from patchgrad.store import files, format3, table
 from patchgrad.store.codec import finite, plain, value
-from patchgrad.store.journal import Ended, Entry, Journal
-from patchgrad.store.states import States
+from patchgrad.store.run_journal import RunJournal
 from patchgrad.store.sums import Sum, Sums
-from patchgrad.values import Ending, Report, Rollout, Task, Turn
+from patchgrad.values import Report, Rollout, Task
 
 FORMAT = 3
-WINDOW = 5.0  # seconds: turns wait so long for one another on their way to the disk
 _LISTS = ("tasks.jsonl", "metrics.jsonl")
 
 
@@ -45,11 +41,10 @@ class Run:
 
     def __init__(self, folder: Path, lock: int | None) -> None:
         self.folder = folder
-        self.journal, self.states = Journal(folder / "journal"), States(folder / "states")
         self._lock = lock
+        self.journal = RunJournal(folder, lambda: self._lock is not None)
         self._tasks: dict[str, Task] = {}
         self._sums = Sums(folder)
-        self._synced = time.monotonic()
 
     @classmethod
     def create(cls, folder: str | Path, recipe: str) -> Run:
@@ -116,7 +111,7 @@ class Run:
     def abandon(self) -> None:
         """Remove a run in which nothing was done yet, so that its name is free again after a mistake; any other one stays."""
         self._writable()
-        if not self.state() and not self.journal.files():
+        if not self.state() and not self.journal.records.files():
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _writable(self) -> None:
@@ -162,7 +157,7 @@ class Run:
         With it is kept what all of it is, which `resume` asks for. Of checkpoints that is the one that the state names, and those `kept`.
         """
         self._writable()
-        self._sync()
+        self.journal.sync()
         with files.writing(self.folder):
             for path in self._lists():
                 files.sync(path)
@@ -174,7 +169,7 @@ class Run:
 
     def _logs(self) -> list[Path]:
         """All that only grows."""
-        return [*self.journal.files(), *self.states.packs(), *self._lists()]
+        return [*self.journal.records.files(), *self.journal.states.packs(), *self._lists()]
 
     def _tables(self, names: str = "*") -> list[Path]:
         return sorted((self.folder / "rollouts").glob(f"{names}.parquet"), key=_natural)
@@ -190,7 +185,7 @@ class Run:
             raise StoreError(f"{self.folder / 'state.json'} does not say what is done, so this run is damaged; restore it from a copy.")
         self._sums.check(committed, self._logs())
         done = {path: int(committed.get(str(path.relative_to(self.folder)), [0])[0]) for path in self._logs()}
-        return {**done, **self.journal.whole(done), **self.states.whole(done)}
+        return {**done, **self.journal.records.whole(done), **self.journal.states.whole(done)}
 
     # --- tasks, turns, rollouts ----------------------------------------------------------------
 
@@ -213,46 +208,11 @@ class Run:
             elif known[task.id].digest() != task.digest():
                 raise StoreError(f"Task {task.id} stands in {self.folder} with another content; give one of the two another id.")
 
-    def write_turn(self, trajectory: str, turn: Turn) -> None:
-        """Journal one turn of the attempt `trajectory` as soon as it happened."""
-        self._writable()
-        self.journal.append(Entry(trajectory, turn))
-        self._together()
-
-    def write_ending(self, trajectory: str, ending: Ending) -> None:
-        """Journal how an attempt ended and was judged, as soon as that is known."""
-        self._writable()
-        self.journal.append(Ended(trajectory, ending))
-        self._together()
-
-    def _together(self) -> None:
-        """A commit of all that was written since the last one, once in a `WINDOW`."""
-        if time.monotonic() - self._synced >= WINDOW:
-            self._sync()
-
-    def _sync(self) -> None:
-        """States before the journal, whose turns name them."""
-        with files.writing(self.folder):
-            self.states.sync()
-            self.journal.sync()
-        self._synced = time.monotonic()
-
-    def recall(self, trajectory: str, beginning: str) -> tuple[tuple[Turn, ...], Ending | None]:
-        """What is known of an attempt with this beginning (`values.root_address`): its turns as far as their states are here, and its
-        end.
-        """
-        turns, ending = self.journal.attempt(trajectory, beginning)
-        there = tuple(takewhile(lambda turn: turn.state in self.states, turns))
-        return there, ending if len(there) == len(turns) else None
-
     def write_rollouts(self, phase: str, iteration: int, rollouts: Sequence[Rollout]) -> None:
         """One table for this phase and iteration, with the tasks and turns that it names; a second call replaces the table."""
         self._writable()
         self.write_tasks(rollout.task for rollout in rollouts)
-        for trajectory in (rollout.trajectory for rollout in rollouts):
-            for number, turn in enumerate(trajectory.turns):
-                if number >= trajectory.replayed or turn.address not in self.journal:  # what it replays is of another run then
-                    self.journal.append(Entry(trajectory.id, turn))
+        self.journal.add(rollouts)
         table.write(self.folder / "rollouts" / f"{phase}-{iteration:05d}.parquet", phase, iteration, rollouts)
 
     def rollouts(self, phase: str, iteration: int | None = None) -> list[Rollout]:
@@ -260,7 +220,7 @@ class Run:
         tasks, rows = self.tasks(), self.rows(phase, iteration)
         if lost := next((row["task"] for row in rows if row["task"] not in tasks), None):
             raise StoreError(f"{self.folder / 'tasks.jsonl'} has no task {lost}, of which there are attempts; restore it from a copy.")
-        return [table.rollout(row, tasks[row["task"]], self.journal.turn) for row in rows]
+        return [table.rollout(row, tasks[row["task"]], self.journal.records.turn) for row in rows]
 
     def rows(self, phase: str = "*", iteration: int | None = None, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """The tables' rows as dicts, by phase and iteration, for pages and figures; `rows()` gives all of them."""

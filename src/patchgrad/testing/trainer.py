@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from patchgrad.contracts import Objective, Trained, Trainer
-from patchgrad.values import Batch, MicroBatch, floats, ids
+from patchgrad.values import Batch, MicroBatch, StepSettings, floats, ids
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
+STEP = StepSettings(1e-3)
 MEASURES = ("ratio", "ratio_max", "ess", "kl1", "kl3")
 
 
@@ -38,15 +39,15 @@ def check_trainer(make: Callable[[], Trainer], vocabulary: int, folder: Path, *,
     before = trainer.version
     losses = []
     for step in range(1, 9):
-        update = trainer.update(whole, likelihood)
+        update = trainer.update(whole, likelihood, STEP)
         assert update.version == trainer.version == before + step, "one update is one version"
         assert all(math.isfinite(value) for value in update.metrics.values()), "metrics are finite"
         losses.append(update.metrics["loss"])
     assert losses[-1] < losses[0], "training on one batch makes it likelier"
     _check_cut(make, whole, cut, tolerance)
     _check_weights(make, whole)
-    _check_logprobs(trainer, whole, cut)
-    _check_surprise(trainer, whole, cut, vocabulary)
+    _check_score(trainer, whole, cut)
+    _check_excess(trainer, whole, cut, vocabulary)
     _check_resume(make, trainer, whole, folder, likelihood)
 
 
@@ -80,51 +81,51 @@ def _check_weights(make: Callable[[], Trainer], batch: Batch) -> None:
     doubled = replace(
         batch, micro_batches=tuple(replace(micro_batch, weights=2 * micro_batch.weights) for micro_batch in batch.micro_batches)
     )
-    one, two = (make().update(given, likelihood).metrics for given in (batch, doubled))
+    one, two = (make().update(given, likelihood, STEP).metrics for given in (batch, doubled))
     assert math.isclose(2 * one["loss"], two["loss"], rel_tol=1e-5), "a weight of 2 is twice the cost"
     assert math.isclose(2 * one["grad_norm"], two["grad_norm"], rel_tol=1e-4), "a weight of 2 is twice the gradient"
 
 
-def _check_logprobs(trainer: Trainer, whole: Batch, cut: Batch) -> None:
+def _check_score(trainer: Trainer, whole: Batch, cut: Batch) -> None:
     version, before = trainer.version, {name: tensor.clone() for name, tensor in trainer.weights().items()}
-    (told,), parts = trainer.logprobs(whole), trainer.logprobs(cut)
+    (told,), parts = trainer.score(whole), trainer.score(cut)
     assert trainer.version == version, "telling log-probabilities is no update"
     assert all(bool((tensor == before[name]).all()) for name, tensor in trainer.weights().items()), "and changes no weight"
     (micro_batch,) = whole.micro_batches
-    assert told.shape == micro_batch.tokens.shape, "there is a value for each token of a micro_batch"
+    assert told.shape == micro_batch.tokens.shape, "there is a value for each token of a micro-batch"
     assert not told[~micro_batch.mask].any(), "a token that is not trained has none"
     assert (told[micro_batch.mask] < 0).all(), "a log-probability is below 0"
-    assert np.allclose(told, np.concatenate(parts), atol=1e-4), "micro_batches change no log-probability"
+    assert np.allclose(told, np.concatenate(parts), atol=1e-4), "micro-batches change no log-probability"
     own = replace(whole, micro_batches=(replace(micro_batch, sampled=told, old=told),))
-    metrics = trainer.update(own, likelihood).metrics
+    metrics = trainer.update(own, likelihood, STEP).metrics
     assert metrics["logprob_diff"] < 1e-4, "the policy is what it said it was"
     for prefix in ("", "sampler_"):
         near = [metrics[prefix + name] for name in MEASURES]
         assert np.allclose(near, [1, 1, 1, 0, 0], atol=1e-3), "ratios to its own log-probabilities are 1"
 
 
-def _check_surprise(trainer: Trainer, whole: Batch, cut: Batch, vocabulary: int) -> None:
+def _check_excess(trainer: Trainer, whole: Batch, cut: Batch, vocabulary: int) -> None:
     """Over all tokens that could stand in one place, each as often as it is likely, the excess is 0 and its square the variance."""
     (micro_batch,) = whole.micro_batches
     place = int(micro_batch.mask.nonzero()[0][0])
     only = np.arange(len(micro_batch.tokens)) == place
     each = [replace(micro_batch, mask=only, tokens=ids(np.where(only, token, micro_batch.tokens))) for token in range(vocabulary)]
-    chances = np.array([math.exp(trainer.logprobs(Batch((one,), 1, 2))[0][place]) for one in each])
+    chances = np.array([math.exp(trainer.score(Batch((one,), 1, 2))[0][place]) for one in each])
     told = np.array([trainer.nll_excess(Batch((one,), 1, 2)) for one in each])
     assert np.isclose(chances.sum(), 1, atol=1e-3), "the chances of all tokens add up to 1"
     assert abs(float(chances @ told[:, 0])) < 1e-3, "draws from the softmax are not surprising on average"
-    assert np.allclose(chances @ told[:, 0] ** 2, told[:, 1], rtol=1e-2, atol=1e-4), "their nll_excess varies as it says"
-    assert np.allclose(trainer.nll_excess(whole), trainer.nll_excess(cut), rtol=1e-3, atol=1e-3), "micro_batches change no nll_excess"
+    assert np.allclose(chances @ told[:, 0] ** 2, told[:, 1], rtol=1e-2, atol=1e-4), "their excess varies as it says"
+    assert np.allclose(trainer.nll_excess(whole), trainer.nll_excess(cut), rtol=1e-3, atol=1e-3), "micro-batches change no excess"
 
 
 def _check_cut(make: Callable[[], Trainer], whole: Batch, cut: Batch, tolerance: float) -> None:
     one, two = make(), make()
-    first, second = one.update(whole, likelihood).metrics, two.update(cut, likelihood).metrics
-    assert math.isclose(first["loss"], second["loss"], rel_tol=1e-4), "micro_batches change no loss"
-    assert math.isclose(first["grad_norm"], second["grad_norm"], rel_tol=1e-3), "micro_batches change no gradient"
+    first, second = one.update(whole, likelihood, STEP).metrics, two.update(cut, likelihood, STEP).metrics
+    assert math.isclose(first["loss"], second["loss"], rel_tol=1e-4), "micro-batches change no loss"
+    assert math.isclose(first["grad_norm"], second["grad_norm"], rel_tol=1e-3), "micro-batches change no gradient"
     for name, tensor in one.weights().items():
-        logprob_diff = float((tensor - two.weights()[name]).abs().max())
-        assert logprob_diff <= tolerance, f"micro_batches change the update of {name} by {logprob_diff}"
+        apart = float((tensor - two.weights()[name]).abs().max())
+        assert apart <= tolerance, f"micro-batches change the update of {name} by {apart}"
 
 
 def _check_resume(make: Callable[[], Trainer], trainer: Trainer, batch: Batch, folder: Path, objective: Objective) -> None:
@@ -132,7 +133,7 @@ def _check_resume(make: Callable[[], Trainer], trainer: Trainer, batch: Batch, f
     resumed = make()
     resumed.load(folder)
     assert resumed.version == trainer.version, "a checkpoint knows its version"
-    trainer.update(batch, objective)
-    resumed.update(batch, objective)
+    trainer.update(batch, objective, STEP)
+    resumed.update(batch, objective, STEP)
     for name, tensor in trainer.weights().items():
         assert bool((tensor == resumed.weights()[name]).all()), f"the update after a load differs in {name}"

@@ -28,7 +28,7 @@ class Offloaded:
         self.copies = {name: copies[name] if name in copies else _copied(p) for name, p in parameters.items()}
         self.optimiser = make(self.copies)
 
-    def forgetting(self, parameters: Mapping[str, Tensor]) -> Offloaded:
+    def fresh(self, parameters: Mapping[str, Tensor]) -> Offloaded:
         """An optimiser of these that has seen nothing; what is exact of them stays exact."""
         return Offloaded(parameters, self._make, self.copies)
 

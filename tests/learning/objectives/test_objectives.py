@@ -13,9 +13,9 @@ from tests.learning.objectives.tokens import LONG, OBJECTIVES, arrays, gradient,
 
 from patchgrad.contracts import Objective, Trained
 from patchgrad.errors import ConfigError
-from patchgrad.learning.objectives.cispo import cispo, cispo_two_sided
-from patchgrad.learning.objectives.clipped import clipped
-from patchgrad.learning.objectives.gspo import gspo
+from patchgrad.learning.objectives.cispo import Cispo, CispoTwoSided
+from patchgrad.learning.objectives.clipped import Clipped
+from patchgrad.learning.objectives.gspo import Gspo
 
 RATIOS = [0.5, -0.5, 0.1]
 OLD = [-1.0, -2.0, -0.5]
@@ -26,30 +26,30 @@ few = settings(max_examples=20)  # for each of the objectives
 
 @pytest.mark.parametrize(("advantage", "losses"), [(1.0, [-1.28, -0.606531, -1.105171]), (-1.0, [1.648721, 0.8, 1.105171])])
 def test_the_clip_costs_what_the_formula_says(advantage: float, losses: list[float]) -> None:
-    found, _ = clipped(0.2, 0.28)(tokens(NOW, OLD, [advantage] * 3))
+    found, _ = Clipped(0.2, 0.28)(tokens(NOW, OLD, [advantage] * 3))
     assert found.tolist() == pytest.approx(losses, abs=1e-6)
 
 
 def test_the_dual_clip_bounds_the_cost_of_a_bad_token() -> None:
     bad = tokens([math.log(4.0)], [0.0], [-1.0])
-    losses, metrics = clipped(0.2, 0.28, dual=3.0)(bad)
+    losses, metrics = Clipped(0.2, 0.28, dual=3.0)(bad)
     assert losses.tolist() == [3.0]
     assert int(metrics["clip_dual"]) == 1
-    assert gradient(clipped(0.2, 0.28, dual=3.0), bad).tolist() == [0.0]
+    assert gradient(Clipped(0.2, 0.28, dual=3.0), bad).tolist() == [0.0]
 
 
 def test_metrics_are_sums_over_tokens_that_a_bound_silenced() -> None:
-    _, metrics = clipped(0.2, 0.28)(tokens(NOW, OLD, [1.0, -1.0, 1.0]))
+    _, metrics = Clipped(0.2, 0.28)(tokens(NOW, OLD, [1.0, -1.0, 1.0]))
     assert (int(metrics["clip_high"]), int(metrics["clip_low"])) == (1, 1)
-    _, metrics = clipped(0.2, 0.28)(tokens(NOW, OLD, [-1.0, 1.0, 1.0]))
+    _, metrics = Clipped(0.2, 0.28)(tokens(NOW, OLD, [-1.0, 1.0, 1.0]))
     assert (int(metrics["clip_high"]), int(metrics["clip_low"])) == (0, 0)
 
 
 def test_every_token_of_a_sequence_has_its_ratio() -> None:
     assert math.exp(sum(RATIOS) / 3) == pytest.approx(1.033895, abs=1e-6)
-    losses, metrics = gspo(0.2, 0.2)(tokens(NOW, OLD, [1.0, -1.0, 2.0]))
+    losses, metrics = Gspo(0.2, 0.2)(tokens(NOW, OLD, [1.0, -1.0, 2.0]))
     assert losses.tolist() == pytest.approx([-1.033895, 1.033895, -2.06779], abs=1e-5)
-    losses, metrics = gspo(3e-4, 4e-4)(tokens(NOW, OLD, [1.0, 1.0, 1.0]))
+    losses, metrics = Gspo(3e-4, 4e-4)(tokens(NOW, OLD, [1.0, 1.0, 1.0]))
     assert losses.tolist() == pytest.approx([-1.0004] * 3, abs=1e-6)
     assert int(metrics["clip_high"]) == 3
 
@@ -57,15 +57,15 @@ def test_every_token_of_a_sequence_has_its_ratio() -> None:
 def test_sequences_of_one_pack_keep_to_themselves() -> None:
     both = tokens([*NOW, -3.0], [*OLD, -2.0], [1.0] * 4, sequences=[0, 0, 0, 1])
     alone = tokens(NOW, OLD, [1.0] * 3)
-    assert gspo(0.5, 0.5)(both)[0].tolist() == [*gspo(0.5, 0.5)(alone)[0].tolist(), pytest.approx(-math.exp(-1))]
+    assert Gspo(0.5, 0.5)(both)[0].tolist() == [*Gspo(0.5, 0.5)(alone)[0].tolist(), pytest.approx(-math.exp(-1))]
 
 
 def test_a_bound_of_cispo_limits_a_weight_and_leaves_the_gradient() -> None:
     some = tokens([0.0, -3.0, -0.1], [-2.0, -2.0, -0.1], [1.0, 1.0, -1.0])
-    assert gradient(cispo(4.0), some).tolist() == pytest.approx([-5.0, -math.exp(-1), 1.0])
-    assert gradient(cispo_two_sided(0.2, 0.28), some).tolist() == pytest.approx([-1.28, -0.8, 1.0])
-    assert {name: int(value) for name, value in cispo_two_sided(0.2, 0.28)(some)[1].items()} == {"clip_low": 1, "clip_high": 1}
-    assert gradient(clipped(0.2, 0.28), some).tolist() == pytest.approx([0.0, -math.exp(-1), 1.0])
+    assert gradient(Cispo(4.0), some).tolist() == pytest.approx([-5.0, -math.exp(-1), 1.0])
+    assert gradient(CispoTwoSided(0.2, 0.28), some).tolist() == pytest.approx([-1.28, -0.8, 1.0])
+    assert {name: int(value) for name, value in CispoTwoSided(0.2, 0.28)(some)[1].items()} == {"clip_low": 1, "clip_high": 1}
+    assert gradient(Clipped(0.2, 0.28), some).tolist() == pytest.approx([0.0, -math.exp(-1), 1.0])
 
 
 @pytest.mark.parametrize("name", ["reinforce", "grpo", "dapo", "dual", "dapo and k2", "dapo and k3 to a reference"])
@@ -75,7 +75,7 @@ def test_gradients_agree_with_finite_differences(name: str) -> None:
     assert torch.autograd.gradcheck(lambda x: OBJECTIVES[name](replace(given_, logprobs=x))[0].sum(), (logprobs,))
 
 
-@pytest.mark.parametrize(("objective", "bounds"), [(cispo(1.2), (0.0, 2.2)), (cispo_two_sided(0.2, 0.28), (0.8, 1.28))])
+@pytest.mark.parametrize(("objective", "bounds"), [(Cispo(1.2), (0.0, 2.2)), (CispoTwoSided(0.2, 0.28), (0.8, 1.28))])
 @pytest.mark.parametrize("advantages", [[1.0, -1.0, -0.5], [-1.0, 1.0, 2.0]])
 def test_cispo_has_the_finite_differences_of_its_formula_with_the_weight_held(
     objective: Objective, bounds: tuple[float, float], advantages: list[float]
@@ -118,13 +118,13 @@ def test_gspo_s_tokens_have_the_gradient_of_its_formula(given_: Trained, bound: 
     logprobs = alike.logprobs.clone().requires_grad_()
     (expected,) = torch.autograd.grad(of_sequences(logprobs, alike, bound), logprobs)
     counts = torch.bincount(alike.sequences)[alike.sequences]
-    assert torch.allclose(gradient(gspo(bound, bound), alike) / counts, expected, atol=1e-12)
+    assert torch.allclose(gradient(Gspo(bound, bound), alike) / counts, expected, atol=1e-12)
 
 
 @given(arrays(), st.floats(0.5, 6.0))
 def test_cispo_is_reinforce_with_frozen_weights(given_: Trained, high: float) -> None:
     weights = (given_.logprobs - given_.old).exp().clamp(max=1 + high)
-    assert torch.allclose(gradient(cispo(high), given_), -weights * given_.advantages, atol=1e-12)
+    assert torch.allclose(gradient(Cispo(high), given_), -weights * given_.advantages, atol=1e-12)
 
 
 @EVERY
@@ -172,11 +172,11 @@ def test_a_ratio_beyond_any_float_stays_finite(objective: Objective) -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        (lambda: clipped(low=1.5), "clipped needs"),
-        (lambda: clipped(0.2, 0.28, dual=1.0), "dual above"),
-        (lambda: gspo(low=-1e-4), "gspo needs"),
-        (lambda: cispo(-1.0), "cispo needs"),
-        (lambda: cispo_two_sided(1.0, 0.2), "cispo_two_sided needs"),
+        (lambda: Clipped(low=1.5), "clipped needs"),
+        (lambda: Clipped(0.2, 0.28, dual=1.0), "dual above"),
+        (lambda: Gspo(low=-1e-4), "gspo needs"),
+        (lambda: Cispo(-1.0), "cispo needs"),
+        (lambda: CispoTwoSided(1.0, 0.2), "cispo_two_sided needs"),
     ],
 )
 def test_bounds_that_cannot_work_are_refused(wrong: object, sentence: str) -> None:

@@ -29,12 +29,12 @@ from torch import Tensor
 from patchgrad.contracts import Aggregate, Correction, Estimator, Objective, Trained
 from patchgrad.learning.advantages import GroupNormalised, LeaveOneOut, LengthWeighted, MeanOnly, Returns, whitened
 from patchgrad.learning.aggregation import seq_mean_token_mean, seq_mean_token_sum, seq_mean_token_sum_norm, token_mean
-from patchgrad.learning.objectives.cispo import cispo, cispo_two_sided
-from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.cispo import Cispo, CispoTwoSided
+from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.learning.objectives.corrections import MaskGeometric, MaskSequence, MaskToken, Together, TruncateSequence, TruncateToken
 from patchgrad.learning.objectives.cross_entropy import cross_entropy
-from patchgrad.learning.objectives.gspo import gspo
-from patchgrad.learning.objectives.kl_penalty import k1, k2, k3, with_kl_penalty
+from patchgrad.learning.objectives.gspo import Gspo
+from patchgrad.learning.objectives.kl_penalty import WithKlPenalty, k1, k2, k3
 from patchgrad.values import Group, Sample, Segment, floats
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -131,10 +131,10 @@ def verl_loss(name: str, aggregate: str, of: Case, low: float, high: float, weig
 @pytest.mark.parametrize(
     ("name", "objective", "low", "high"),
     [
-        ("vanilla", clipped(0.2, 0.28, dual=3.0), 0.2, 0.28),
-        ("gspo", gspo(3e-4, 4e-4), 3e-4, 4e-4),
-        ("gspo", gspo(0.2, 0.2), 0.2, 0.2),
-        ("cispo", cispo_two_sided(0.2, 0.28), 0.2, 0.28),
+        ("vanilla", Clipped(0.2, 0.28, dual=3.0), 0.2, 0.28),
+        ("gspo", Gspo(3e-4, 4e-4), 3e-4, 4e-4),
+        ("gspo", Gspo(0.2, 0.2), 0.2, 0.2),
+        ("cispo", CispoTwoSided(0.2, 0.28), 0.2, 0.28),
     ],
     ids=["dual clip", "gspo", "gspo, wide", "cispo"],
 )
@@ -318,14 +318,14 @@ def _as_is(value: Tensor, **_: object) -> Tensor:
 @pytest.mark.parametrize(
     ("loss_type", "objective", "aggregate", "settings"),
     [
-        ("grpo", clipped(0.2, 0.28), seq_mean_token_mean, {}),
-        ("dapo", clipped(0.2, 0.28), token_mean, {}),
-        ("bnpo", clipped(0.2, 0.28), token_mean, {}),
-        ("dr_grpo", clipped(0.2, 0.28), seq_mean_token_sum_norm(9), {}),
-        ("grpo", gspo(0.2, 0.28), seq_mean_token_mean, {"importance_sampling_level": "sequence"}),
-        ("cispo", cispo(4.0), token_mean, {"epsilon_high": 5.0}),
-        ("cispo", cispo(0.2), token_mean, {"epsilon_high": 1.2}),
-        ("dapo", with_kl_penalty(clipped(0.2, 0.28), 0.1, "k3", "reference"), token_mean, {"beta": 0.1}),
+        ("grpo", Clipped(0.2, 0.28), seq_mean_token_mean, {}),
+        ("dapo", Clipped(0.2, 0.28), token_mean, {}),
+        ("bnpo", Clipped(0.2, 0.28), token_mean, {}),
+        ("dr_grpo", Clipped(0.2, 0.28), seq_mean_token_sum_norm(9), {}),
+        ("grpo", Gspo(0.2, 0.28), seq_mean_token_mean, {"importance_sampling_level": "sequence"}),
+        ("cispo", Cispo(4.0), token_mean, {"epsilon_high": 5.0}),
+        ("cispo", Cispo(0.2), token_mean, {"epsilon_high": 1.2}),
+        ("dapo", WithKlPenalty(Clipped(0.2, 0.28), 0.1, "k3", "reference"), token_mean, {"beta": 0.1}),
     ],
     ids=["grpo", "dapo", "bnpo", "dr_grpo", "gspo", "cispo", "cispo, narrow", "k3"],
 )
@@ -338,7 +338,7 @@ def test_trl_s_losses(seed: int, loss_type: str, objective: Objective, aggregate
 def test_trl_multiplies_by_weights_between_sampler_and_trainer_as_we_do(seed: int) -> None:
     of = case(seed)
     weights = factors(TruncateToken(1.5), of)
-    agree(ours(clipped(0.2, 0.28), token_mean, of, weights), theirs(trl_loss(of, "dapo", weights), of))
+    agree(ours(Clipped(0.2, 0.28), token_mean, of, weights), theirs(trl_loss(of, "dapo", weights), of))
 
 
 @SEEDS
@@ -366,8 +366,8 @@ def test_trl_s_rloo_clips_the_ratio_of_a_whole_attempt(seed: int) -> None:
         return trainer._compute_loss(stub, None, inputs)  # type: ignore[no-any-return]
 
     still = Case(of.old, of.old, of.sampled, of.reference, of.mask, of.advantages)
-    assert torch.allclose(ours(clipped(0.2, 0.2), seq_mean_token_sum, still)[1], theirs(loss, still)[1])
-    assert not torch.allclose(ours(clipped(0.2, 0.2), seq_mean_token_sum, of)[1], theirs(loss, of)[1])
+    assert torch.allclose(ours(Clipped(0.2, 0.2), seq_mean_token_sum, still)[1], theirs(loss, still)[1])
+    assert not torch.allclose(ours(Clipped(0.2, 0.2), seq_mean_token_sum, of)[1], theirs(loss, of)[1])
 
 
 # --- OpenRLHF ------------------------------------------------------------------------------------
@@ -391,10 +391,10 @@ def openrlhf(name: str) -> Any:
 @pytest.mark.parametrize(
     ("objective", "aggregate", "settings"),
     [
-        (clipped(0.2, 0.28), token_mean, {}),
-        (clipped(0.2, 0.28), seq_mean_token_mean, {"token_level_loss": False}),
-        (clipped(0.2, 0.28, dual=3.0), token_mean, {"dual_clip": 3.0}),
-        (gspo(0.2, 0.28), seq_mean_token_mean, {"policy_loss_type": "gspo"}),
+        (Clipped(0.2, 0.28), token_mean, {}),
+        (Clipped(0.2, 0.28), seq_mean_token_mean, {"token_level_loss": False}),
+        (Clipped(0.2, 0.28, dual=3.0), token_mean, {"dual_clip": 3.0}),
+        (Gspo(0.2, 0.28), seq_mean_token_mean, {"policy_loss_type": "gspo"}),
     ],
     ids=["dapo", "grpo", "dual clip", "gspo"],
 )
@@ -420,7 +420,7 @@ def test_openrlhf_s_corrections(seed: int, correction: Correction, settings: dic
     loss = openrlhf("models.loss").PolicyLoss(0.2, 0.28, is_correction_threshold=(0.6, 1.8), **settings)
     mask, advantages = of.mask.double(), of.advantages[:, None].expand(6, 9)
     other = theirs(lambda logprobs: loss(logprobs, of.old, advantages, mask, of.sampled)[0], of)
-    agree(ours(clipped(0.2, 0.28), token_mean, of, factors(correction, of)), other, NEAR)
+    agree(ours(Clipped(0.2, 0.28), token_mean, of, factors(correction, of)), other, NEAR)
 
 
 @SEEDS

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from patchgrad.contracts import Trained
 from patchgrad.errors import ConfigError
-from patchgrad.learning.objectives.clipped import clipped
-from patchgrad.learning.objectives.kl_penalty import k1, k2, k3, with_kl_penalty
+from patchgrad.learning.objectives.clipped import Clipped
+from patchgrad.learning.objectives.kl_penalty import WithKlPenalty, k1, k2, k3
 
 Distributions = tuple[Tensor, Tensor]
 logits = st.lists(st.floats(-2, 2), min_size=4, max_size=4)
@@ -73,13 +73,13 @@ def test_gradients_agree_with_finite_differences(estimate: Callable[[torch.Tenso
 
 @given(arrays(), st.sampled_from(["k1", "k2", "k3"]), st.sampled_from(["old", "reference"]))
 def test_a_penalty_is_added_and_without_weight_it_is_none(given_: Trained, name: str, to: str) -> None:
-    plain = clipped()
-    losses, metrics = with_kl_penalty(plain, 0.5, name, to)(given_)  # type: ignore[arg-type]
+    plain = Clipped()
+    losses, metrics = WithKlPenalty(plain, 0.5, name, to)(given_)  # type: ignore[arg-type]
     difference = given_.logprobs - (given_.old if to == "old" else given_.reference)
     costs = {"k1": k1, "k2": k2, "k3": k3}[name](difference)
     assert torch.allclose(losses, plain(given_)[0] + 0.5 * costs)
     assert float(metrics["kl_penalty"]) == pytest.approx(float(costs.sum()))
-    none = with_kl_penalty(plain, 0.0, name, to)  # type: ignore[arg-type]
+    none = WithKlPenalty(plain, 0.0, name, to)  # type: ignore[arg-type]
     assert torch.equal(none(given_)[0], plain(given_)[0])
     assert torch.equal(gradient(none, given_), gradient(plain, given_))
 
@@ -87,11 +87,11 @@ def test_a_penalty_is_added_and_without_weight_it_is_none(given_: Trained, name:
 def test_who_did_not_move_pays_nothing_and_pulls_nowhere() -> None:
     still = tokens([-1.0, -2.0], [-1.0, -2.0], [0.0, 0.0])
     for name in ("k2", "k3"):
-        objective = with_kl_penalty(clipped(), 1.0, name)
+        objective = WithKlPenalty(Clipped(), 1.0, name)
         assert objective(still)[0].tolist() == [0.0, 0.0]
         assert gradient(objective, still).tolist() == [0.0, 0.0]
 
 
 def test_a_reward_for_leaving_is_refused() -> None:
     with pytest.raises(ConfigError, match="reward leaving"):
-        with_kl_penalty(clipped(), -0.1)
+        WithKlPenalty(Clipped(), -0.1)

@@ -10,24 +10,24 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from patchgrad.contracts import Objective, Trained
-from patchgrad.learning.objectives.cispo import cispo, cispo_two_sided
-from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.cispo import Cispo, CispoTwoSided
+from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.learning.objectives.cross_entropy import cross_entropy
-from patchgrad.learning.objectives.gspo import gspo
-from patchgrad.learning.objectives.kl_penalty import with_kl_penalty
+from patchgrad.learning.objectives.gspo import Gspo
+from patchgrad.learning.objectives.kl_penalty import WithKlPenalty
 
 LONG = -500.0  # a log-probability that no float has an exponential for
 OBJECTIVES: Mapping[str, Objective] = {
     "reinforce": cross_entropy,
-    "grpo": clipped(0.2, 0.2),
-    "dapo": clipped(0.2, 0.28),
-    "dual": clipped(0.2, 0.28, dual=3.0),
-    "gspo": gspo(),
-    "gspo, wide": gspo(0.2, 0.2),
-    "cispo": cispo(),
-    "cispo, two-sided": cispo_two_sided(),
-    "dapo and k2": with_kl_penalty(clipped(0.2, 0.28), 0.1, "k2"),
-    "dapo and k3 to a reference": with_kl_penalty(clipped(0.2, 0.28), 0.1, "k3", "reference"),
+    "grpo": Clipped(0.2, 0.2),
+    "dapo": Clipped(0.2, 0.28),
+    "dual": Clipped(0.2, 0.28, dual=3.0),
+    "gspo": Gspo(),
+    "gspo, wide": Gspo(0.2, 0.2),
+    "cispo": Cispo(),
+    "cispo, two-sided": CispoTwoSided(),
+    "dapo and k2": WithKlPenalty(Clipped(0.2, 0.28), 0.1, "k2"),
+    "dapo and k3 to a reference": WithKlPenalty(Clipped(0.2, 0.28), 0.1, "k3", "reference"),
 }
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from patchgrad.agents.tools.arguments import chained, number, parse
-from patchgrad.agents.tools.shell import Shell, by_files
+from patchgrad.agents.tools.shell import Shell
 from patchgrad.agents.tools.special import Special, opened
 from patchgrad.agents.tools.window import File, Unusable, clamp, load, locate, numbered, render, save, short, split, top
 from patchgrad.agents.tools.window import answer as observation
@@ -36,9 +36,9 @@ class Writer(Special):
         seen = observation("\n".join(part for part in parts if part), ran.tool_state, self.view, ran.failure)
         return replace(ran, content=seen.content, clipped=changed.clipped or ran.clipped or seen.clipped)
 
-    def settled(self, arguments: str) -> bool:
+    def repeatable(self, arguments: str, observation: Observation | None) -> bool:
         _, then = chained(arguments)
-        return not then or by_files(then)
+        return not then or Shell(self.view).repeatable(then, observation)
 
     def _changed(self, file: File, start: int, end: int, state: ToolState, note: str = "") -> Observation:
         """What is shown after a change that touches lines `start` to `end` of the new file."""

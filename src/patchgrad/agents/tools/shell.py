@@ -13,6 +13,7 @@ SPECIAL = ("open", "goto", "scroll_down", "scroll_up", "create", "search_file", 
 
 _PYTEST = r"(?:python3? -m )?pytest(?: -[xqvs]+| --tb=\w+| -k \w+| --maxfail=\d+| [\w./]+(?:::\w+)*)*"
 _GIT = r"git (?:restore|checkout|diff|status|log|show)(?: [\w./]+)*"
+KILLED = re.compile(r"^\S*bash: line \d+: +\d+ Killed\b", re.MULTILINE)  # what bash says of a process that somebody else ended
 _BY_FILES = re.compile(rf"(?:{_PYTEST}|{_GIT})(?: *(?:&&|\|\||;) *(?:{_PYTEST}|{_GIT}))*")
 
 
@@ -36,8 +37,8 @@ class Shell:
     usage = "any non-interactive shell command"
     reads_only = False
 
-    def settled(self, arguments: str) -> bool:
-        return by_files(arguments)
+    def repeatable(self, arguments: str, observation: Observation | None) -> bool:
+        return by_files(arguments) and (observation is None or KILLED.search(observation.content) is None)
 
     async def __call__(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
         result = await sandbox.run(arguments, self.seconds)

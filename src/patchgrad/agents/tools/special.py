@@ -19,8 +19,7 @@ from patchgrad.values import Observation, ToolState
 class Special(ABC):
     """A tool without state: where the agent stands comes in as a `ToolState` and goes out with the observation.
 
-    `reads_only` tells the rollout that files cannot have changed, so that no snapshot is taken, and `settled` whether the repository's
-    files and the state settle what these arguments do.
+    Files and state alone decide what it does (`contracts.Tool`).
     """
 
     view: View
@@ -36,7 +35,7 @@ class Special(ABC):
             message = str(error) if self.view.brief else f"{error}\nUsage: {self.usage}"
             return answer(message, state, self.view, failure="bad arguments")
 
-    def settled(self, arguments: str) -> bool:
+    def repeatable(self, arguments: str, observation: Observation | None) -> bool:
         return True
 
     @abstractmethod

@@ -4,7 +4,7 @@ What is measured is a run's checkpoint, any model, a model behind an address, or
 
   patchgrad evaluate runs/laptop
   patchgrad evaluate runs/laptop --evaluation.attempts 10 --checkpoint rft-0 --json
-  patchgrad evaluate --policy Qwen/Qwen3-0.6B --tasks sets/mine --evaluation.context 16384 --out runs/qwen
+  patchgrad evaluate --policy Qwen/Qwen3-0.6B --tasks sets/mine --evaluation.limits.context 16384 --out runs/qwen
   patchgrad evaluate --policy http://localhost:8000/v1 --model NAME --tasks sets/mine --protocol swe-rebench --out runs/served
   patchgrad evaluate --policy Qwen/Qwen3-0.6B --tasks sets/mine --evaluation.best_of "visible tests" --print > mine.toml
   patchgrad evaluate --predictions run-1.jsonl run-2.jsonl --tasks verified.jsonl.gz --recorded logs/run_evaluation
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 
+from patchgrad.cli import options as shared
 from patchgrad.cli.evaluate import comparing, handed_in, measuring, planning
 from patchgrad.errors import ConfigError
 from patchgrad.evaluation import PROTOCOLS
@@ -49,8 +50,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     handed_in.options(parser)
     comparing.options(parser)
     planning.options(parser)
-    words = "print the evaluation as TOML and do nothing else; --dotted.key value sets any field of it"
-    parser.add_argument("--print", action="store_true", help=words)
+    words = "print the evaluation as TOML, with `--print full` every key, and do nothing else; --dotted.key value sets any field of it"
+    parser.add_argument("--print", metavar="full", nargs="?", const=shared.SHORT, choices=(shared.SHORT, shared.FULL), help=words)
     parser.add_argument("--json", action="store_true", help="no progress; one JSON object")
 
 

@@ -18,7 +18,7 @@ from patchgrad.evaluation import from_outcomes, over_tasks
 from patchgrad.grading.output import PATCH_FAILED
 from patchgrad.store import finite, plain
 from patchgrad.store.files import put
-from patchgrad.values import Report
+from patchgrad.values import Advanced, PhaseBegan, Report
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -42,11 +42,11 @@ def run(arguments: argparse.Namespace) -> int:
     run_id, held, started = plain_word(arguments.run_id or "patchgrad"), held_against(Path(arguments.tasks)), time.monotonic()
     files = [predicted(source, held) for source in arguments.predictions]
     tried = []
-    with choose(quiet=arguments.json) as progress:
-        progress.stage("grade", sum(len(asked(predictions)) for predictions in files))
+    with choose(quiet=arguments.json) as tracker:
+        tracker.event(PhaseBegan("grade", sum(len(asked(predictions)) for predictions in files)))
         for number, predictions in enumerate(files):
             place = places[number % len(places)]
-            seen = lambda found: progress.advance(resolved=found.verdict is not None and found.verdict.resolved)  # noqa: E731
+            seen = lambda found: tracker.event(Advanced(1, {"resolved": found.verdict is not None and found.verdict.resolved}))  # noqa: E731
             tried.append(grade(held, predictions, place, 4 if arguments.concurrency is None else arguments.concurrency, seen))
     report = report_of(held, tried, time.monotonic() - started)
     written = Path(arguments.out) if arguments.out is not None else None

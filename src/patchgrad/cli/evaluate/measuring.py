@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from patchgrad.cli import options as shared
 from patchgrad.cli.evaluate.telling import tell
-from patchgrad.config import dumps, loads, override
+from patchgrad.config import dumps
 from patchgrad.errors import ConfigError, PatchgradError
 from patchgrad.store import Run, plain
 
@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 def run(arguments: argparse.Namespace) -> int:
     """Measure and tell; a run that is measured is only read."""
     from patchgrad.runs import api
+    from patchgrad.runs.printing import of_evaluation
     from patchgrad.runs.trackers.terminal import choose
 
     evaluation, recipe = _asked(arguments)
     if arguments.print:
-        print(json.dumps({"evaluation": plain(evaluation)}) if arguments.json else dumps(evaluation), end="\n" if arguments.json else "")
+        text = of_evaluation(evaluation, arguments.print == shared.FULL)
+        print(json.dumps({"evaluation": plain(evaluation)}) if arguments.json else text, end="\n" if arguments.json else "")
         return 0
-    with _kept(arguments.out, evaluation) as out, shared.installed(), choose(quiet=arguments.json) as progress:
-        report = api.measure(evaluation, progress, recipe=recipe, out=out)
+    with _kept(arguments.out, evaluation) as out, shared.installed(), choose(quiet=arguments.json) as tracker:
+        report = api.measure(evaluation, tracker, recipe=recipe, out=out)
     return tell(report, arguments.json, out.folder if out is not None else None)
 
 
@@ -43,13 +45,13 @@ def _asked(arguments: argparse.Namespace) -> tuple[Evaluation, Recipe | None]:
 
 def _of_run(arguments: argparse.Namespace) -> tuple[Evaluation, Recipe | None]:
     """A checkpoint under its run's scaffold and limits."""
-    from patchgrad import recipes
     from patchgrad.recipes.evaluation import TaskChoice, by_protocol, of_run
+    from patchgrad.runs.reading import load_recipe
 
     store, protocol = Run.open(arguments.run), arguments.protocol or ""
-    recipe = loads(recipes.Recipe, store.recipe)
+    recipe = load_recipe(store.recipe)
     choice = by_protocol(recipe.evaluation, protocol, recipe.policy.context)
-    recipe = override(replace(recipe, evaluation=choice), arguments.changes)
+    recipe = shared.changed(replace(recipe, evaluation=choice), arguments.changes)
     evaluation = of_run(recipe, store.find(arguments.checkpoint), protocol)
     if not arguments.tasks:
         return evaluation, recipe
@@ -58,13 +60,9 @@ def _of_run(arguments: argparse.Namespace) -> tuple[Evaluation, Recipe | None]:
 
 def _of_file(arguments: argparse.Namespace) -> Evaluation:
     """An evaluation as `--print` wrote it, or as it stands in a folder that kept one."""
-    from patchgrad import recipes
+    from patchgrad.runs.reading import read_evaluation
 
-    try:
-        text = Path(arguments.run).read_text()
-    except OSError as error:
-        raise ConfigError(f"{arguments.run} cannot be read: {error.strerror}.") from error
-    return override(loads(recipes.Evaluation, text), arguments.changes)
+    return shared.changed(read_evaluation(shared.text_of(Path(arguments.run))), arguments.changes)
 
 
 def _of_any(arguments: argparse.Namespace) -> Evaluation:
@@ -77,7 +75,7 @@ def _of_any(arguments: argparse.Namespace) -> Evaluation:
     evaluation = recipes.Evaluation(policy=arguments.policy, model=arguments.model or "", tasks=TaskChoice(arguments.tasks))
     protocol = arguments.protocol or ""
     choice = by_protocol(evaluation.evaluation, protocol, 1 << 30)
-    return override(replace(evaluation, evaluation=choice, protocol=protocol), arguments.changes)
+    return shared.changed(replace(evaluation, evaluation=choice, protocol=protocol), arguments.changes)
 
 
 @contextmanager

@@ -50,8 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
     sources = [*arguments.sources, *pins]
     if not sources:
         raise ConfigError("Nothing is named to make tasks from: name a SOURCE, or say --catalogue.")
-    with choose(arguments.json) as progress:
-        told = Told(progress, "forge", order.count)
+    with choose(arguments.json) as tracker:
+        told = Told(tracker, "forge", order.count)
         made = forge_set(sources, Path(arguments.out), order, cache(), _command(arguments), told, pins)
     if arguments.json:
         print(json.dumps({"set": arguments.out, "sources": [_plain(one) for one in made]}))

@@ -18,6 +18,7 @@ from typing import Any
 from patchgrad.cli.grading import Tell, Tried, asked, grade, held_against, plain_word, predicted
 from patchgrad.grading.reports import Graded
 from patchgrad.grading.rules import shares
+from patchgrad.values import Advanced, PhaseBegan
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -38,9 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
     run_id = plain_word(arguments.run_id)
     held = held_against(Path(arguments.tasks))
     predictions = predicted(arguments.predictions, held)
-    with choose(quiet=arguments.json) as progress:
-        progress.stage("grade", len(asked(predictions)))
-        tell: Tell = lambda found: progress.advance(resolved=found.verdict is not None and found.verdict.resolved)  # noqa: E731
+    with choose(quiet=arguments.json) as tracker:
+        tracker.event(PhaseBegan("grade", len(asked(predictions))))
+        tell: Tell = lambda found: tracker.event(Advanced(1, {"resolved": found.verdict is not None and found.verdict.resolved}))  # noqa: E731
         tried = grade(held, predictions, arguments.recorded, arguments.concurrency, tell)
     written = tried.write(Path(arguments.out), run_id) if arguments.out is not None else None
     _tell(tried, written, as_json=arguments.json)

@@ -31,7 +31,7 @@ from patchgrad.tasks.linting import Checked, LintOptions, Report, lint
 from patchgrad.tasks.linting.chance import power
 from patchgrad.tasks.linting.findings import MEANINGS
 from patchgrad.tasks.sets import Member, members, quarantine
-from patchgrad.values import Task, Verdict, digest
+from patchgrad.values import Advanced, Note, PhaseBegan, Task, Verdict, digest
 
 RUNS, PAPER_RUNS = 5, 50
 FILTERS = ("nebius2508",)
@@ -59,12 +59,12 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = found if arguments.sample is None else random.Random(0).sample(found, min(arguments.sample, len(found)))
     if not chosen:
         raise TaskError(f"{folder} has no tasks.")
-    with choose(arguments.json) as progress:
-        progress.stage(f"lint {len(chosen)} tasks", len(chosen))
+    with choose(arguments.json) as tracker:
+        tracker.event(PhaseBegan(f"lint {len(chosen)} tasks", len(chosen)))
 
         def tell(checked: Checked) -> None:
-            progress.advance(sound=checked.sound)
-            progress.say(f"{checked.task}: {checked.findings[0].evidence if checked.findings else 'sound'}")
+            tracker.event(Advanced(1, {"sound": checked.sound}))
+            tracker.event(Note(f"{checked.task}: {checked.findings[0].evidence if checked.findings else 'sound'}"))
 
         kept = cache() / "lint" / f"{digest(str(folder.resolve()))[:16]}.jsonl"
         report = asyncio.run(

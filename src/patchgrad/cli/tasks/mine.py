@@ -42,8 +42,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Make the tasks; 1 when there are fewer than wanted."""
     wish = _wish(arguments)
-    with choose(arguments.json) as progress:
-        told = Told(progress, "mine", wish.count)
+    with choose(arguments.json) as tracker:
+        told = Told(tracker, "mine", wish.count)
         mined, cpu = mine_set(
             arguments.source, Path(arguments.out), wish, cache(), _command(arguments), lambda *fate: told(arguments.source, *fate)
         )

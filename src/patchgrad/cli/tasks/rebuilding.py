@@ -17,6 +17,7 @@ from patchgrad.packages.sites import cache
 from patchgrad.runs.trackers.terminal import choose
 from patchgrad.tasks.rebuilding import rebuild
 from patchgrad.tasks.sets import read_origins
+from patchgrad.values import Advanced, Note, PhaseBegan
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -33,12 +34,12 @@ def run(arguments: argparse.Namespace) -> int:
     if clones is not None and not clones.is_dir():
         raise TaskError(f"{clones} is no folder: name the one that holds the clones.")
     known = {path.name.removesuffix(".git"): path for path in clones.iterdir() if path.is_dir()} if clones else {}
-    with choose(arguments.json) as progress:
-        progress.stage("rebuild", len(read_origins(frozen)))
+    with choose(arguments.json) as tracker:
+        tracker.event(PhaseBegan("rebuild", len(read_origins(frozen))))
 
         def tell(name: str) -> None:
-            progress.advance()
-            progress.say(name)
+            tracker.event(Advanced())
+            tracker.event(Note(name))
 
         count = rebuild(frozen, Path(arguments.out), cache(), known, tell)
     told = {"set": arguments.out, "tasks": count}

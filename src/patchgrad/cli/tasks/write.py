@@ -20,6 +20,7 @@ from patchgrad.packages.sites import cache
 from patchgrad.runs.trackers.terminal import choose
 from patchgrad.tasks.sets import Member, members, save
 from patchgrad.tasks.statements.model import LEVEL, Writer, write_all
+from patchgrad.values import Advanced, Note, PhaseBegan
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -37,13 +38,13 @@ def run(arguments: argparse.Namespace) -> int:
     writer = Writer(arguments.endpoint, arguments.model, os.environ.get(KEY, ""), cache() / "written")
     found = members(folder)
     refused: list[str] = []
-    with choose(arguments.json) as progress:
-        progress.stage("write statements", len(found))
+    with choose(arguments.json) as tracker:
+        tracker.event(PhaseBegan("write statements", len(found)))
 
         def tell(member: Member, reasons: list[str]) -> None:
             refused.extend(reasons)
-            progress.advance(clean=LEVEL in member.levels)
-            progress.say(f"{member.task.id}: {'; '.join(reasons) or 'clean at once'}")
+            tracker.event(Advanced(1, {"clean": LEVEL in member.levels}))
+            tracker.event(Note(f"{member.task.id}: {'; '.join(reasons) or 'clean at once'}"))
 
         written = save(folder, asyncio.run(write_all(found, writer, max(1, arguments.concurrency), tell)))
     without = [member.task.id for member in written if LEVEL not in member.levels]

@@ -6,11 +6,12 @@ paper(task, trajectory, verdict)       # Reward(0.667, {"resolved": 1.0, "length
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from patchgrad.contracts import RewardFunction
 from patchgrad.errors import ConfigError
-from patchgrad.values import Reward, Task, Trajectory, Verdict
+from patchgrad.values import Judgement, Reward, Task, Trajectory, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Resolved:
 
     unsubmitted: bool = False
 
-    def __call__(self, task: Task, trajectory: Trajectory, verdict: Verdict) -> Reward:
+    def __call__(self, task: Task, trajectory: Trajectory, verdict: Verdict, judgements: Sequence[Judgement] = ()) -> Reward:
         counts = trajectory.stop == "submitted" or (self.unsubmitted and trajectory.stop != "failed")
         value = float(counts and verdict.resolved)
         return Reward(value, {"resolved": value})
@@ -43,7 +44,7 @@ class TurnPenalty:
         if not 0 <= self.threshold < self.limit:
             raise ConfigError(f"A turn penalty needs threshold {self.threshold} below limit {self.limit}.")
 
-    def __call__(self, task: Task, trajectory: Trajectory, verdict: Verdict) -> Reward:
+    def __call__(self, task: Task, trajectory: Trajectory, verdict: Verdict, judgements: Sequence[Judgement] = ()) -> Reward:
         turns = len(trajectory.turns)
         value = min(0.0, (self.threshold - turns) / (self.limit - self.threshold))
         return Reward(value, {"length": value})
@@ -63,10 +64,10 @@ class Weighted:
         if self.weights and len(self.weights) != len(self.terms):
             raise ConfigError(f"{len(self.terms)} reward terms have {len(self.weights)} weights; give one for each, or none.")
 
-    def __call__(self, task: Task, trajectory: Trajectory, verdict: Verdict) -> Reward:
+    def __call__(self, task: Task, trajectory: Trajectory, verdict: Verdict, judgements: Sequence[Judgement] = ()) -> Reward:
         parts: dict[str, float] = {}
         for term, weight in zip(self.terms, self.weights or (1.0,) * len(self.terms), strict=True):
-            for name, value in term(task, trajectory, verdict).parts.items():
+            for name, value in term(task, trajectory, verdict, judgements).parts.items():
                 if name in parts:
                     raise ConfigError(f"Two reward terms have a part named {name!r}; use one of them.")
                 parts[name] = weight * value

@@ -14,6 +14,7 @@ So a value without bias is no reason to be a loss (`k2` is the default). Tokens 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 from torch import Tensor
@@ -40,22 +41,25 @@ def k3(difference: Tensor) -> Tensor:
 ESTIMATORS = {"k1": k1, "k2": k2, "k3": k3}
 
 
-def with_kl_penalty(
-    objective: Objective, weight: float, estimator: Literal["k1", "k2", "k3"] = "k2", to: Literal["old", "reference"] = "old"
-) -> Objective:
+@dataclass(frozen=True, slots=True)
+class WithKlPenalty:
     """The costs of `objective`, plus `weight` times an estimate of the divergence from the old policy, or from the reference.
 
-    The reference is the sampler unless samples were scored by another model (`learning.Algorithm.reference`). Metric `penalty`: the sum of
-    the estimates, without the weight.
+    The reference is the sampler unless samples were scored by another model (`learning.algorithm.Algorithm.reference`). Metric
+    `kl_penalty`: the sum of the estimates, without the weight.
     """
-    if weight < 0:
-        raise ConfigError(f"a penalty of weight {weight} would reward leaving the {to} policy; it must be 0 or more")
-    estimate = ESTIMATORS[estimator]
 
-    def with_penalty(tokens: Trained) -> tuple[Tensor, Mapping[str, Tensor]]:
-        losses, metrics = objective(tokens)
-        other = tokens.old if to == "old" else tokens.reference
-        costs = estimate((tokens.logprobs - other).clamp(-LOG_RATIO, LOG_RATIO))
-        return losses + weight * costs, {**metrics, "kl_penalty": costs.detach().sum()}
+    objective: Objective
+    weight: float
+    estimator: Literal["k1", "k2", "k3"] = "k2"
+    to: Literal["old", "reference"] = "old"
 
-    return with_penalty
+    def __post_init__(self) -> None:
+        if self.weight < 0:
+            raise ConfigError(f"a penalty of weight {self.weight} would reward leaving the {self.to} policy; it must be 0 or more")
+
+    def __call__(self, tokens: Trained) -> tuple[Tensor, Mapping[str, Tensor]]:
+        losses, metrics = self.objective(tokens)
+        other = tokens.old if self.to == "old" else tokens.reference
+        costs = ESTIMATORS[self.estimator]((tokens.logprobs - other).clamp(-LOG_RATIO, LOG_RATIO))
+        return losses + self.weight * costs, {**metrics, "kl_penalty": costs.detach().sum()}

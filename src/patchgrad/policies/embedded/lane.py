@@ -52,6 +52,10 @@ class Lane:
         """Drops every cache. Only while paused and drained."""
         self._sampler.forget()
 
+    def close(self) -> None:
+        """The thread ends when nobody acts any more."""
+        self._thread.shutdown(wait=False)
+
     def go_on(self) -> None:
         """Takes back one `pause`."""
         with self._lock:

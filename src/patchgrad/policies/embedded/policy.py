@@ -25,7 +25,7 @@ class EmbeddedPolicy:
 
     Consumes `act`; waits for nothing but its own threads. Each of `threads` has its sessions and a share of the places, and what it draws
     for one depends on no other, so their number changes nothing (`networks.cached.exact`). `load` waits until the actions under way have
-    ended, because an action has one version. While `training` is true only neutral sampling is accepted. Log-probabilities are those
+    ended, because an action has one version. Log-probabilities are those
     of the policy's own softmax, whatever the sampling. With `room`, bytes for caches, it draws on the network's device, a GPU for one, and
     in this `precision`; without it on the CPU, by code that is compiled for it.
     """
@@ -39,7 +39,6 @@ class EmbeddedPolicy:
         context: int,
         rows: int = 256,
         threads: int = 1,
-        training: bool = True,
         room: int = 0,
         precision: Literal["float32", "bfloat16"] = "float32",
     ) -> None:
@@ -47,7 +46,7 @@ class EmbeddedPolicy:
             raise ConfigError(f"the network is on {network.head.device}: say how much room there is for caches")
         if tokenizer.vocabulary > network.config.vocabulary:
             raise ConfigError(f"the tokenizer has {tokenizer.vocabulary} ids and the network {network.config.vocabulary}")
-        self.tokenizer, self.training = tokenizer, training
+        self._tokenizer = tokenizer
         self._context, self._version = context, 0
         self._decoder: Reader = (
             DeviceDecoder(network, context, room // threads, getattr(torch, precision)) if room else CachedDecoder(network, context)
@@ -67,8 +66,8 @@ class EmbeddedPolicy:
         return self._context
 
     @property
-    def fingerprint(self) -> str:
-        return self.tokenizer.fingerprint
+    def tokenizer(self) -> ChatTokenizer:
+        return self._tokenizer
 
     @property
     def stops(self) -> frozenset[int]:
@@ -79,8 +78,10 @@ class EmbeddedPolicy:
 
     async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
         """Samples one turn. Raises `PolicyFault` when the stream leaves no room in the context."""
-        if self.training and not sampling.neutral:
-            raise SamplingRefused("training takes only neutral sampling (temperature 1, nothing cut): set training=False to evaluate")
+        if sampling.purpose == "training" and not sampling.neutral:
+            raise SamplingRefused(
+                "training takes only neutral sampling (temperature 1, nothing cut): sample for another purpose to evaluate"
+            )
         limit = min(sampling.max_tokens, self._context - len(tokens))
         if limit < 1 or not len(tokens):
             raise PolicyFault(f"a stream of {len(tokens)} tokens leaves nothing to sample in a context of {self._context}")
@@ -104,6 +105,11 @@ class EmbeddedPolicy:
         """Forgets a session's cache; a session still acting is forgotten when it ends."""
         if lane := self._homes.pop(session, None):
             lane.release(session)
+
+    def close(self) -> None:
+        """Ends the threads when no action is under way any more."""
+        for lane in self._lanes:
+            lane.close()
 
     def load(self, weights: Weights, version: int) -> None:
         """Takes over weights in place and drops every cache; returns when no action runs under the old ones."""

@@ -99,3 +99,6 @@ class EndpointPolicy:
 
     def release(self, session: str) -> None:
         """There is nothing to forget."""
+
+    def close(self) -> None:
+        """There is nothing to end: each question has a connection of its own."""

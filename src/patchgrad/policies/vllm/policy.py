@@ -32,8 +32,8 @@ class VllmPolicy:
 
     Weights go through a folder, in memory where the machine has `/dev/shm`, and are reloaded in place; a restarted server begins with the
     last ones. A server that dies is started again and asked again: an action is drawn from its own seed, so nothing is drawn twice. `load`
-    waits until the actions under way have ended, because an action has one version. While `training` is true only neutral sampling is
-    accepted, every setting is sent with every question, and the server takes none from the model's `generation_config.json`.
+    waits until the actions under way have ended, because an action has one version. Every setting is sent with every question, and the
+    server takes none from the model's `generation_config.json`.
     """
 
     def __init__(
@@ -46,9 +46,8 @@ class VllmPolicy:
         sessions: int = 64,
         python: str = "python",
         options: Sequence[str] = (),
-        training: bool = True,
     ) -> None:
-        self.tokenizer, self.training = tokenizer, training
+        self._tokenizer = tokenizer
         self._config, self._context, self._version = config, context, 0
         self._eos = tokenizer.eos | frozenset(config.eos)
         self._home = Path(tempfile.mkdtemp(prefix="patchgrad-vllm-", dir=_roomy(weights)))
@@ -77,8 +76,8 @@ class VllmPolicy:
         return self._context
 
     @property
-    def fingerprint(self) -> str:
-        return self.tokenizer.fingerprint
+    def tokenizer(self) -> ChatTokenizer:
+        return self._tokenizer
 
     @property
     def stops(self) -> frozenset[int]:
@@ -89,8 +88,10 @@ class VllmPolicy:
 
     async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
         """Samples one turn. Raises `PolicyFault` when the stream leaves no room in the context, or vLLM does not answer."""
-        if self.training and not sampling.neutral:
-            raise SamplingRefused("training takes only neutral sampling (temperature 1, nothing cut): set training=False to evaluate")
+        if sampling.purpose == "training" and not sampling.neutral:
+            raise SamplingRefused(
+                "training takes only neutral sampling (temperature 1, nothing cut): sample for another purpose to evaluate"
+            )
         limit = min(sampling.max_tokens, self._context - len(tokens))
         if limit < 1 or not len(tokens):
             raise PolicyFault(f"a stream of {len(tokens)} tokens leaves nothing to sample in a context of {self._context}")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import TypeVar
-
-A = TypeVar("A")
-B = TypeVar("B")
+from collections.abc import AsyncIterator, Iterable
+from importlib import import_module
+from typing import Any
 
 
 class LocalExecutor:
@@ -19,12 +17,14 @@ class LocalExecutor:
     def __init__(self, concurrency: int) -> None:
         self._concurrency = concurrency
 
-    async def map(self, function: Callable[[A], Awaitable[B]], items: Iterable[A]) -> AsyncIterator[B]:
+    async def map(self, function: str, shared: object, items: Iterable[object]) -> AsyncIterator[Any]:
+        module, _, name = function.partition(":")
+        work = getattr(import_module(module), name)
         waiting = iter(items)
-        running: set[asyncio.Task[B]] = set()
+        running: set[asyncio.Task[Any]] = set()
 
-        async def call(item: A) -> B:
-            return await function(item)
+        async def call(item: object) -> Any:
+            return await work(shared, item)
 
         def start() -> bool:
             for item in waiting:

@@ -17,8 +17,6 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from patchgrad.contracts import Weights
-from patchgrad.errors import PolicyFault
 from patchgrad.recipes.warmup import DemonstratorOptions
 from patchgrad.runs.demonstrations.known_bugs import known, place
 from patchgrad.tasks.mutations import mutants
@@ -120,7 +118,7 @@ class Demonstrator:
     ) -> None:
         self.context = context
         self._practising = practising
-        self._habits = options
+        self._options = options
         self._random = random.Random(f"apprentice {task.id} {seed}")
         self._retries = 1.0 if self._random.random() < options.persistent else options.retries_when_red
         self._encode_messages = encode_messages
@@ -155,7 +153,7 @@ class Demonstrator:
         asked = tokens.tobytes()
         if asked not in self._said:  # else its sandbox broke, and it is asked again in another one
             kind, text = self._next()
-            if self._random.random() < self._habits.malformed:
+            if self._random.random() < self._options.malformed:
                 text = self._garbled(text)
             else:
                 self._last = kind
@@ -167,22 +165,22 @@ class Demonstrator:
     def release(self, session: str) -> None:
         self._last = ""
 
-    def load(self, weights: Weights, version: int) -> None:
-        raise PolicyFault("an demonstrator plays a script: it has no weights to load")
+    def close(self) -> None:
+        """There is nothing to end."""
 
     def _next(self) -> tuple[str, str]:
         chance = self._random.random
         if self._last in ("", "slip"):
-            slips = chance() < self._habits.slips
+            slips = chance() < self._options.slips
             return ("slip", turn(LOOK, self._misspelt())) if slips else ("open", turn(LOOK, self._known.place))
         if self._practising and all(edit in self._tried for edit in self._wrong):
             return "submit", turn(DONE, "submit")
         if self._practising:
             return "edit", turn(NEXT, self._fresh().command())
-        resigned = self._last == "open" and chance() < self._habits.resigns
+        resigned = self._last == "open" and chance() < self._options.resigns
         if resigned or self._last == "edit" or (self._last == "try" and self._submits()):
             return "submit", turn(DONE, "submit")
-        tested = chance() < self._habits.tests
+        tested = chance() < self._options.tests
         return ("try" if tested else "edit"), turn(TRY, self._edit().command() + TESTED * tested)
 
     def _submits(self) -> bool:
@@ -194,9 +192,9 @@ class Demonstrator:
 
     def _edit(self) -> Edit:
         absent = [old for old in ABSENT if old not in self._known.source]
-        if absent and self._random.random() < self._habits.misquotes:
+        if absent and self._random.random() < self._options.misquotes:
             return Edit(self._random.choice(absent), self._repair.new)
-        if self._random.random() < self._habits.skill:
+        if self._random.random() < self._options.skill:
             return self._repair
         return self._fresh()
 

@@ -1,4 +1,4 @@
-"""The base policy where no pre-trained model can be had: demonstrations by the noisy demonstrator, then one language-model pass."""
+"""Demonstrations by a scripted policy through the ordinary loop, on tasks drawn from the seed."""
 
 from __future__ import annotations
 
@@ -6,101 +6,117 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
-import torch
-
-from patchgrad.contracts import Policy
+from patchgrad.contracts import Journal
 from patchgrad.grading.rewards import Resolved
-from patchgrad.learning.advantages import Ones
-from patchgrad.learning.credit import assign
-from patchgrad.learning.failures import MASK_FORMAT_ERRORS
-from patchgrad.learning.objectives.cross_entropy import cross_entropy
-from patchgrad.learning.packing import minibatches, pack
-from patchgrad.networks import folder
-from patchgrad.networks.decoder import Decoder
-from patchgrad.networks.lora import Lora, merged, reduce
-from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
-from patchgrad.policies.tokenizers.chat import START
-from patchgrad.policies.vllm import VllmPolicy
+from patchgrad.policies.tokenizers.chat import ChatTokenizer
+from patchgrad.recipes.limits import AttemptLimits
 from patchgrad.recipes.recipe import Recipe
-from patchgrad.rollouts.attempts import Attempt, run_attempt
-from patchgrad.rollouts.budget import Budget
+from patchgrad.rollouts.attempts import NEUTRAL, Graded, rewarded, run_attempt
 from patchgrad.rollouts.harness import Harness
 from patchgrad.runs.demonstrations.demonstrator import Demonstrator, drill, look
-from patchgrad.runs.demonstrations.induction import Pointing, plant, planted
-from patchgrad.runs.planning.device import device
-from patchgrad.runs.planning.estimate import caches
-from patchgrad.runs.planning.shapes import an_optimiser, fresh_shape
-from patchgrad.tasks.archive import open_archive
-from patchgrad.trainers.local import LocalTrainer
-from patchgrad.trainers.schedules import cosine
-from patchgrad.values import Call, Ending, Group, Rollout, Task, Turn, Update, Verdict, digest
+from patchgrad.runs.session import RunContext
+from patchgrad.values import Attempt, Ending, Rollout, Snapshot, Task, Turn, Verdict, digest
 
-PRACTICE: dict[str, Callable[[Task, int], Task]] = {"": lambda task, _: task, "drill": lambda task, _: drill(task), "look": look}
-OFTEN = 0.1  # operators and numbers lie above it, names and keywords below
+Practice = Literal["whole", "edits", "first turn"]
+PRACTICE: dict[Practice, Callable[[Task, int], Task]] = {
+    "whole": lambda task, _: task,
+    "edits": lambda task, _: drill(task),
+    "first turn": look,
+}
+ACTION_TOKENS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """`count` episodes of at most `turns` turns: whole demonstrations, or practice.
+    """`count` episodes of at most `turns` turns.
 
-    A `drill` is a look and eleven edits, without tests; a `look` is the first turn, which opens the file that an issue of gibberish names.
-    Nobody judges what is imitated whether it succeeds or not, unless it is to be told how often it does: then it is `graded`.
+    They are `whole` demonstrations; or `edits`, a look and eleven edits without tests; or the `first turn` alone, which opens the file that
+    an issue of gibberish names. Imitation does not ask whether an episode succeeds, so it is graded only where its success rate is shown.
     """
 
     label: str
     count: int
     turns: int
-    practice: Literal["", "drill", "look"] = ""
+    practice: Practice = "whole"
     graded: bool = False
 
 
-async def demonstrate(
-    recipe: Recipe,
-    tasks: Sequence[Sequence[Task]],
-    harness: Harness,
-    tokenizer: ChatTokenizer,
-    lesson: Lesson,
-    on_rollout: Callable[[Rollout], None],
-) -> list[Rollout]:
-    """A lesson by the demonstrator through the ordinary loop, on tasks drawn from the seed; episodes come back in the order of the draw."""
-    pools = [kind[: recipe.warmup.tasks] for kind in tasks if kind]
-    drawn = dealt(pools, lesson.count, random.Random(f"{lesson.label} {recipe.seed}"))
-    practice = PRACTICE[lesson.practice]
-    items = [Attempt(practice(task, before), f"{lesson.label}/{i}", i) for i, (task, before) in enumerate(drawn)]
-    budget = Budget(lesson.turns, recipe.policy.context, 256)
-    harness = harness if lesson.graded else replace(harness, grade=_ungraded)
-    known = harness.recall
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What every episode of a lesson is made with."""
 
-    def ended(name: str, beginning: str) -> tuple[tuple[Turn, ...], Ending | None]:
-        """An episode that was interrupted begins again: the demonstrator remembers what it has tried, and no turn tells that."""
-        turns, ending = known(name, beginning)
+    harness: Harness
+    recipe: Recipe
+    tokenizer: ChatTokenizer
+    lesson: Lesson
+
+
+async def demonstrate(context: RunContext, tokenizer: ChatTokenizer, lesson: Lesson) -> list[Rollout]:
+    """The episodes of a lesson, in the order in which their tasks were drawn."""
+    recipe, harness = context.recipe, context.harness
+    pools = [kind[: recipe.warmup.tasks] for kind in context.tasks.shown if kind]
+    drawn = dealt(pools, lesson.count, random.Random(f"{lesson.label} {recipe.seed}"))
+    acting = replace(recipe.agent, action_tokens=ACTION_TOKENS, format_errors=0)
+    budget = acting.budget(AttemptLimits(lesson.turns, recipe.policy.context, 3600.0))
+    practice = PRACTICE[lesson.practice]
+    items = [Attempt(practice(task, before), f"{lesson.label}/{i}", i, budget, NEUTRAL) for i, (task, before) in enumerate(drawn)]
+    harness = replace(harness, journal=OnlyEnded(harness.journal), judges=())
+    shared = _Shared(harness if lesson.graded else replace(harness, grade=_ungraded), recipe, tokenizer, lesson)
+    tasks, shown = {item.id: item.task for item in items}, dict[str, Rollout]()
+    async for graded in harness.executor.map(f"{__name__}:show", shared, items):
+        rollout = rewarded(tasks[graded.trajectory.id], graded, Resolved())
+        shown[rollout.trajectory.id] = rollout
+        harness.seen(rollout)
+    return [shown[item.id] for item in items]
+
+
+async def show(shared: _Shared, attempt: Attempt) -> Graded:
+    """One episode."""
+    recipe, tokenizer = shared.recipe, shared.tokenizer
+    demonstrator = Demonstrator(
+        attempt.task,
+        recipe.warmup.demonstrator,
+        int(digest(attempt.id, str(recipe.seed))[:15], 16),
+        tokenizer.encode,
+        tokenizer.action,
+        recipe.policy.context,
+        shared.lesson.practice == "edits",
+    )
+    return await run_attempt((shared.harness, demonstrator), attempt)
+
+
+class OnlyEnded:
+    """A journal in which an episode that was interrupted is unknown: it begins again, since no turn tells what the demonstrator has
+    tried.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    @property
+    def keeps(self) -> bool:
+        return self._journal.keeps
+
+    async def turn(self, attempt: str, turn: Turn) -> None:
+        await self._journal.turn(attempt, turn)
+
+    async def state(self, snapshot: Snapshot) -> None:
+        await self._journal.state(snapshot)
+
+    async def ending(self, attempt: str, ending: Ending) -> None:
+        await self._journal.ending(attempt, ending)
+
+    def recall(self, attempt: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]:
+        turns, ending = self._journal.recall(attempt, root)
         return (turns, ending) if ending else ((), None)
 
-    harness = replace(harness, recall=ended)
+    def snapshot(self, address: str, directory: str) -> Snapshot:
+        return self._journal.snapshot(address, directory)
 
-    def demonstrator(item: Attempt) -> Policy:
-        seed = int(digest(item.id, str(recipe.seed))[:15], 16)
-        return Demonstrator(
-            item.task,
-            recipe.warmup.demonstrator,
-            seed,
-            tokenizer.encode,
-            tokenizer.action,
-            recipe.policy.context,
-            lesson.practice == "drill",
-        )
-
-    async def episode(item: Attempt) -> Rollout:
-        rollout = await run_attempt(harness, demonstrator(item), item, budget, Resolved())
-        on_rollout(rollout)
-        return rollout
-
-    shown = [rollout async for rollout in harness.executor.map(episode, items)]
-    order = {item.id: i for i, item in enumerate(items)}
-    return sorted(shown, key=lambda rollout: order[rollout.trajectory.id])
+    def holds(self, address: str, attempt: str = "") -> bool:
+        return self._journal.holds(address, attempt)
 
 
 def dealt(pools: Sequence[Sequence[Task]], count: int, chooser: random.Random) -> list[tuple[Task, int]]:
@@ -123,121 +139,3 @@ def dealt(pools: Sequence[Sequence[Task]], count: int, chooser: random.Random) -
 
 async def _ungraded(task: Task, patch: str) -> Verdict:
     return Verdict(task.id, patch, (), ())
-
-
-def learn_tokenizer(recipe: Recipe, tasks: Sequence[Task], episodes: Sequence[Rollout], spelled: ChatTokenizer) -> ChatTokenizer:
-    """A BPE vocabulary from what the first episodes said and from the training repositories; `spelled` reads the episodes."""
-    texts = [spelled.decode(s.tokens().tolist()) for r in episodes for s in r.trajectory.segments]
-    archives = {task.repository.digest: task.repository for task in tasks if task.repository.kind == "archive"}
-    files = [item for repository in list(archives.values())[:200] for item in open_archive(repository).items()]
-    texts += [content.decode(errors="replace") for name, content in files if name.endswith(".py")]
-    texts += [task.instruction for task in tasks]
-    return ChatTokenizer.train(
-        [text.replace("<|im_start|>", "\n").replace("<|im_end|>", "\n") for text in texts], recipe.policy.shape.vocabulary
-    )
-
-
-def pointing(episodes: Sequence[Rollout], tokenizer: ChatTokenizer) -> Pointing | None:
-    """The tokens that edits begin with: of the observations that show one, at least a share `OFTEN` were followed by an edit of it.
-
-    `None` where `replace "` is not spelled in two tokens, or nothing was edited.
-    """
-    opening = tokenizer.action('replace "').tolist()[:-1]
-    shown, first = Counter[int](), Counter[int]()
-    for turn in (turn for episode in episodes for turn in episode.trajectory.turns):
-        shown.update(set(turn.context.tolist()))
-        spelled = turn.action.token_ids.tolist()
-        if isinstance(turn.call, Call) and turn.call.tool == "replace" and opening[-1] in spelled[:-1]:
-            first[spelled[spelled.index(opening[-1]) + 1]] += 1
-    tokens = tuple(sorted(token for token, count in first.items() if count >= OFTEN * shown[token]))
-    return Pointing(opening[0], opening[1], tokens, tokenizer.special[START]) if len(opening) == 2 and tokens else None
-
-
-def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer, shown: Sequence[Rollout]) -> Decoder:
-    """A network of the recipe's shape with random weights from its seed, and the heads that copy where the shape asks for them."""
-    network = Decoder(fresh_shape(recipe, (tokenizer.stop,)), seed=recipe.seed)
-    if recipe.policy.shape.copies:
-        plant(network, recipe.seed, pointing(shown, tokenizer))
-    return network
-
-
-def a_trainer(network: Decoder, recipe: Recipe) -> LocalTrainer:
-    """The recipe's optimiser over a network, or over adapters of it, where the recipe computes; planted heads are held."""
-    choice, there = recipe.optimiser, device(recipe.machine.gpus)
-    return LocalTrainer(
-        network,
-        optimiser=an_optimiser(choice),
-        clip=choice.clip,
-        precision=choice.precision,
-        gradient_checkpointing=choice.gradient_checkpointing,
-        lora=Lora(choice.rank, choice.alpha) if choice.rank else None,
-        base=recipe.policy.model,
-        threads=recipe.workers,
-        held=planted(network.to(there)) if planted(network) else None,
-        offload=choice.offload,
-        device=there,
-    )
-
-
-def a_reference(network: Decoder, recipe: Recipe) -> LocalTrainer:
-    """A network that scores and never learns, computed as the trainer's is: nothing of it wants a gradient, nor a place in an optimiser."""
-    choice = recipe.optimiser
-    network.requires_grad_(False).to(device(recipe.machine.gpus))
-    if choice.precision == "bfloat16" and (choice.rank or choice.offload):
-        reduce(network, torch.bfloat16)
-    return LocalTrainer(network, precision=choice.precision, threads=recipe.workers)
-
-
-def a_policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe) -> EmbeddedPolicy | VllmPolicy:
-    """A policy with room for every live episode and for as many whose cache may still be of use."""
-    policy = recipe.policy
-    if policy.vllm:
-        return VllmPolicy(
-            network.config,
-            merged(network),
-            tokenizer,
-            context=policy.context,
-            sessions=recipe.sandbox.concurrency,
-            python=policy.vllm,
-            options=("--dtype", recipe.optimiser.precision, *(f"--{option}" for option in policy.options)),
-        )
-    return EmbeddedPolicy(
-        network,
-        tokenizer,
-        sessions=2 * recipe.sandbox.concurrency,
-        context=policy.context,
-        threads=policy.threads,
-        room=caches(recipe) if recipe.machine.gpus else 0,
-        precision=recipe.optimiser.precision,
-    )
-
-
-def open_model(source: str | Path, recipe: Recipe) -> tuple[LocalTrainer, EmbeddedPolicy | VllmPolicy]:
-    """Trainer and policy of a checkpoint folder or a hub id: one network's shape, rotary positions included. What is frozen is."""
-    path = folder.locate(source)
-    network, tokenizer = folder.load(path, recipe.policy.context, recipe.policy.yarn), ChatTokenizer.load(path)
-    trainer = a_trainer(network, recipe)
-    trainer.freeze(recipe.optimiser.frozen)
-    return trainer, a_policy(network, tokenizer, recipe)
-
-
-def warm_up(
-    recipe: Recipe,
-    demonstrations: Sequence[Rollout],
-    trainer: LocalTrainer,
-    on_update: Callable[[Update], None],
-) -> None:
-    """Language modelling of whole episodes; observations count `observation_weight`.
-
-    Attempts that fail are imitated as well, turns that the environment could not use are not: they are there so that the next turn is
-    learned, which finds the way back.
-    """
-    warmup = recipe.warmup
-    samples = assign([Group((rollout,)) for rollout in demonstrations], Ones(), MASK_FORMAT_ERRORS)
-    steps = warmup.epochs * -(-len(samples) // warmup.batch)
-    trainer.schedule = cosine(warmup.lr, steps, warmup=min(20, steps // 5))
-    for epoch in range(warmup.epochs):
-        for chosen in minibatches([[sample] for sample in samples], warmup.batch, recipe.seed + epoch):
-            batch = pack(chosen, recipe.optimiser.micro_batch_tokens, warmup.observation_weight, recipe.workers)
-            update = trainer.update(batch, cross_entropy)
-            on_update(update)

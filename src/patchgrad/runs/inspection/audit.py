@@ -13,19 +13,22 @@ from typing import Any
 
 import numpy as np
 
-from patchgrad.config import loads
 from patchgrad.learning.algorithm import Algorithm
 from patchgrad.learning.credit import by_group
 from patchgrad.learning.failures import kept, kinds
 from patchgrad.learning.provenance import MEANINGS, Requirements, violation
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.algorithms import algorithm, imitation
+from patchgrad.runs.phase_id import PhaseId
+from patchgrad.runs.reading import load_recipe
 from patchgrad.store import Run
 from patchgrad.values import Group, Rollout, Trajectory
 
 NOT_CHOSEN = "not chosen by the algorithm"
 NOTHING_TO_TEACH = "an advantage of zero"
 BROKEN = "broken by infrastructure"
+
+FINE_TUNING = PhaseId("imitate").trained
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +67,10 @@ class Audited:
 
 def audit(run: Run) -> list[Audited]:
     """Every iteration of learning that the folder holds, in order. `StoreError` where a part of the folder is damaged."""
-    recipe = loads(Recipe, run.recipe)
+    recipe = load_recipe(run.recipe)
     recorded = {(row["phase"], row["iteration"]): row for row in run.metrics()}
     rows = run.rows(columns=["phase", "iteration", "policy_version", "attempt"])
-    learned = {phase: kind for phase in {row["phase"] for row in rows} if (kind := _algorithm(recipe, phase)) is not None}
+    learned = _algorithms(recipe)
     rows = [row for row in rows if row["phase"] in learned]
     count = Counter(row["attempt"] for row in rows)
     twice = {attempt for attempt, times in count.items() if times > 1}
@@ -75,20 +78,18 @@ def audit(run: Run) -> list[Audited]:
     found = []
     for phase, iteration in dict.fromkeys((row["phase"], row["iteration"]) for row in rows):
         told = recorded.get((phase, iteration), {})
-        epochs = recipe.rft.epochs if phase == "rft" else 1
+        epochs = recipe.rft.epochs if phase == FINE_TUNING else 1
         one = _audited(run, phase, iteration, learned[phase], epochs, told, current, twice)
-        shown = phase == "rft" and recipe.rft.demonstration and not iteration
+        shown = phase == FINE_TUNING and recipe.rft.demonstration and not iteration
         found.append(replace(one, reprompted=one.trained) if shown else one)
         current += told.get("updates", 0)
     return found
 
 
-def _algorithm(recipe: Recipe, phase: str) -> Algorithm | None:
-    if phase == "rft":
-        return imitation(recipe.rft)
-    if phase.startswith("stage"):
-        return algorithm(recipe.stages[int(phase.removeprefix("stage")) - 1])
-    return None
+def _algorithms(recipe: Recipe) -> dict[str, Algorithm]:
+    """The row of each phase that learns, by what its tables are filed under."""
+    stages = {PhaseId("reinforce", number).trained: algorithm(stage) for number, stage in enumerate(recipe.stages, 1)}
+    return {FINE_TUNING: imitation(recipe.rft), **stages}
 
 
 def _audited(

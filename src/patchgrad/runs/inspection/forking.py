@@ -9,18 +9,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from patchgrad.config import loads
 from patchgrad.errors import ConfigError
 from patchgrad.grading.rewards import Resolved
-from patchgrad.recipes.recipe import Recipe
-from patchgrad.rollouts.attempts import Attempt, derive_seed, run_attempts
-from patchgrad.rollouts.budget import Budget
-from patchgrad.runs.build import build_harness, sandboxes
-from patchgrad.runs.demonstrations.lessons import open_model
+from patchgrad.rollouts.attempts import derive_seed, run_attempts
+from patchgrad.rollouts.journals import LayeredJournal, MemoryJournal
+from patchgrad.runs.build import harness as harnesses
+from patchgrad.runs.build.learner import open_model
 from patchgrad.runs.inspection.replay import find
+from patchgrad.runs.reading import load_recipe
 from patchgrad.store import Run
-from patchgrad.trainers.local import version_of
-from patchgrad.values import Rollout, Snapshot
+from patchgrad.trainers.checkpoint import version_of
+from patchgrad.values import Attempt, Rollout
 
 
 async def fork(
@@ -38,7 +37,7 @@ async def fork(
     The policy is the run's last one, or that of another `checkpoint` with the same tokenizer. Where `out` is given it keeps them: turns,
     states and a table. `ConfigError` where there is nothing to go on after.
     """
-    recipe, source = loads(Recipe, run.recipe), find(run, attempt)
+    recipe, source = load_recipe(run.recipe), find(run, attempt)
     taken = source.trajectory.turns
     if not 0 <= turn < len(taken):
         raise ConfigError(f"{attempt} has {len(taken)} turns, so it can go on after turn 0 to {len(taken) - 1}, and not after {turn}.")
@@ -48,34 +47,23 @@ async def fork(
     folder = checkpoint or run.find()
     trainer, policy = open_model(folder, here)
     policy.load(trainer.weights(), version_of(folder))
-    policy.training = False
-    if taken[0].action.origin is not None and taken[0].action.origin.fingerprint != policy.fingerprint:
+    origin = taken[0].action.origin
+    if origin is not None and origin.fingerprint != policy.tokenizer.fingerprint:
         raise ConfigError(f"{attempt} was said by a policy with another tokenizer or template: name a checkpoint of its run.")
-    choice, agent = recipe.evaluation, recipe.agent
-    budget = Budget(choice.turns, choice.context, agent.action_tokens, choice.seconds, agent.format_errors)
-    boxes = sandboxes(recipe.sandbox)
-    left: dict[str, Snapshot] = {}  # by the forks themselves: where a sandbox breaks, they go on from there
-
-    def keep(snapshot: Snapshot) -> None:
-        left[snapshot.address] = snapshot
-        if out is not None:
-            out.states.put(snapshot)
-
-    def state(address: str, directory: str) -> Snapshot:
-        return replace(left[address], directory=directory) if address in left else run.states.get(address, directory)
-
-    harness = replace(build_harness(agent, recipe.sandbox, boxes), on_state=keep, state=state, sampling=choice.sampling)
-    if out is not None:
-        harness = replace(harness, on_turn=out.write_turn, on_ending=out.write_ending)
-    label = f"fork/{attempt}/{turn}"
-    origin = (source.trajectory.origin or attempt) if turn else ""
+    choice, label = recipe.evaluation, f"fork/{attempt}/{turn}"
+    sampling = replace(choice.sampling, purpose="evaluation")
+    budget, forked = recipe.agent.budget(choice.limits), (source.trajectory.origin or attempt) if turn else ""
     items = [
-        Attempt(source.task, f"{label}/{number}", derive_seed(recipe.seed, f"{label}/{number}"), taken[:turn], origin)
-        for number in range(attempts)
+        Attempt(source.task, name, derive_seed(recipe.seed, name), budget, sampling, taken[:turn], forked)
+        for name in (f"{label}/{number}" for number in range(attempts))
     ]
+    boxes = harnesses.sandboxes(recipe.sandbox)
+    journal = LayeredJournal(MemoryJournal() if out is None else out.journal, run.journal)
     try:
-        done = await run_attempts(harness, policy, items, budget, Resolved(), on_rollout)
+        harness = harnesses.harness(recipe.agent, recipe.sandbox, boxes, journal, on_rollout)
+        done = await run_attempts(harness, policy, items, Resolved())
     finally:
+        policy.close()
         await boxes.close()
     if out is not None:
         out.write_rollouts("fork", 0, done)

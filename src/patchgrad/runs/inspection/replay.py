@@ -88,7 +88,7 @@ async def opened(task: Task, turns: Sequence[Turn], run: Run, sandboxes: Sandbox
     if not turns:
         return await sandboxes.open(task)
     last = turns[-1]
-    return await sandboxes.open(task, run.states.get(last.state, last.observation.tool_state.directory))
+    return await sandboxes.open(task, run.journal.states.get(last.state, last.observation.tool_state.directory))
 
 
 def told(turn: Turn) -> str:

@@ -22,7 +22,7 @@ Change = Callable[[Recipe], Mapping[str, str]]
 
 def _packed(recipe: Recipe) -> Mapping[str, str]:
     """Packs no longer than the longest attempt."""
-    longest = max((recipe.rft.context, *(stage.context for stage in recipe.stages)))
+    longest = max((recipe.rft.limits.context, *(stage.limits.context for stage in recipe.stages)))
     return {"optimiser.micro_batch_tokens": str(min(recipe.optimiser.micro_batch_tokens, longest))}
 
 

@@ -76,8 +76,8 @@ def seconds(recipe: Recipe, speed: Speed) -> dict[str, float]:
     """Seconds of an optimiser's step by phase, where every attempt fills its context, on as many cores as there are workers."""
     shape, choice, rft = shape_of(recipe), recipe.optimiser, recipe.rft
     rounded = worthwhile(choice.imitation, choice.precision, recipe.machine.gpus > 0)
-    batches = {"fine-tuning": (rft.batch, rft.context, rounded)} if rft.rounds else {}
-    batches |= {f"stage {n}": (stage.minibatch, stage.context, choice.precision) for n, stage in enumerate(recipe.stages, 1)}
+    batches = {"fine-tuning": (rft.batch, rft.limits.context, rounded)} if rft.rounds else {}
+    batches |= {f"stage {n}": (stage.loss.minibatch, stage.limits.context, choice.precision) for n, stage in enumerate(recipe.stages, 1)}
     told = {}
     for name, (attempts, context, precision) in batches.items():
         trained = int(DRAWN * attempts * context)

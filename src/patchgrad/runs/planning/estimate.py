@@ -89,7 +89,7 @@ def _share(options: Mapping[str, str]) -> float:
 
 def referred(recipe: Recipe) -> bool:
     """Is there a network beside the trained one, to which a stage's kl_penalty pulls?"""
-    return any(stage.kl_penalty.weight and stage.kl_penalty.to == "reference" for stage in recipe.stages)
+    return any(stage.loss.kl_penalty.weight and stage.loss.kl_penalty.to == "reference" for stage in recipe.stages)
 
 
 def written(shape: DecoderConfig, choice: Optimiser, held: Footprint) -> int:
@@ -120,8 +120,8 @@ def caches(recipe: Recipe) -> int:
 def phases(recipe: Recipe) -> list[Phase]:
     """Those that train. A pack is as long as it may be, or as the longest attempt."""
     choice, rft = recipe.optimiser, recipe.rft
-    contexts = {"fine-tuning": rft.context} if rft.rounds else {}
-    contexts |= {f"stage {number}": stage.context for number, stage in enumerate(recipe.stages, 1)}
+    contexts = {"fine-tuning": rft.limits.context} if rft.rounds else {}
+    contexts |= {f"stage {number}": stage.limits.context for number, stage in enumerate(recipe.stages, 1)}
     warm_up = [] if recipe.policy.model else [Phase("the warm-up", choice.micro_batch_tokens, choice.micro_batch_tokens)]
     lengths = {name: max(choice.micro_batch_tokens, context) for name, context in contexts.items()}
     return [*warm_up, *(Phase(name, length, int(length * DRAWN), choice.frozen) for name, length in lengths.items())]
@@ -171,6 +171,10 @@ def disk(recipe: Recipe, checkpoint: int) -> int:
     """Bytes of the run's folder at most: the checkpoints that are kept and the last two, and what is kept of every attempt."""
     rft, measured = recipe.rft, recipe.evaluation
     kept = 1 + bool(rft.rounds) + len(recipe.stages)
-    tokens = rft.rounds * rft.tasks * rft.attempts * rft.context + kept * recipe.tasks.held_out * measured.attempts * measured.context
-    tokens += sum(s.iterations * s.tasks * (s.attempts + s.forks * s.continuations) * s.context for s in recipe.stages)
+    tokens = (
+        rft.rounds * rft.tasks * rft.attempts * rft.limits.context
+        + kept * recipe.tasks.held_out * measured.attempts * measured.limits.context
+    )
+    drawn = ((stage, stage.sampling) for stage in recipe.stages)
+    tokens += sum(s.iterations * d.tasks * (d.attempts + d.forks * d.continuations) * s.limits.context for s, d in drawn)
     return (kept + 2) * checkpoint + tokens * JOURNAL

@@ -1,17 +1,17 @@
 """Three ways to tell a person what a run does: live in a terminal, as plain lines in a log, or not at all.
 
-All of them are a contracts' `Progress` and a context: `with Live() as progress: train(recipe, run, progress)`.
+All of them are a `contracts.Tracker` and a context: `with Live() as tracker: train(recipe, run, tracker)`.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from patchgrad.evaluation import HEADINGS, row
-from patchgrad.values import Report
+from patchgrad.values import Advanced, Evaluated, Event, Note, PhaseBegan, Report
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -20,7 +20,7 @@ EVERY = 10.0  # seconds between two lines of a log
 
 
 class Tally:
-    """Where a stage stands. A bool is counted and told as a share, anything else as its latest value.
+    """Where a phase stands. A bool is counted and told as a share, anything else as its latest value.
 
     After `add(1, {"solved": True, "turns": 7})` and `add(1, {"solved": False, "turns": 9})` the facts are `solved 50 %, turns 9`.
     """
@@ -31,7 +31,7 @@ class Tally:
         self._counted: dict[str, tuple[int, int]] = {}
         self._latest: dict[str, float | str] = {}
 
-    def add(self, n: int, facts: dict[str, bool | float | str]) -> None:
+    def add(self, n: int, facts: Mapping[str, bool | float | str]) -> None:
         """Some steps were finished."""
         self.done += n
         for key, fact in facts.items():
@@ -66,21 +66,12 @@ class Silent:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def stage(self, name: str, total: int) -> None:
-        """Nothing is told."""
-
-    def advance(self, n: int = 1, **facts: bool | float | str) -> None:
-        """Nothing is told."""
-
-    def say(self, text: str) -> None:
-        """Nothing is told."""
-
-    def table(self, reports: Sequence[Report]) -> None:
+    def event(self, event: Event) -> None:
         """Nothing is told."""
 
 
 class Plain:
-    """Lines for a log: each stage as it begins and ends, and between them one line every ten seconds with the last thing said."""
+    """Lines for a log: each phase as it begins and ends, and between them one line every ten seconds with the last thing said."""
 
     def __init__(self, stream: TextIO | None = None, every: float = EVERY) -> None:
         self._stream, self._every = stream or sys.stderr, every
@@ -94,29 +85,34 @@ class Plain:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def stage(self, name: str, total: int) -> None:
-        """A new stage begins."""
+    def event(self, event: Event) -> None:
+        """Tell one fact."""
+        match event:
+            case PhaseBegan(name, total):
+                self._begin(name, total)
+            case Advanced(steps, facts):
+                self._advance(steps, facts)
+            case Note(text):
+                self._said = text.replace("\n", " ")
+            case Evaluated(reports):
+                self._table(reports)
+
+    def _begin(self, name: str, total: int) -> None:
         self._tally, self._told, self._said = Tally(name, total), time.monotonic(), ""
         self._write(name)
 
-    def advance(self, n: int = 1, **facts: bool | float | str) -> None:
-        """Steps of the stage are done."""
+    def _advance(self, steps: int, facts: Mapping[str, bool | float | str]) -> None:
         tally = self._tally
         if tally is None:
             return
-        tally.add(n, facts)
+        tally.add(steps, facts)
         now = time.monotonic()
         if tally.done >= tally.total or now - self._told >= self._every:
             self._told = now
             parts = (f"{tally.done}/{tally.total}", tally.facts, tally.left(), self._said)
             self._write("  " + " · ".join(part for part in parts if part))
 
-    def say(self, text: str) -> None:
-        """Kept for the next line: a log needs no line for each of ten thousand attempts."""
-        self._said = text.replace("\n", " ")
-
-    def table(self, reports: Sequence[Report]) -> None:
-        """The table in columns."""
+    def _table(self, reports: Sequence[Report]) -> None:
         rows = [HEADINGS, *(row(report) for report in reports)]
         widths = [max(len(line[i]) for line in rows) for i in range(len(HEADINGS))]
         for line in rows:
@@ -131,7 +127,7 @@ class Plain:
 
 
 class Live:
-    """A display that stays in place: the stage, its bar with the time left, the facts so far, and what the agent just did."""
+    """A display that stays in place: the phase, its bar with the time left, the facts so far, and what the agent just did."""
 
     def __init__(self, console: Console | None = None) -> None:
         from rich.console import Console
@@ -150,21 +146,28 @@ class Live:
         self._finish()
         self._display.__exit__(*error)
 
-    def stage(self, name: str, total: int) -> None:
-        """The stage before becomes one line above the display."""
+    def event(self, event: Event) -> None:
+        """Tell one fact."""
+        match event:
+            case PhaseBegan(name, total):
+                self._begin(name, total)
+            case Advanced(steps, facts):
+                self._advance(steps, facts)
+            case Note(text):
+                self._said = text.replace("\n", " ")
+            case Evaluated(reports):
+                self._table(reports)
+
+    def _begin(self, name: str, total: int) -> None:
+        """The phase before becomes one line above the display."""
         self._finish()
         self._tally, self._said = Tally(name, total), ""
 
-    def advance(self, n: int = 1, **facts: bool | float | str) -> None:
-        """The bar moves."""
+    def _advance(self, steps: int, facts: Mapping[str, bool | float | str]) -> None:
         if self._tally:
-            self._tally.add(n, facts)
+            self._tally.add(steps, facts)
 
-    def say(self, text: str) -> None:
-        """The line below the bar."""
-        self._said = text.replace("\n", " ")
-
-    def table(self, reports: Sequence[Report]) -> None:
+    def _table(self, reports: Sequence[Report]) -> None:
         """The table so far, above the display."""
         from rich.table import Table
 

@@ -1,0 +1,7 @@
+"""What is found of an attempt beside its hidden tests."""
+
+from __future__ import annotations
+
+from patchgrad.grading.judges.patch_size import PatchSize
+
+__all__ = ["PatchSize"]

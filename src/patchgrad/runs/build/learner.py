@@ -1,0 +1,88 @@
+"""Who learns: trainer, policy, and the way of the weights between them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from patchgrad.contracts import Curriculum, TrainablePolicy, Trainer
+from patchgrad.learning.loop import Learner
+from patchgrad.networks import folder
+from patchgrad.networks.decoder import Decoder
+from patchgrad.networks.lora import Lora, merged, reduce
+from patchgrad.policies.channel import DirectChannel
+from patchgrad.policies.embedded import EmbeddedPolicy
+from patchgrad.policies.tokenizers.chat import ChatTokenizer
+from patchgrad.policies.vllm import VllmPolicy
+from patchgrad.recipes.recipe import Recipe
+from patchgrad.runs.demonstrations.induction import planted
+from patchgrad.runs.planning.device import device
+from patchgrad.runs.planning.estimate import caches
+from patchgrad.runs.planning.shapes import an_optimiser
+from patchgrad.trainers.local import LocalTrainer
+
+
+def learner(trainer: Trainer, policy: TrainablePolicy, curriculum: Curriculum) -> Learner:
+    """Who learns, within this process."""
+    return Learner(policy, trainer, DirectChannel((policy,)), curriculum)
+
+
+def trainer(network: Decoder, recipe: Recipe, frozen: tuple[str, ...] = (), version: int = 0) -> LocalTrainer:
+    """The recipe's optimiser over a network, or over adapters of it, where the recipe computes; planted heads are held."""
+    choice, there = recipe.optimiser, device(recipe.machine.gpus)
+    return LocalTrainer(
+        network,
+        optimiser=an_optimiser(choice),
+        clip=choice.clip,
+        precision=choice.precision,
+        gradient_checkpointing=choice.gradient_checkpointing,
+        lora=Lora(choice.rank, choice.alpha) if choice.rank else None,
+        base=recipe.policy.model,
+        threads=recipe.workers,
+        held=planted(network.to(there)) if planted(network) else None,
+        frozen=frozen,
+        version=version,
+        offload=choice.offload,
+        device=there,
+    )
+
+
+def reference(network: Decoder, recipe: Recipe) -> LocalTrainer:
+    """A network that scores and never learns, computed as the trainer's is: nothing of it wants a gradient, nor a place in an optimiser."""
+    choice = recipe.optimiser
+    network.requires_grad_(False).to(device(recipe.machine.gpus))
+    if choice.precision == "bfloat16" and (choice.rank or choice.offload):
+        reduce(network, torch.bfloat16)
+    return LocalTrainer(network, precision=choice.precision, threads=recipe.workers)
+
+
+def policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe) -> TrainablePolicy:
+    """A policy with room for every live attempt and for as many whose cache may still be of use."""
+    choice = recipe.policy
+    if choice.vllm:
+        return VllmPolicy(
+            network.config,
+            merged(network),
+            tokenizer,
+            context=choice.context,
+            sessions=recipe.sandbox.concurrency,
+            python=choice.vllm,
+            options=("--dtype", recipe.optimiser.precision, *(f"--{option}" for option in choice.options)),
+        )
+    return EmbeddedPolicy(
+        network,
+        tokenizer,
+        sessions=2 * recipe.sandbox.concurrency,
+        context=choice.context,
+        threads=choice.threads,
+        room=caches(recipe) if recipe.machine.gpus else 0,
+        precision=recipe.optimiser.precision,
+    )
+
+
+def open_model(source: str | Path, recipe: Recipe) -> tuple[LocalTrainer, TrainablePolicy]:
+    """Trainer and policy of a checkpoint folder or a hub id: one network's shape, rotary positions included. What is frozen is."""
+    path = folder.locate(source)
+    network, tokenizer = folder.load(path, recipe.policy.context, recipe.policy.yarn), ChatTokenizer.load(path)
+    return trainer(network, recipe, recipe.optimiser.frozen), policy(network, tokenizer, recipe)

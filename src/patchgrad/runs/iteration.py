@@ -1,0 +1,96 @@
+"""One iteration of learning in a run: the sampler is probed, the loop turns once, and what came of it is written and watched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from patchgrad.contracts import Extend
+from patchgrad.errors import TrainingStopped
+from patchgrad.learning.algorithm import Algorithm, IterationSizes
+from patchgrad.learning.loop import iterate
+from patchgrad.rollouts.attempts import AttemptSettings
+from patchgrad.rollouts.harness import Harness
+from patchgrad.runs.guards import Watch, figures
+from patchgrad.runs.phase_id import PhaseId
+from patchgrad.runs.probe import probe
+from patchgrad.runs.record import measured
+from patchgrad.runs.session import RunContext, Session
+from patchgrad.values import Budget, Measured, digest
+
+PROBED, PROBE_TOKENS = 16, 48  # actions of the sampler's probe, and the tokens of each
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an iteration does. Attempts of another agent than the run's are not `compared`: nobody goes on after its prompts."""
+
+    id: PhaseId
+    algorithm: Algorithm
+    sizes: IterationSizes
+    settings: AttemptSettings
+    harness: Harness
+    compared: bool = True
+
+
+async def _nothing(context: RunContext, session: Session) -> dict[str, float]:
+    return {}
+
+
+async def run_iteration(
+    context: RunContext,
+    session: Session,
+    work: Work,
+    on_held_out: Callable[[RunContext, Session], Awaitable[dict[str, float]]] = _nothing,
+) -> Session:
+    """The session after one iteration; raises `TrainingStopped` where a guard's bound is crossed.
+
+    `on_held_out` measures the policy after the updates; what it finds goes into the record.
+    """
+    label, seed, began = work.id.label, context.recipe.seed, time.monotonic()
+    probed = await _probed(context, session, work.settings.budget, int(digest(str(seed), label)[:8], 16))
+    _stop(_alarmed(context, Watch(context.recipe.guards), probed))  # before an iteration is spent on it
+    done = await iterate(work.harness, session.learner, work.algorithm, work.sizes, work.settings, label)
+    for group in done.groups if work.compared else ():
+        session.prefixes.observe(group)
+    context.run.write_rollouts(work.id.trained, work.id.iteration, [r for group in done.groups for r in group.rollouts])
+    record = measured(done, work.sizes.attempts, compared=work.compared)
+    record["seconds"]["besides"] = time.monotonic() - began - done.usage["wall"]
+    watch = Watch(context.recipe.guards, [figures(row) for row in context.run.metrics()])
+    reason = _alarmed(context, watch, {"phase": work.id.trained, **record})
+    if not reason:
+        record |= await on_held_out(context, session)
+    row = {"phase": work.id.trained, "iteration": work.id.iteration, **record, **probed}
+    context.run.write_metrics(row)
+    context.tracker.event(Measured(row))
+    _stop(reason)
+    return session
+
+
+async def _probed(context: RunContext, session: Session, budget: Budget, seed: int) -> dict[str, float]:
+    """What a few actions say of the sampler: after the first prompts of some tasks, and at the end of the context."""
+    policy = session.learner.policy
+    prompts = [context.agent.prompt(task.instruction, ()) for task in context.tasks.train[:PROBED]]
+    near = [policy.encode(said.messages, None) for said in prompts if isinstance(said, Extend)]
+    tokens = min(budget.action_tokens, PROBE_TOKENS)
+    room = budget.context - tokens
+    far = np.resize(near[0], room)  # the prompt again and again
+    seen = await probe(policy, session.learner.trainer, [*(stream for stream in near if len(stream) <= room), far], tokens, seed)
+    return {"sampling_z": seen.sampling_z, "probe_logprob_diff": seen.logprob_diff}
+
+
+def _alarmed(context: RunContext, watch: Watch, record: Mapping[str, Any]) -> str:
+    """Says what is beyond a guard's bound; why the run has to end, or nothing."""
+    seen, reason = watch.see(figures(record))
+    for alarm in seen:
+        context.note(f"guard: {alarm.sentence}")
+    return reason
+
+
+def _stop(reason: str) -> None:
+    if reason:
+        raise TrainingStopped(f"A guard stopped the run: {reason}. What was committed stands; the bounds are the recipe's `guards`.")

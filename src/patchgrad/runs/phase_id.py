@@ -1,0 +1,38 @@
+"""What names a phase of a run: a value, rendered where a name is needed, and never parsed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseId:
+    """`PhaseId("reinforce", 1, 0)` is the first iteration of the first stage: `stage1-0` in names of checkpoints.
+
+    `stage` counts from 1 and is 0 where a phase belongs to none. An evaluation comes after the base, after fine-tuning, which is stage 0
+    too, or after a stage.
+    """
+
+    kind: Literal["base", "imitate", "reinforce", "evaluate base", "evaluate"]
+    stage: int = 0
+    iteration: int = 0
+
+    @property
+    def trained(self) -> str:
+        """What the phase's tables, metrics and attempts are filed under: `rft`, `stage1`."""
+        return f"stage{self.stage}" if self.stage else "rft"
+
+    @property
+    def label(self) -> str:
+        """What the ids of its attempts begin with: `stage1/0`."""
+        return f"{self.trained}/{self.iteration}"
+
+    @property
+    def evaluates(self) -> bool:
+        """Does it measure a policy, and train none?"""
+        return self.kind.startswith("evaluate")
+
+    def __str__(self) -> str:
+        names = {"base": "base", "evaluate base": "evaluate-base", "evaluate": f"evaluate-{self.trained}"}
+        return names.get(self.kind, f"{self.trained}-{self.iteration}")

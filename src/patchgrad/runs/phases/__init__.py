@@ -1,0 +1,1 @@
+"""The phases of a run, a file each: functions from one session to the next."""

@@ -1,0 +1,94 @@
+"""One iteration of a stage of reinforcement learning (arXiv 2508.03501, section 4.3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Literal
+
+from patchgrad.contracts import Score
+from patchgrad.learning.algorithm import IterationSizes
+from patchgrad.learning.branching import Forking
+from patchgrad.learning.curricula import Pool
+from patchgrad.networks import folder as folders
+from patchgrad.recipes.stage import Stage
+from patchgrad.rollouts.attempts import NEUTRAL, AttemptSettings, from_the_beginning
+from patchgrad.runs.algorithms import algorithm, with_length_penalty
+from patchgrad.runs.build import harness as harnesses
+from patchgrad.runs.build import learner as learners
+from patchgrad.runs.iteration import Work, run_iteration
+from patchgrad.runs.phase_id import PhaseId
+from patchgrad.runs.phases.evaluation import on_a_sample
+from patchgrad.runs.session import RunContext, Session
+from patchgrad.trainers.schedules import constant
+
+
+async def reinforce(context: RunContext, session: Session, id: PhaseId, stage: Stage) -> Session:
+    """One iteration; with the first one the stage begins."""
+    sampling, seed = stage.sampling, context.recipe.seed
+    if id.iteration == 0:
+        session.learner.trainer.reset_optimiser()
+        session = _begun(context, session, stage)
+    attempts = sampling.attempts + sampling.forks * sampling.continuations
+    context.begin(f"stage {id.stage}, iteration {id.iteration + 1} of {stage.iterations}", sampling.tasks * attempts)
+    reward = with_length_penalty(harnesses.reward(context.recipe), stage.reward, stage.limits.turns)
+    drawn = NEUTRAL if sampling.top_p == 1 else replace(NEUTRAL, top_p=sampling.top_p, purpose="study")
+    settings = AttemptSettings(context.recipe.agent.budget(stage.limits), reward, seed, drawn)
+    row = algorithm(stage, _reference(context, stage))
+    measured = partial(on_a_sample, id=id, stage=stage)
+    session = await run_iteration(context, session, Work(id, row, _sizes(context, session, id, stage), settings, context.harness), measured)
+    if plateaued(session, stage):
+        context.note(f"stage {id.stage} ends: Pass@1 has not risen over the last {stage.plateau} iterations")
+    return session
+
+
+def plateaued(session: Session, stage: Stage) -> bool:
+    """Does the stage's test say that nothing is learned any more?"""
+    return bool(stage.plateau) and session.pool.plateaued(stage.plateau)
+
+
+def _begun(context: RunContext, session: Session, stage: Stage) -> Session:
+    """The session with the pool of tasks that the stage draws from."""
+    pool = session.pool
+    if stage.start.refresh_before:
+        stay = len(pool.kept())
+        pool = pool.refreshed()
+        which = "those solved sometimes but not mostly" if stay else "as none was solved sometimes but not mostly"
+        context.note(f"refresh: {len(pool)} of {len(context.tasks.train)} tasks stay, {which}")
+    pool = pool.part(stage.start.pool) if stage.start.pool else pool
+    pool.begin()
+    return _drawing_from(session, pool)
+
+
+def _drawing_from(session: Session, pool: Pool) -> Session:
+    return replace(session, pool=pool, learner=replace(session.learner, curriculum=pool))
+
+
+def _sizes(context: RunContext, session: Session, id: PhaseId, stage: Stage) -> IterationSizes:
+    sampling, limits = stage.sampling, stage.limits
+    prefixed = partial(session.prefixes.start, turns=limits.turns, context=limits.context)
+    rate = constant(stage.lr * (1 - stage.decay * id.iteration / stage.iterations))
+    return IterationSizes(
+        sampling.tasks,
+        sampling.attempts,
+        stage.loss.minibatch,
+        context.recipe.optimiser.micro_batch_tokens,
+        lambda steps: rate,
+        context.recipe.workers,
+        start=prefixed if stage.start.at == "prefixes" else from_the_beginning,
+        forking=_forking(stage) if sampling.forks else None,
+    )
+
+
+def _forking(stage: Stage) -> Forking:
+    on: Literal["outcome", "reward"] = "reward" if stage.row.filter_on == "reward" else "outcome"
+    return Forking(stage.sampling.forks, stage.sampling.continuations, on)
+
+
+def _reference(context: RunContext, stage: Stage) -> Score | None:
+    """The policy that RL began with, where the stage's KL penalty pulls to it; its checkpoint is one of the table's."""
+    penalty, rounds = stage.loss.kl_penalty, context.recipe.rft.rounds
+    if not penalty.weight or penalty.to != "reference":
+        return None
+    began = PhaseId("imitate", 0, rounds - 1) if rounds else PhaseId("base")
+    return learners.reference(folders.load(context.run.folder / "checkpoints" / str(began)), context.recipe).score
