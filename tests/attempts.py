@@ -19,6 +19,7 @@ from patchgrad.values import (
     Reward,
     Rollout,
     Sample,
+    ScoredSample,
     Segment,
     Task,
     TestOutcome,
@@ -26,6 +27,7 @@ from patchgrad.values import (
     Trajectory,
     Turn,
     Verdict,
+    WeightedSample,
     floats,
     ids,
 )
@@ -61,6 +63,11 @@ def by_reward(group: Group) -> list[Floats]:
 def samples(groups: Sequence[Group]) -> list[Sample]:
     """Every attempt's samples, with its reward for an advantage."""
     return [sample for unit in by_group(groups, by_reward) for sample in unit]
+
+
+def alike(given: Sequence[Sample]) -> list[WeightedSample]:
+    """Samples as they are packed where nobody but the sampler is asked, and nothing is corrected."""
+    return [WeightedSample.alike(ScoredSample.as_sampled(sample)) for sample in given]
 
 
 def some_groups(seed: int = 0, groups: int = 3, attempts: int = 4) -> list[Group]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 import modules
 
 from patchgrad.cli import parser
-from patchgrad.config import dumps, leaves, written
+from patchgrad.config import Inline, dumps, leaves, written
 from patchgrad.recipes import RECIPES, Evaluation, Recipe
 
 if TYPE_CHECKING:
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 
 def nested(kind: Any) -> type | None:
-    """The dataclass that a field's type holds: that type itself, or the one that a tuple repeats."""
-    return next((each for each in (kind, *get_args(kind)) if is_dataclass(each) and isinstance(each, type)), None)
+    """The dataclass that a field's type holds: that type itself, or the one that a tuple repeats; not one that TOML has on one line."""
+    held = (each for each in (kind, *get_args(kind)) if is_dataclass(each) and isinstance(each, type))
+    return next((each for each in held if not issubclass(each, Inline)), None)
 
 
 def typed(kind: Any) -> str:

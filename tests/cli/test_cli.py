@@ -15,11 +15,12 @@ from patchgrad import recipes
 from patchgrad.cli import VERBS, check, main, parser
 from patchgrad.cli.options import split
 from patchgrad.config import dumps, loads, override
-from patchgrad.contracts import Progress
+from patchgrad.contracts import Tracker
 from patchgrad.errors import ConfigError, PatchgradError
+from patchgrad.runs import api
 from patchgrad.runs.reading import read_recipe
 from patchgrad.store import Run, finite, plain, value
-from patchgrad.values import Checks, Estimate, Report, Repository, Task
+from patchgrad.values import Checks, Estimate, PhaseBegan, Report, Repository, Task
 
 TASK = Task(
     "clamp-1", "clamp(5, 1, 3) gives 1.\nIt should give 3.", Repository("archive", "x.tar", "ab" * 32), Checks(("t.py::a",), ("t.py::b",))
@@ -35,13 +36,13 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> list[recipes.Recipe]:
     """Training that only leaves a report: the command line is under test, not the loop."""
     trained: list[recipes.Recipe] = []
 
-    def train(recipe: recipes.Recipe, run: Run, progress: Progress) -> None:
-        progress.stage("base", 1)
+    def train(recipe: recipes.Recipe, run: Run, tracker: Tracker) -> None:
+        tracker.event(PhaseBegan("base", 1))
         trained.append(recipe)
         run.write_tasks([TASK])
         run.write_reports([REPORT])
 
-    monkeypatch.setattr(recipes, "train", train)
+    monkeypatch.setattr(api, "train", train)
     return trained
 
 
@@ -137,7 +138,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, monkeypatch: pytes
     def stopped(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(recipes, "train", stopped)
+    monkeypatch.setattr(api, "train", stopped)
     folder = tmp_path / "run"
     assert main(["train", "smoke", "--run", str(folder)]) == 130
     assert f"go on with: patchgrad train --run {folder} --resume" in capsys.readouterr().err
@@ -211,11 +212,11 @@ def test_an_evaluation_reads_the_run_and_prints_a_row(
 ) -> None:
     asked: list[tuple[int, str, bool]] = []
 
-    def measure(evaluation: recipes.Evaluation, progress: Progress, *, recipe: recipes.Recipe | None, out: Run | None) -> Report:
+    def measure(evaluation: recipes.Evaluation, tracker: Tracker, *, recipe: recipes.Recipe | None, out: Run | None) -> Report:
         asked.append((evaluation.seed, evaluation.name, recipe is not None))
         return REPORT
 
-    monkeypatch.setattr(recipes, "measure", measure)
+    monkeypatch.setattr(api, "measure", measure)
     folder = str(tmp_path / "run")
     main(["train", "smoke", "--run", folder])
     with Run.resume(folder) as run:

@@ -75,7 +75,7 @@ def test_the_figures_of_a_kept_run_are_those_of_its_file() -> None:
 
 
 def test_the_learning_curve_is_drawn_from_its_files() -> None:
-    sys.path.insert(0, str(PROJECT / "benchmarks"))
+    sys.path.insert(0, str(PROJECT / "benchmarks" / "studies"))
     curve = importlib.import_module("curve")
     sys.path.pop(0)
-    assert curve.PICTURE.read_text() == curve.picture(), "run python benchmarks/curve.py"
+    assert curve.PICTURE.read_text() == curve.picture(), "run python benchmarks/studies/curve.py"

@@ -86,7 +86,7 @@ def test_other_recipes_print_as_they_are() -> None:
 
 def test_what_the_paper_does_not_tell_or_not_in_one_way_is_a_field_and_stands_on_the_page() -> None:
     values: dict[str, list[str]] = {}
-    for key, value in leaves(PAPER).items():
+    for key, value in resolved(PAPER).items():
         values.setdefault(re.sub(r"\.\d+\.", ".*.", key), []).append(written(value))
     page = PAGE.read_text().splitlines()
     for key, why in {**READ, **UNREPORTED}.items():

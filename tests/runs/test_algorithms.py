@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import pytest
 import torch
+from patchgrad.rollouts.budget import Budget
 from tests.attempts import VOCABULARY, some_groups
 from tests.learning.objectives.tokens import gradient, tokens
 from tests.runs.bandit import climb
@@ -36,7 +37,6 @@ from patchgrad.learning.credit import assign
 from patchgrad.learning.failures import KINDS, MASK_FORMAT_ERRORS
 from patchgrad.learning.loop import learn
 from patchgrad.learning.objectives.cispo import cispo, cispo_two_sided
-from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.learning.objectives.corrections import MaskGeometric, MaskSequence, MaskToken, Together, TruncateSequence, TruncateToken
 from patchgrad.learning.objectives.cross_entropy import cross_entropy
 from patchgrad.learning.objectives.gspo import gspo
@@ -48,7 +48,6 @@ from patchgrad.recipes.loss import ImportanceCorrection, KlPenalty, LossChoice
 from patchgrad.recipes.rft import Rft
 from patchgrad.recipes.rows import ROWS, Aggregation, Name
 from patchgrad.recipes.stage import LengthPenalty, Stage
-from patchgrad.rollouts.budget import Budget
 from patchgrad.runs.algorithms import algorithm, imitation
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.values import Group, Update, ids

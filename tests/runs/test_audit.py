@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-
 import json
 from collections.abc import Iterable
 from dataclasses import replace

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
-from tests.learning.curricula.test_pool import a_task
 from tests.runs.forged import Inheriting, inherited
 
 from patchgrad.config import dumps, loads
@@ -27,16 +26,20 @@ from patchgrad.recipes.recipe import AgentChoice, Mix, SandboxChoice, TaskSource
 from patchgrad.recipes.rft import Rft
 from patchgrad.recipes.stage import LengthPenalty, Stage, StageSampling, Start
 from patchgrad.recipes.warmup import DemonstratorOptions, Warmup
+from patchgrad.rollouts.journals import NullJournal
 from patchgrad.runs.api import train
-from patchgrad.runs.build import build_harness, sandboxes
-from patchgrad.runs.demonstrations import lessons as apprenticeship
+from patchgrad.runs.build import learner as learners
+from patchgrad.runs.build.harness import harness, sandboxes
 from patchgrad.runs.demonstrations.lessons import Lesson, demonstrate
-from patchgrad.runs.pipeline import Assigned, Pipeline
+from patchgrad.runs.phase_id import PhaseId
+from patchgrad.runs.phases.evaluation import between
+from patchgrad.runs.pipeline import phases
+from patchgrad.runs.session import RunContext, RunTasks
 from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.store import Run
 from patchgrad.tasks.synthetic import synthetic_tasks
-from patchgrad.values import Rollout
+from patchgrad.values import Event, PhaseBegan, Rollout
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 FOUR_TURNS = AttemptLimits(turns=4, context=1024)
@@ -75,10 +78,11 @@ class Interrupting(Silent):
         super().__init__()
         self.at, self.stages = at, list[str]()
 
-    def stage(self, name: str, total: int) -> None:
-        self.stages.append(name)
-        if self.at and name.startswith(self.at):
-            raise KeyboardInterrupt
+    def event(self, event: Event) -> None:
+        if isinstance(event, PhaseBegan):
+            self.stages.append(event.name)
+            if self.at and event.name.startswith(self.at):
+                raise KeyboardInterrupt
 
 
 @needs_bubblewrap
@@ -135,7 +139,7 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     assert {path.name for path in Run.open(tmp_path / "from-model").checkpoints()} == {"base", "rft-0", "stage1-0"}
     assert all(row["sampling_z"] > -4 for row in Run.open(tmp_path / "from-model").metrics()), "the policy takes nothing from that file"
 
-    monkeypatch.setattr(apprenticeship, "EmbeddedPolicy", Inheriting)
+    monkeypatch.setattr(learners, "EmbeddedPolicy", Inheriting)
     monkeypatch.setattr(Inheriting, "forged", inherited(cut))
     reason = "sampling_z is -.*not drawn from the policy's own softmax; a generation_config that cuts it may have been inherited"
     with pytest.raises(TrainingStopped, match=reason), Run.create(tmp_path / "forged", dumps(model)) as run:
@@ -153,12 +157,14 @@ def test_only_lessons_that_tell_how_often_they_succeed_are_judged(tmp_path: Path
     recipe = replace(TINY, warmup=replace(TINY.warmup, demonstrator=able))
 
     async def taught(graded: bool) -> list[Rollout]:
-        boxes = sandboxes(recipe.sandbox)
-        try:
-            harness = build_harness(recipe.agent, recipe.sandbox, boxes)
-            return await demonstrate(recipe, (found,), harness, letters, Lesson("some", 4, 6, graded=graded), lambda _: None)
-        finally:
-            await boxes.close()
+        boxes, folder = sandboxes(recipe.sandbox), tmp_path / f"graded {graded}"
+        with Run.create(folder, "") as run:
+            try:
+                around = harness(recipe.agent, recipe.sandbox, boxes, NullJournal(), lambda _: None)
+                context = RunContext(recipe, RunTasks(found, found, (found,)), run, Silent(), around)
+                return await demonstrate(context, letters, Lesson("some", 4, 6, graded=graded))
+            finally:
+                await boxes.close()
 
     judged, unjudged = (asyncio.run(taught(graded)) for graded in (True, False))
     assert all(rollout.solved for rollout in judged)
@@ -213,22 +219,26 @@ def test_a_backend_that_does_not_enforce_what_the_recipe_requires_is_refused_by_
         SandboxChoice(requires=("gravity",))
 
 
-def test_an_evaluation_between_iterations_has_the_limits_of_its_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = list[int]()
-
-    async def assessed(self: Pipeline, tasks: object, name: str, choice: EvaluationChoice) -> object:
-        seen.append(choice.limits.turns)
-        raise LookupError
-
-    monkeypatch.setattr(Pipeline, "_assessed", assessed)
+def test_an_evaluation_between_iterations_has_the_limits_of_its_stage() -> None:
     first, last = TINY.stages
     stages = (replace(first, limits=AttemptLimits(turns=4)), replace(last, limits=AttemptLimits(turns=6)))
-    recipe = replace(TINY, stages=stages, evaluation=replace(TINY.evaluation, every=1, limits=AttemptLimits(turns=9)))
-    task = a_task("t")
-    with Run.create(tmp_path / "run", "") as run:
-        course = Pipeline(recipe, Assigned((task,), (task,)), run, Silent(), BwrapSandboxes(1))
-        for stage in recipe.stages:
-            with pytest.raises(LookupError):
-                asyncio.run(course._between("stage", 0, stage))
-        assert asyncio.run(course._between("rft", 0, None)) == {}
-    assert seen == [4, 9], "those of the stage that trains, and of the last policy the evaluation's"
+    recipe = replace(TINY, stages=stages, evaluation=replace(TINY.evaluation, every=2, limits=AttemptLimits(turns=9)))
+    choices = [between(recipe, PhaseId("reinforce", number, 1), stage) for number, stage in enumerate(stages, 1)]
+    assert [choice.limits.turns for choice in choices if choice] == [4, 9], (
+        "those of the stage that trains, and of the last policy the evaluation's"
+    )
+    assert between(recipe, PhaseId("reinforce", 1, 0), stages[0]) is None, "every second iteration"
+
+
+def test_a_phase_goes_by_a_name_that_is_rendered_and_never_parsed() -> None:
+    names = [str(phase.id) for phase in phases(TINY)]
+    assert names == [
+        "evaluate-base",
+        "rft-0",
+        "evaluate-rft",
+        "stage1-0",
+        "evaluate-stage1",
+        *(f"stage2-{n}" for n in range(TINY.stages[1].iterations)),
+        "evaluate-stage2",
+    ]
+    assert len({phase.id for phase in phases(TINY)}) == len(names)

@@ -62,18 +62,34 @@ def cases(folder: Path) -> list[tuple[Task, str]]:
     return found
 
 
+COMMANDS = (
+    "pytest -q",
+    "python -c 'import time\nwhile time.process_time() < 0.8: pass\nprint(1)'",
+    "while :; do :; done",
+    "sleep 1; echo slept",
+)
+
+
 async def judged(width: int, listed: list[tuple[Task, str]]) -> list[Verdict]:
     backend = BwrapSandboxes(cells=width)
     try:
-        numbered = LocalExecutor(width).map(lambda item: _one(backend, *item), enumerate(listed))
+        numbered = LocalExecutor(width).map(f"{__name__}:numbered_verdict", backend, enumerate(listed))
         verdicts = {number: verdict async for number, verdict in numbered}
     finally:
         await backend.close()
     return [dataclasses.replace(verdicts[number], seconds=0.0) for number in range(len(listed))]
 
 
-async def _one(backend: BwrapSandboxes, number: int, case: tuple[Task, str]) -> tuple[int, Verdict]:
+async def numbered_verdict(backend: BwrapSandboxes, item: tuple[int, tuple[Task, str]]) -> tuple[int, Verdict]:
+    number, case = item
     return number, await grade(*case, backend)
+
+
+async def answers(shared: tuple[BwrapSandboxes, Task], number: int) -> list[Result]:
+    """What one sandbox says to each of the commands."""
+    backend, task = shared
+    async with await backend.open(task) as sandbox:
+        return [await sandbox.run(command) for command in COMMANDS]
 
 
 def test_a_suite_is_judged_alike_at_one_and_at_eight_sandboxes_a_core(tmp_path: Path) -> None:
@@ -88,22 +104,12 @@ def test_a_suite_is_judged_alike_at_one_and_at_eight_sandboxes_a_core(tmp_path: 
 
 def test_an_agent_s_command_ends_alike_at_one_and_at_eight_sandboxes_a_core(tmp_path: Path) -> None:
     (task, _), *_ = cases(tmp_path)
-    commands = (
-        "pytest -q",
-        "python -c 'import time\nwhile time.process_time() < 0.8: pass\nprint(1)'",
-        "while :; do :; done",
-        "sleep 1; echo slept",
-    )
 
     async def results(width: int) -> list[list[tuple[str, int | None]]]:
         backend = BwrapSandboxes(cells=width)
-
-        async def one(_: int) -> list[Result]:
-            async with await backend.open(task) as sandbox:
-                return [await sandbox.run(command) for command in commands]
-
         try:
-            return [[(done.state, done.exit_code) for done in episode] async for episode in LocalExecutor(width).map(one, range(8 * CORES))]
+            said = LocalExecutor(width).map(f"{__name__}:answers", (backend, task), range(8 * CORES))
+            return [[(done.state, done.exit_code) for done in episode] async for episode in said]
         finally:
             await backend.close()
 

@@ -1,6 +1,6 @@
 """Recipes and evaluations from text: of a preset, of a file, of a run; and what a command line changes of them.
 
-read(Recipe, text)           a file: all keys, or `preset = "laptop"` and what differs; a key that moved is refused with its new name
+read_recipe(text)            a file: all keys, or `preset = "laptop"` and what differs; a key that moved is refused with its new name
 load_recipe(text)            a run's own: what an older version wrote is read under the names of today
 change(recipe, {"seed": "3"})
 """

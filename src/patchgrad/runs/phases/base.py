@@ -35,7 +35,7 @@ async def base(context: RunContext) -> Session:
         context.tracker.event(Advanced(1, {"loss": made.metrics["loss"]}))
 
     await asyncio.to_thread(warm_up, recipe, shown, trainer, update)
-    trainer = learners.trainer(network, recipe, recipe.optimiser.frozen, trainer.version)
+    trainer = learners.trainer(trainer.hand_over(), recipe, recipe.optimiser.frozen, trainer.version)
     policy = learners.policy(network, tokenizer, recipe)
     policy.load(trainer.weights(), trainer.version)  # a warm-up has taken steps: what is resumed here says so too
     return Session(learners.learner(trainer, policy, pool), pool, prefixes)
