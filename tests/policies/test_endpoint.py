@@ -16,7 +16,7 @@ from patchgrad.errors import ConfigError, EndpointRefused, PolicyFault, Provenan
 from patchgrad.learning.advantages import Ones
 from patchgrad.learning.credit import assign
 from patchgrad.policies.endpoint import EndpointPolicy
-from patchgrad.policies.endpoint.spelling import MARKS, STOP, encode, read, spell
+from patchgrad.policies.endpoint.framing import MARKS, STOP, encode, read, spell
 from patchgrad.rollouts.executors import LocalExecutor
 from patchgrad.rollouts.harness import Harness
 from patchgrad.rollouts.loop import rollout

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from patchgrad.endpoints import Chat
 from patchgrad.errors import ConfigError, EndpointRefused
-from patchgrad.policies.endpoint.spelling import STOP, encode, read, spell
+from patchgrad.policies.endpoint.framing import STOP, encode, read, spell
 from patchgrad.values import Action, Floats, Ids, Message, Sampling, Usage, floats, ids
 
 NO_LOGPROBS: Floats = floats([])
