@@ -209,7 +209,7 @@ class Tokenizer(Protocol):
     `None` at the start of a segment. The `fingerprint` is a digest of vocabulary and template: the same as long as these are. `eos` are the
     ids that end a turn. `save` writes the files that transformers reads.
 
-    Implementations: `policies.tokenizers.ChatTokenizer`, shared by every policy; `policies.scripted.ByteTokenizer`.
+    Implementations: `policies.tokenizers.chat.ChatTokenizer`, shared by every policy; `policies.scripted.ByteTokenizer`.
     """
 
     @property

@@ -32,7 +32,7 @@ def test_visible_tests_keep_the_contract(task: Task, tmp_path: Path) -> None:
 
 def test_a_scorer_that_looks_at_hidden_tests_is_found_out(task: Task) -> None:
     async def peeking(task: Task, trajectories: Sequence[Trajectory]) -> list[float] | None:
-        return [float(len(task.checks.files))] * len(trajectories)
+        return [float("tests/test_cart.py::test_sum" in task.checks.fail_to_pass)] * len(trajectories)
 
     with pytest.raises(AssertionError, match="hidden tests change no score"):
         asyncio.run(check_scorer(peeking, task, [Trajectory("a", "shop", (), "submitted", "")]))
