@@ -17,6 +17,7 @@ import shutil
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     write(folder / "my-package", TREE)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         for name in ("laptop", "smoke"):
-            patch.setitem(recipes.RECIPES, name, lambda name=name: replace(tiny(), name=name))
+            patch.setitem(recipes.RECIPES, name, partial(replace, tiny(), name=name))
         patch.setattr(forge, "cache", lambda: folder / "cache")
         patch.chdir(folder)
         assert main(["train", "laptop", "--run", str(folder / "made" / "run")]) == 0  # archives go by this path

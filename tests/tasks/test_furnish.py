@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.tasks.shapes import write
@@ -13,7 +12,7 @@ from tests.tasks.shapes import write
 from patchgrad.errors import TaskError
 from patchgrad.packages import PINS
 from patchgrad.tasks.projects import open_project
-from patchgrad.tasks.projects.furnish import Furnished, furnish
+from patchgrad.tasks.projects.furnish import SECONDS, Furnished, furnish
 from patchgrad.tasks.running import LocalRunner, Runner
 
 USES_SIX = {
@@ -28,7 +27,7 @@ NOT_KNOWN = "import a_module_that_nobody_has\n"
 def furnished(tmp_path: Path) -> Callable[..., Furnished]:
     """Furnishes a small project."""
 
-    def call(files: dict[str, str], **words: Any) -> Furnished:
+    def call(files: dict[str, str], seconds: float = SECONDS) -> Furnished:
         made: dict[Path, LocalRunner] = {}
 
         def runner(site: Path) -> Runner:
@@ -36,7 +35,7 @@ def furnished(tmp_path: Path) -> Callable[..., Furnished]:
 
         project, tree = open_project(str(write(tmp_path / "box", files)), tmp_path)
         try:
-            return asyncio.run(furnish(project, tree, runner, **words))
+            return asyncio.run(furnish(project, tree, runner, seconds=seconds))
         finally:
             for one in made.values():
                 one.close()
