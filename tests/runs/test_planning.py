@@ -21,7 +21,7 @@ from patchgrad.recipes import Recipe, laptop, smoke
 from patchgrad.recipes.evaluation import Evaluation
 from patchgrad.recipes.recipe import SandboxChoice
 from patchgrad.runs.api import plan
-from patchgrad.runs.opening import afforded, opened
+from patchgrad.runs.build.measured import afforded, opened
 from patchgrad.runs.planning.advice import advice, advised, exhausted, settle
 from patchgrad.runs.planning.calibration import Speed, seconds, work
 from patchgrad.runs.planning.estimate import cached, copied, written
@@ -173,7 +173,7 @@ def measured(folder: Path) -> Evaluation:
 
 
 def test_a_model_that_cannot_fit_is_not_even_read_to_be_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("patchgrad.runs.opening.free", lambda: 10_000)
+    monkeypatch.setattr("patchgrad.runs.build.measured.free", lambda: 10_000)
     with pytest.raises(OutOfMemory, match="free: take a smaller model"):
         opened(measured(tmp_path))
 
