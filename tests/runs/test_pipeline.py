@@ -34,12 +34,14 @@ from patchgrad.runs.demonstrations.lessons import Lesson, demonstrate
 from patchgrad.runs.phase_id import PhaseId
 from patchgrad.runs.phases.evaluation import between
 from patchgrad.runs.pipeline import phases
+from patchgrad.runs.record import TOLD
 from patchgrad.runs.session import RunContext, RunTasks
 from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.store import Run
 from patchgrad.tasks.synthetic import synthetic_tasks
 from patchgrad.values import Event, PhaseBegan, Rollout
+from patchgrad.viewer.page import CHARTS
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 FOUR_TURNS = AttemptLimits(turns=4, context=1024)
@@ -115,6 +117,9 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     )
     assert [m["iteration"] for m in finished.metrics() if "held_out_pass_at_1" in m] == [1], "every second iteration of RL"
     assert all(len(m["steps"]) == m["updates"] for m in finished.metrics() if m["episodes"])
+    recorded = {name for m in finished.metrics() for name in m} | set(TOLD)
+    drawn = {column for _, _, wanted in CHARTS for _, column, _ in wanted}
+    assert drawn <= recorded, "what the page draws is recorded under that name"
     steps = {path.name: int(load_file(path / "optimiser.safetensors")["steps"]) for path in finished.checkpoints()}
     made = Counter[str]()
     for m in finished.metrics():

@@ -45,7 +45,7 @@ CHARTS: tuple[tuple[str, bool, tuple[tuple[str, str, str], ...]], ...] = (
     ("Groups whose outcomes differ: only these teach", True, (("with contrast", "contrast", ""),)),
     ("Entropy, nats a token", False, (("entropy", "entropy", ""),)),
     ("Tokens outside the clip range", True, (("below", "clip_low", ""), ("above", "clip_high", ""))),
-    ("Gap of log-probabilities between sampler and trainer", False, (("gap", "gap", ""),)),
+    ("Difference of log-probabilities between sampler and trainer", False, (("difference", "logprob_diff", ""),)),
 )
 
 
