@@ -47,7 +47,7 @@ from patchgrad.runs.planning.calibration import work
 from patchgrad.runs.planning.rehearsal import rehearse
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.optimisers import AdamW
-from patchgrad.values import Batch, Ids, MicroBatch, Sampling, floats, ids
+from patchgrad.values import Batch, Ids, MicroBatch, Sampling, StepSettings, floats, ids
 
 QWEN = DecoderConfig(151_936, heads=32, kv_heads=8, head_size=128, theta=1e6, context=40_960)
 SHAPES = {
@@ -60,6 +60,7 @@ PEAKS = {"H100": 989e12, "H200": 989e12, "A100": 312e12, "L40S": 362e12, "4090":
 """Dense bfloat16 operations a second by the makers' sheets."""
 TIMES = 3
 SHORT = 2048
+STEP = StepSettings(1e-3)
 ALL = 600  # seconds after which a part is given up, whatever there is left
 
 
@@ -119,9 +120,9 @@ class Bench:
         shape = shape.reaching(length, max(1.0, length / shape.context))
         trainer = self.trainer(shape, rank, offload)
         batch = group(1, length, 0.0, shape, length)
-        trainer.update(group(1, min(length, SHORT), 0.0, shape, length), Clipped(0.2, 0.3))
+        trainer.update(group(1, min(length, SHORT), 0.0, shape, length), Clipped(0.2, 0.3), STEP)
         self.peak()
-        spent = self.seconds(lambda: trainer.update(batch, Clipped(0.2, 0.3)), often)
+        spent = self.seconds(lambda: trainer.update(batch, Clipped(0.2, 0.3), STEP), often)
         passes = 2 if rank else 3
         dense, paired = work(shape, (length,), int(batch.trained), gradient_checkpointing=False, gpu=True)
         operations = 2 * (dense * passes / 3 + paired)
@@ -259,7 +260,7 @@ class Bench:
         )
         batch = group(1, tokens, 0.0, shape, tokens)
         self.peak()
-        trainer.update(batch, Clipped())
+        trainer.update(batch, Clipped(), STEP)
         seen = self.peak()
         where = {
             "shape": asdict(shape),

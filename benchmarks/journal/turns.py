@@ -15,6 +15,7 @@ share     of a run of `smoke`, or of the recipe that is named: CPU seconds of th
 
 from __future__ import annotations
 
+import asyncio
 import json
 import resource
 import statistics
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ from patchgrad.recipes import RECIPES
 from patchgrad.runs.api import train
 from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.store import Run
-from patchgrad.store.states import States
+from patchgrad.store.run_journal import RunJournal
 from patchgrad.values import (
     NO_IDS,
     Action,
@@ -62,6 +63,7 @@ from patchgrad.values import (
 
 HERE = Path(__file__).resolve().parent
 SAVED = 250
+WRITTEN = ("turn", "state", "ending")  # of a journal
 OBSERVATION, ACTION = 3000, 240  # letters: about a thousand tokens and eighty, so that 128 turns are about 131k
 Figures = dict[str, float]
 
@@ -76,7 +78,7 @@ def conversation(turns: int) -> list[Message]:
     return said
 
 
-def kept(said: list[Message], tokenizer: ChatTokenizer, run: Run, name: str) -> tuple[int, list[float], list[float]]:
+async def kept(said: list[Message], tokenizer: ChatTokenizer, run: Run, name: str) -> tuple[int, list[float], list[float]]:
     """One attempt as a rollout keeps it: tokens of its row, the seconds of each turn and at last of the row, and those of writing alone."""
     previous, stream, turns, spent, writing = None, NO_IDS, list[Turn](), list[float](), list[float]()
     waiting = said[:2]
@@ -91,14 +93,14 @@ def kept(said: list[Message], tokenizer: ChatTokenizer, run: Run, name: str) -> 
         parent = turns[-1].address if turns else name
         turns.append(Turn(context, previous, Call("open", "cart.py"), Observation(observed.content, ToolState(), 0), "", parent))
         before = time.thread_time()
-        run.write_turn(name, turns[-1])
+        await run.journal.turn(name, turns[-1])
         writing.append(time.thread_time() - before)
         waiting = [observed]
         spent.append(time.thread_time() - start)
     start = time.thread_time()
     segment = Segment(tuple(turns))
     count = len(segment.logprobs())
-    sample = Sample.of(segment, floats(np.ones(count)), np.ones(count, bool), name, "group")
+    sample = Sample(segment, floats(np.ones(count)), np.ones(count, bool), name, "group")
     row: Ids = sample.segment.tokens()
     spent.append(time.thread_time() - start)
     return len(row), spent, writing
@@ -107,8 +109,8 @@ def kept(said: list[Message], tokenizer: ChatTokenizer, run: Run, name: str) -> 
 def ours(turns: int, tokenizer: ChatTokenizer) -> Figures:
     """`kept`, in a run of its own: CPU seconds of all, of early and late turns and of writing these; tokens and bytes."""
     with tempfile.TemporaryDirectory() as folder, Run.create(Path(folder) / "run", "") as run:
-        tokens, spent, writing = kept(conversation(turns), tokenizer, run, "t/0")
-        size = sum(path.stat().st_size for path in run.journal.files())
+        tokens, spent, writing = asyncio.run(kept(conversation(turns), tokenizer, run, "t/0"))
+        size = sum(path.stat().st_size for path in run.journal.records.files())
     told = {"seconds": sum(spent), "tokens": float(tokens), "bytes": float(size)}
     for name, seconds in (("turn", spent[:-1]), ("writing", writing)) if turns > 4 else ():
         told |= {f"{name} early": statistics.median(seconds[4:12]), f"{name} late": statistics.median(seconds[-8:])}
@@ -119,20 +121,20 @@ def of_a_run(name: str) -> tuple[dict[str, float], list[Report]]:
     """Seconds of the thread that writes, and of everything that the run has started; and what the run says of its policies."""
     spent: dict[str, float] = defaultdict(float)
 
-    def counted(owner: type, name: str) -> Callable[[], None]:
-        real = getattr(owner, name)
+    def counted(name: str) -> Callable[[], None]:
+        real: Callable[..., Awaitable[None]] = getattr(RunJournal, name)
 
-        def call(*words: Any, **more: Any) -> Any:
+        async def call(*words: Any) -> None:
             start = time.thread_time()
             try:
-                return real(*words, **more)
+                await real(*words)
             finally:
                 spent[name] += time.thread_time() - start
 
-        setattr(owner, name, call)
-        return lambda: setattr(owner, name, real)
+        setattr(RunJournal, name, call)
+        return lambda: setattr(RunJournal, name, real)
 
-    undo = [counted(Run, "write_turn"), counted(Run, "write_ending"), counted(States, "put")]
+    undo = [counted(name) for name in WRITTEN]
     before = _cpu()
     with tempfile.TemporaryDirectory() as folder, Run.create(Path(folder) / "run", dumps(RECIPES[name]())) as run:
         train(RECIPES[name](), run, Silent())
@@ -197,7 +199,7 @@ def main() -> None:
     share, reports = of_a_run(wanted.recipe)
     told["run"], told["minutes"] = share, {report.name: report.seconds / 60 for report in reports}
     print(*("  ".join(row(report)) for report in reports), sep="\n")
-    told["share"] = (share["write_turn"] + share["write_ending"] + share["put"]) / share["all"]
+    told["share"] = sum(share.get(name, 0.0) for name in WRITTEN) / share["all"]
     print(f"of a run of {wanted.recipe} {100 * told['share']:.2f} % of {share['all']:.0f} CPU seconds")
     tell(told)
 

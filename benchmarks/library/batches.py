@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from patchgrad.learning.packing import pack
 from patchgrad.networks.decoder import DecoderConfig
-from patchgrad.values import Action, Batch, Call, Ids, Observation, Sample, Segment, ToolState, Turn, floats, ids
+from patchgrad.values import (
+    Action,
+    Batch,
+    Call,
+    Ids,
+    Observation,
+    Sample,
+    ScoredSample,
+    Segment,
+    ToolState,
+    Turn,
+    WeightedSample,
+    floats,
+    ids,
+)
 
 TURN, DRAWN = 200, 30  # tokens of a turn, and how many of them were drawn
 SHAPE = DecoderConfig(1024, hidden=192, layers=4, heads=3, kv_heads=3, head_size=64, intermediate=512)
@@ -31,8 +47,13 @@ def group(attempts: int, tokens: int, shared: float, shape: DecoderConfig = SHAP
         turns = [_turn(stream[first : first + TURN]) for first in range(0, tokens, TURN)]
         drawn = sum(len(turn.action.token_ids) for turn in turns)
         segment = Segment(tuple(turns))
-        samples.append(Sample.of(segment, floats(random.normal(size=drawn)), np.ones(drawn, bool), str(number), "0"))
-    return pack(samples, budget or attempts * tokens)
+        samples.append(Sample(segment, floats(random.normal(size=drawn)), np.ones(drawn, bool), str(number), "0"))
+    return pack(alike(samples), budget or attempts * tokens)
+
+
+def alike(samples: Sequence[Sample]) -> list[WeightedSample]:
+    """Samples as they are packed where nobody but the sampler is asked, and nothing is corrected."""
+    return [WeightedSample.alike(ScoredSample.as_sampled(sample)) for sample in samples]
 
 
 def _turn(stream: Ids) -> Turn:

@@ -96,7 +96,7 @@ def rehearsed(point: dict[str, Any]) -> int:
 
 def nothing(gradient_checkpointing: bool) -> int:
     """What a process has resident that has imported what `resident` does, and made a step of next to nothing."""
-    from patchgrad.learning.objectives.clipped import clipped  # noqa: F401
+    from patchgrad.learning.objectives.clipped import Clipped  # noqa: F401
     from patchgrad.runs.planning.rehearsal import idle
     from patchgrad.trainers.allocator import give_back
     from patchgrad.trainers.local import LocalTrainer  # noqa: F401
@@ -112,11 +112,12 @@ def resident(point: dict[str, Any]) -> int:
 
     from benchmarks.library.batches import group
 
-    from patchgrad.learning.objectives.clipped import clipped
+    from patchgrad.learning.objectives.clipped import Clipped
     from patchgrad.networks.decoder import Decoder, DecoderConfig
     from patchgrad.networks.lora import Lora
     from patchgrad.trainers.allocator import give_back
     from patchgrad.trainers.local import LocalTrainer
+    from patchgrad.values import StepSettings
 
     give_back()
     shape = DecoderConfig(**point["shape"])
@@ -129,7 +130,7 @@ def resident(point: dict[str, Any]) -> int:
         threads=point["workers"],
         lora=Lora(point["rank"]) if point["rank"] else None,
     )
-    trainer.update(batch, clipped())
+    trainer.update(batch, Clipped(), StepSettings(1e-3))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

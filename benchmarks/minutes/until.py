@@ -33,8 +33,8 @@ from patchgrad.config import dumps, override
 from patchgrad.recipes import Recipe, laptop
 from patchgrad.recipes.evaluation import of_run
 from patchgrad.runs.measure import measure
+from patchgrad.runs.tasks import held_out_tasks
 from patchgrad.runs.trackers.terminal import Silent
-from patchgrad.runs.train import held_out_tasks
 from patchgrad.store import Run
 from patchgrad.values import Task
 
@@ -97,8 +97,8 @@ def _measured(folder: Path, start: Point) -> list[Point]:
 
 def of_trl(whole: Recipe, base: Path, folder: Path, seconds: float, lent: bool) -> list[Point]:
     """TRL's generations, measured when it is done."""
-    stage = whole.stages[0]
-    live = stage.tasks * stage.attempts  # all of its attempts live at once
+    sampling = whole.stages[0].sampling
+    live = sampling.tasks * sampling.attempts  # all of its attempts live at once
     crowded = replace(whole, sandbox=replace(whole.sandbox, concurrency=live, cache=lent))
     if not (folder / "done").exists():
         shutil.rmtree(folder, ignore_errors=True)

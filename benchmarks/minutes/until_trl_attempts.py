@@ -9,17 +9,16 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 
-from patchgrad.rollouts.budget import Budget
-
 from patchgrad.errors import ContextFault
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes import Recipe
-from patchgrad.rollouts.attempts import Attempt, derive_seed, run_attempt
+from patchgrad.rollouts.attempts import NEUTRAL, derive_seed, rewarded, run_attempt
 from patchgrad.rollouts.harness import Harness
-from patchgrad.runs.algorithms import shaped
-from patchgrad.runs.build import build_harness, sandboxes
-from patchgrad.runs.train import tasks
-from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, Verdict, floats
+from patchgrad.rollouts.journals import NullJournal
+from patchgrad.runs.algorithms import with_length_penalty
+from patchgrad.runs.build import harness as harnesses
+from patchgrad.runs.tasks import run_tasks
+from patchgrad.values import Action, Attempt, Ids, Message, Rollout, Sampling, Task, Verdict, floats
 
 T = TypeVar("T")
 OVER = " over" * 4096  # more than any context: TRL drops it, and lets its attempt end as it is
@@ -65,13 +64,16 @@ class Relay:
     def release(self, session: str) -> None:
         """It keeps nothing between turns."""
 
+    def close(self) -> None:
+        self.closed.set()
+
 
 class Bench:
     """The recipe, its tasks, and a loop of its own in which sandboxes live; `done` are the attempts of the generation."""
 
     def __init__(self, recipe: Recipe, base: Path, archives: Path) -> None:
         self.recipe, self.stage = recipe, recipe.stages[0]
-        self.tasks = tasks(recipe, archives).train
+        self.tasks = run_tasks(recipe, archives).train
         self.tokenizer = ChatTokenizer.load(base)
         self.begun, self.done = 0, list[Rollout]()
         self._loop = asyncio.new_event_loop()
@@ -79,7 +81,8 @@ class Bench:
         self.harness: Harness = self.wait(self._made())
 
     async def _made(self) -> Harness:
-        return build_harness(self.recipe.agent, self.recipe.sandbox, sandboxes(self.recipe.sandbox))
+        choice = self.recipe.sandbox
+        return harnesses.harness(self.recipe.agent, choice, harnesses.sandboxes(choice), NullJournal(), seen=lambda rollout: None)
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Done in the sandboxes' loop, and waited for."""
@@ -98,8 +101,8 @@ class Bench:
 def environment(bench: Bench) -> type:
     """What TRL makes one of for each attempt of a generation."""
     stage, recipe = bench.stage, bench.recipe
-    budget = Budget(stage.turns, stage.context, recipe.agent.action_tokens, FOREVER, recipe.agent.format_errors)
-    reward = shaped(stage.length_threshold, stage.turns, stage.length_weight)
+    budget = replace(recipe.agent.budget(stage.limits), seconds=FOREVER)
+    reward = with_length_penalty(harnesses.reward(recipe), stage.reward, stage.limits.turns)
 
     class Terminal:
         """An attempt at one task: whole turns in, what the agent is told out."""
@@ -107,7 +110,7 @@ def environment(bench: Bench) -> type:
         def reset(self, number: int, **_: Any) -> None:
             name = f"trl/{bench.begun}"
             bench.begun += 1
-            bench.wait(self._begin(Attempt(bench.tasks[number], name, derive_seed(recipe.seed, name))))
+            bench.wait(self._begin(Attempt(bench.tasks[number], name, derive_seed(recipe.seed, name), budget, NEUTRAL)))
 
         async def say(self, text: str, cut: bool) -> str:
             """Takes a turn.
@@ -128,9 +131,13 @@ def environment(bench: Bench) -> type:
             return None if rollout.broken else rollout.reward.value
 
         async def _begin(self, item: Attempt) -> None:
-            self._relay = Relay(bench.tokenizer, stage.context)
+            self._relay = Relay(bench.tokenizer, stage.limits.context)
             self._first = True
-            self._episode = asyncio.create_task(run_attempt(replace(bench.harness, grade=self._graded), self._relay, item, budget, reward))
+            self._episode = asyncio.create_task(self._made(item))
+
+        async def _made(self, item: Attempt) -> Rollout:
+            graded = await run_attempt((replace(bench.harness, grade=self._graded), self._relay), item)
+            return rewarded(item.task, graded, reward)
 
         async def _graded(self, task: Task, submission: str) -> Verdict:
             self._relay.asked.put_nowait(OVER)  # TRL need not wait for the tests

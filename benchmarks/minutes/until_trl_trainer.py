@@ -105,24 +105,24 @@ class Kept(TrainerCallback):
 
 def config(recipe: Recipe, out: Path, rows: int = 4) -> GRPOConfig:
     """The stage as TRL says it: a generation is an iteration's attempts, of which each step takes a minibatch, `rows` at a time."""
-    stage = recipe.stages[0]
+    stage, row = recipe.stages[0], recipe.stages[0].row
     return GRPOConfig(
         output_dir=str(out / "trl"),
         seed=recipe.seed,
         per_device_train_batch_size=rows,
-        gradient_accumulation_steps=stage.minibatch // rows,
-        steps_per_generation=stage.tasks * stage.attempts // rows,
+        gradient_accumulation_steps=stage.loss.minibatch // rows,
+        steps_per_generation=stage.sampling.tasks * stage.sampling.attempts // rows,
         gradient_checkpointing=False,
-        num_generations=stage.attempts,
-        max_completion_length=stage.context,
+        num_generations=stage.sampling.attempts,
+        max_completion_length=stage.limits.context,
         generation_kwargs={"max_new_tokens": recipe.agent.action_tokens},
         learning_rate=stage.lr,
         lr_scheduler_type="constant",
         max_grad_norm=0.0,  # `Lent` clips
         beta=0.0,
         loss_type="dapo",
-        epsilon=stage.clip_low,
-        epsilon_high=stage.clip_high,
+        epsilon=row.clip_low,
+        epsilon_high=row.clip_high,
         max_steps=100_000,
         logging_steps=100_000,
         save_strategy="no",
@@ -137,7 +137,7 @@ def config(recipe: Recipe, out: Path, rows: int = 4) -> GRPOConfig:
 def trained(bench: Bench, base: Path, seconds: float, out: Path) -> None:
     """Trains until so many seconds are over."""
     recipe, stage = bench.recipe, bench.stage
-    steps = stage.tasks * stage.attempts // stage.minibatch
+    steps = stage.sampling.tasks * stage.sampling.attempts // stage.loss.minibatch
     model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
     rows = [{"prompt": [{"role": "user", "content": bench.first(number)}], "number": number} for number in range(len(bench.tasks))]
     trainer = GRPOTrainer(

@@ -20,22 +20,24 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.library.batches import alike
 from benchmarks.library.command import parser, tell
 from benchmarks.library.generate import continuous, opened, padded
 from benchmarks.library.pairing import by_turns, cpu_seconds, medians, over, progress, same
 
-from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.learning.packing import pack
 from patchgrad.networks import folder
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.policies.embedded.sampler import Request, Sampler
 from patchgrad.trainers.local import LocalTrainer
-from patchgrad.values import Action, Call, Ids, Observation, Sample, Sampling, Segment, ToolState, Turn, floats, ids
+from patchgrad.values import Action, Call, Ids, Observation, Sample, Sampling, Segment, StepSettings, ToolState, Turn, floats, ids
 
 VOCABULARY = 2048
 TURNS = 3
 ANSWER = 40  # tokens of an observation
+STEP = StepSettings(1e-3)
 
 
 def prompts(rows: int, attempts: int, seed: int = 0) -> list[Ids]:
@@ -103,10 +105,10 @@ def training(network: Decoder) -> dict[str, float]:
             action = Action(drawn, floats(np.full(20, -7.6)), 0, "", "stop")
             context = ids(random.integers(0, VOCABULARY, 50 if turn else 200))
             turns.append(Turn(context, action, Call("shell", ""), Observation("", ToolState()), "", ""))
-        samples.append(Sample.of(Segment(tuple(turns)), floats(random.normal(size=120)), np.ones(120, bool), str(number), "0"))
-    trainer, batch = LocalTrainer(network), pack(samples, 4096)
-    trainer.update(batch, clipped())
-    spent, update = cpu_seconds(lambda: trainer.update(batch, clipped()))
+        samples.append(Sample(Segment(tuple(turns)), floats(random.normal(size=120)), np.ones(120, bool), str(number), "0"))
+    trainer, batch = LocalTrainer(network), pack(alike(samples), 4096)
+    trainer.update(batch, Clipped(), STEP)
+    spent, update = cpu_seconds(lambda: trainer.update(batch, Clipped(), STEP))
     return {"training": update.metrics["tokens"] / spent}
 
 

@@ -22,6 +22,7 @@ from patchgrad.config import loads
 from patchgrad.evaluation import compare, shares
 from patchgrad.packages import cache
 from patchgrad.recipes import Recipe
+from patchgrad.recipes.component import Component
 from patchgrad.runs.api import evaluate
 from patchgrad.runs.trackers.terminal import choose
 from patchgrad.store import Run, plain
@@ -54,7 +55,7 @@ def main() -> None:
     recipe = loads(Recipe, run.recipe)
     recipe = replace(
         recipe,
-        tasks=replace(recipe.tasks, source="set", folder=str(given.set), level="brief", held_out=10_000),
+        tasks=replace(recipe.tasks, source=Component("set"), folder=str(given.set), level="brief", held_out=10_000),
         evaluation=replace(recipe.evaluation, attempts=given.attempts),
     )
     reports = []

@@ -26,7 +26,7 @@ from benchmarks.library.batches import DRAWN, SHAPES, TURN, group
 from benchmarks.library.command import parser, tell
 from benchmarks.library.pairing import cpu_seconds, spread
 
-from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.networks.attention import Cache
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
@@ -93,11 +93,11 @@ def multiplied(shape: DecoderConfig, turn: int) -> int:
 def training(shape: DecoderConfig, tokens: int) -> float:
     """Tokens a CPU-second of long sequences over those of short ones, forward and backward pass."""
     trainer = LocalTrainer(Decoder(shape, 0), share=False)
-    trainer.gradients(group(1, SHORT // 4, 0.0, shape), clipped())  # compiles
+    trainer.gradients(group(1, SHORT // 4, 0.0, shape), Clipped())  # compiles
     spent = []
     for length in (SHORT, LONG):
         batch = group(tokens // length, length, 0.0, shape)
-        spent.append(cpu_seconds(partial(trainer.gradients, batch, clipped()))[0])
+        spent.append(cpu_seconds(partial(trainer.gradients, batch, Clipped()))[0])
     return spent[0] / spent[1]
 
 

@@ -42,6 +42,7 @@ from safetensors.torch import load_file, save_file
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.library import pairing
+from benchmarks.library.batches import alike
 from benchmarks.library.command import parser, tell
 from benchmarks.library.pairing import over, progress, same
 from benchmarks.library.peers import HEAP, QUIET, TRL
@@ -55,7 +56,7 @@ from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.rounding import Precision
 from patchgrad.trainers.allocator import give_back
 from patchgrad.trainers.local import LocalTrainer
-from patchgrad.values import Action, Batch, Call, Observation, Sample, Segment, ToolState, Turn, floats, ids
+from patchgrad.values import Action, Batch, Call, Observation, Sample, Segment, StepSettings, ToolState, Turn, floats, ids
 
 HERE = Path(__file__).resolve().parent
 LENGTHS = {"rl": (8, 1000, 4000, 400), "rft": (16, 500, 3000, 300)}  # how many, from, to, and what of it is the prompt
@@ -161,7 +162,7 @@ def samples(told: Mapping[str, Any]) -> list[Sample]:
             action = Action(ids(tokens[middle:end]), floats(old[middle:end]), 0, "", "stop")
             turns.append(Turn(ids(tokens[begin:middle]), action, Call("shell", ""), Observation("", ToolState()), "", ""))
         ones = np.ones(int(mask.sum()))
-        found.append(Sample.of(Segment(tuple(turns)), floats(ones * advantages[number]), ones.astype(bool), str(number), "0"))
+        found.append(Sample(Segment(tuple(turns)), floats(ones * advantages[number]), ones.astype(bool), str(number), "0"))
     return found
 
 
@@ -170,7 +171,7 @@ def prepared(folder: Path, kind: str, shape: DecoderConfig) -> dict[str, Any]:
     network, told = Decoder(shape), arrays(kind, shape.vocabulary)
     folders.save(folder / "model", shape, network.state_dict())
     if kind == "rl":
-        said = np.concatenate(scored(samples(told), LocalTrainer(network).logprobs, 4096))
+        said = np.concatenate(scored(samples(told), LocalTrainer(network).score, 4096))
         told["old"][told["mask"]] = said + np.random.default_rng(1).normal(0, 0.2, len(said))
     np.savez(folder / "batch.npz", **told)
     return told
@@ -187,9 +188,9 @@ def ours(folder: Path, name: str) -> None:
         give_back()
     torch.set_num_threads(1)
     objective = Clipped(LOW, HIGH) if "advantages" in told else cross_entropy
-    batch: Batch = pack(samples(told), own.budget)
+    batch: Batch = pack(alike(samples(told)), own.budget)
     precision: Precision = "bfloat16" if own.rounded else "float32"
-    trainer = LocalTrainer(folders.load(folder / "model"), schedule=RATE, optimiser="adamw", precision=precision, share=own.share)
+    trainer = LocalTrainer(folders.load(folder / "model"), optimiser="adamw", precision=precision, share=own.share)
     line.tell()
     kept = False
     while line.asked():
@@ -197,7 +198,7 @@ def ours(folder: Path, name: str) -> None:
             save_file(trainer.gradients(batch, objective)[0], folder / f"{name}.safetensors")
             kept = True
         began = time.process_time()
-        update = trainer.update(batch, objective)
+        update = trainer.update(batch, objective, StepSettings(RATE))
         line.tell(seconds=time.process_time() - began, loss=update.metrics["loss"])
 
 

@@ -22,7 +22,7 @@ from benchmarks.library.batches import SHAPES, group
 from benchmarks.library.command import parser, tell
 from benchmarks.library.pairing import by_turns, cpu_seconds, over, progress, same
 
-from patchgrad.learning.objectives.clipped import clipped
+from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.prefixes import Layout, apart, multiplications, together
@@ -45,7 +45,7 @@ def logprob_diff(batch: Batch, shape: DecoderConfig) -> float:
     told = []
     for share in (False, True):
         trainer = LocalTrainer(Decoder(shape, 0).double(), share=share)
-        told.append(trainer.gradients(batch, clipped())[0])
+        told.append(trainer.gradients(batch, Clipped())[0])
     largest = max(float(one.abs().max()) for one in told[0].values())
     return max(float((told[0][name] - told[1][name]).abs().max()) for name in told[0]) / largest
 
@@ -65,7 +65,7 @@ def main() -> None:
     trainers = {name: LocalTrainer(Decoder(shape, 0), share=name == "shared") for name in ("separate", "shared")}
 
     def step(trainer: LocalTrainer) -> dict[str, float]:
-        passes, (gradients, _) = cpu_seconds(lambda: trainer.gradients(batch, clipped()))
+        passes, (gradients, _) = cpu_seconds(lambda: trainer.gradients(batch, Clipped()))
         return {"passes": passes, "step": cpu_seconds(lambda: trainer.optimiser.step(gradients, RATE))[0]}
 
     sides = {name: same(step, trainer) for name, trainer in trainers.items()}
