@@ -39,7 +39,7 @@ class EndpointRefused(ConfigError):
 
 
 class ComponentError(PatchgradError):
-    """A part of the user's own (a reward, a tool, a curriculum) does not do what its contract says; the sentence names it, and the attempt."""
+    """A part of the user's own, such as a reward, does not do what its contract says; the sentence names it, and the attempt."""
 
 
 class MissingDependency(PatchgradError):

@@ -1,8 +1,8 @@
 """Functions and objects of the user's: what they are called, whether they take what they are given, and what is said when they fail.
 
-    named(small)                                     "small"
-    requires(small, "reward", (3,), "task, ...")     `ComponentError` where it cannot be called with three arguments
-    with calling("reward", small, "stage1/0/3/1"):   what it raises becomes one sentence that names it, the attempt and the line
+named(small)                                     "small"
+requires(small, "reward", (3,), "task, ...")     `ComponentError` where it cannot be called with three arguments
+with calling("reward", small, "stage1/0/3/1"):   what it raises becomes one sentence that names it, the attempt and the line
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def is_async(function: Callable[..., object]) -> bool:
     """Does it have to be awaited? Asked of a function, of a `functools.partial`, or of an object with an asynchronous `__call__`."""
     if isinstance(function, functools.partial):
         return is_async(function.func)
-    return inspect.iscoroutinefunction(function) or (not inspect.isroutine(function) and inspect.iscoroutinefunction(type(function).__call__))
+    return inspect.iscoroutinefunction(function) or (
+        not inspect.isroutine(function) and inspect.iscoroutinefunction(type(function).__call__)
+    )
 
 
 def takes(function: Callable[..., object], arguments: int) -> bool:
@@ -78,7 +80,9 @@ def calling(kind: str, function: object, of: str = "") -> Iterator[None]:
             raise
         said = str(error) if isinstance(error, PatchgradError) else f"{type(error).__name__}: {error}"
         where = _place(function, error)
-        raise ComponentError(f"The {kind} {named(function)} failed{_on(of)}: {said} ({_file(where.filename)}, line {where.lineno}).") from error
+        raise ComponentError(
+            f"The {kind} {named(function)} failed{_on(of)}: {said} ({_file(where.filename)}, line {where.lineno})."
+        ) from error
 
 
 def wrong(kind: str, function: object, value: object, wanted: str, of: str = "") -> ComponentError:

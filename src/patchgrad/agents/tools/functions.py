@@ -24,9 +24,9 @@ class FunctionTool:
 
         FunctionTool(outline).name     # "outline"
 
-    Its name is the function's, its usage the first paragraph of the docstring. `sandbox` is an isolated copy of the repository; `state` says
-    where the agent stands. A plain function gets a thread of its own. Texts are cut to `limit` characters. Raises `ComponentError` for other
-    arguments, for one without a docstring, and when it is called for one that fails: bad arguments are an observation, not an exception.
+    Its name is the function's, its usage the first paragraph of the docstring. `sandbox` is an isolated copy of the repository; `state`
+    says where the agent stands. A plain function gets a thread of its own. Texts are cut to `limit` characters. Raises `ComponentError` for
+    other arguments, for one without a docstring, and when it is called for one that fails: bad arguments are an observation.
     """
 
     function: Callable[..., object]

@@ -38,11 +38,15 @@ class FunctionObjective:
         name = named(self.function)
         if costs.shape != tokens.logprobs.shape:
             told = f"{tuple(costs.shape)} for {len(tokens.logprobs)} tokens"
-            raise ComponentError(f"The objective {name} returned costs of shape {told}: it is one cost a token, and the trainer adds them up.")
+            raise ComponentError(
+                f"The objective {name} returned costs of shape {told}: it is one cost a token, and the trainer adds them up."
+            )
         if tokens.logprobs.requires_grad and not costs.requires_grad:
             raise ComponentError(f"The objective {name} returned costs without a gradient: they have to be computed from tokens.logprobs.")
         if not bool(torch.isfinite(costs.detach()).all()):
-            raise ComponentError(f"The objective {name} returned a cost that is not finite; `contracts.LOG_RATIO` bounds the log of a ratio.")
+            raise ComponentError(
+                f"The objective {name} returned a cost that is not finite; `contracts.LOG_RATIO` bounds the log of a ratio."
+            )
         return costs, {key: _tensor(name, key, value) for key, value in _metrics(self.function, metrics).items()}
 
 
@@ -57,4 +61,6 @@ def _tensor(name: str, key: str, value: object) -> Tensor:
         return value.detach()
     if isinstance(value, int | float):
         return torch.tensor(float(value))
-    raise ComponentError(f"The objective {name} returned the metric {key} as {type(value).__name__}: a metric is one number, a sum over tokens.")
+    raise ComponentError(
+        f"The objective {name} returned the metric {key} as {type(value).__name__}: a metric is one number, a sum over tokens."
+    )
