@@ -370,7 +370,7 @@ Aggregate = Callable[[Sequence[WeightedSample]], list[float]]  # one weight per 
 class TaskSource(Protocol):
     """Tasks to train on, or held out to measure with: about so many, the same for the same seed.
 
-    Implementations: `tasks/synthetic`, `tasks.sets`, and any function of the user's.
+    Implementation: `runs.tasks.Listed`, over tasks that are there; and any function of the user's.
     """
 
     def __call__(self, split: Literal["train", "held_out"], count: int, seed: int) -> Sequence[Task]: ...

@@ -79,10 +79,9 @@ def calling(kind: str, function: object, of: str = "") -> Iterator[None]:
         if ran_out(error):
             raise
         said = str(error) if isinstance(error, PatchgradError) else f"{type(error).__name__}: {error}"
-        where = _place(function, error)
-        raise ComponentError(
-            f"The {kind} {named(function)} failed{_on(of)}: {said} ({_file(where.filename)}, line {where.lineno})."
-        ) from error
+        place = _place(function, error)
+        where = f"{place.filename.rpartition('/')[2]}, line {place.lineno}"
+        raise ComponentError(f"The {kind} {named(function)} failed{_on(of)}: {said} ({where}).") from error
 
 
 def wrong(kind: str, function: object, value: object, wanted: str, of: str = "") -> ComponentError:
@@ -112,10 +111,6 @@ def _place(function: object, error: Exception) -> traceback.FrameSummary:
     except (TypeError, OSError):
         own = ""
     return next((frame for frame in reversed(frames) if frame.filename == own), frames[-1])
-
-
-def _file(name: str) -> str:
-    return name.rpartition("/")[2]
 
 
 @contextmanager
@@ -150,7 +145,7 @@ def picklable(kind: str, part: T) -> T:
         pickle.dumps(part)
     except Exception as error:
         raise ComponentError(
-            f"The {kind} {named(part)} cannot be sent to another process ({error}): define it at the top level of a module, and let it hold "
-            "no open files, locks or connections."
+            f"The {kind} {named(part)} cannot be sent to another process ({error}): define it at the top level of a module, and let it "
+            "hold no open files, locks or connections."
         ) from error
     return part

@@ -17,7 +17,8 @@ from patchgrad.values import Report
 def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NAME, *, accept_changed_code: bool = False) -> None:
     """Do all phases of a recipe in a run folder, or what is left of them where the run was interrupted.
 
-    `registry` has the parts that were given as objects. `ConfigError` where the user's code has changed since the run began, unless accepted.
+    `registry` has the parts that were given as objects. `ConfigError` where the user's code has changed since the run began, unless that is
+    accepted.
     """
     from patchgrad.runs.train import train as take  # torch and the sandboxes are heavy; printing a recipe needs neither
 

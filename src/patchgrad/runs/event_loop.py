@@ -16,11 +16,15 @@ def run_to_end(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
     An interrupt of the waiting thread cancels `main`, waits for it to clean up, and goes on as what it was.
     """
+    return _elsewhere(main) if _inside_a_loop() else asyncio.run(main())
+
+
+def _inside_a_loop() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(main())
-    return _elsewhere(main)
+        return False
+    return True
 
 
 def _elsewhere(main: Callable[[], Coroutine[Any, Any, T]]) -> T:

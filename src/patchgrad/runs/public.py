@@ -87,18 +87,18 @@ def train(
     The run's folder is `runs/NAME` of the recipe unless one is given. A folder that holds a run is gone on with only when `resume` says so,
     with the same recipe and parts; where their code has changed since, `accept_changed_code` has to say so too. `quiet` shows no progress.
 
-    Raises `ConfigError` for what cannot work, `StoreError` for a folder, `ComponentError` where a part fails, `TrainingStopped` where a guard
-    ended the run. It can be called in a notebook, whose event loop is running.
+    Raises `ConfigError` for what cannot work, `StoreError` for a folder, `ComponentError` where a part fails, `TrainingStopped` where a
+    guard ended the run. It can be called in a notebook, whose event loop is running.
     """
     from patchgrad.runs.build.tracking import tracking
     from patchgrad.runs.threads import load_torch
 
     load_torch()
     asked, registry = with_parts(_named(recipe), parts)
-    with _folder(asked, Path(run) if run is not None else Path("runs") / asked.name, resume) as folder:
-        with tracking(asked.trackers, folder.folder, registry, quiet=quiet) as tracker:
-            api.train(asked, folder, tracker, registry, accept_changed_code=accept_changed_code)
-    return Run.open(folder.folder)
+    path = Path(run) if run is not None else Path("runs") / asked.name
+    with _folder(asked, path, resume) as folder, tracking(asked.trackers, path, registry, quiet=quiet) as tracker:
+        api.train(asked, folder, tracker, registry, accept_changed_code=accept_changed_code)
+    return Run.open(path)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ class RunTasks:
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What no phase changes: the recipe, its tasks, the run's folder, who is told, what attempts are made with, and whose parts they are."""
+    """What no phase changes: the recipe, its tasks, the run's folder, who is told, what attempts are made with, the user's parts."""
 
     recipe: Recipe
     tasks: RunTasks

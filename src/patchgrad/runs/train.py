@@ -27,8 +27,8 @@ from patchgrad.store import Run
 def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NAME, *, accept_changed_code: bool = False) -> None:
     """All phases of a recipe, or what is left of them where the run was interrupted.
 
-    Parts of the user's are looked at before anything is done: `ConfigError` or `ComponentError` for one that cannot work, and, unless changes
-    are accepted, for one whose code is another one than when the run began.
+    Parts of the user's are looked at before anything is done: `ConfigError` or `ComponentError` for one that cannot work, and, unless
+    changes are accepted, for one whose code is another one than when the run began.
     """
     supported(recipe)
     device(recipe.machine.gpus)

@@ -24,8 +24,8 @@ class FunctionJudge:
 
         await FunctionJudge(length)(task, trajectory, verdict)     # Judgement("length", 7.0, seconds=0.0)
 
-    A plain function gets a thread of its own, so it may take long; one with `async` is awaited. Without an answer after `seconds` the attempt
-    ends as a failure of infrastructure (`SandboxFault`). Raises `ComponentError` for other arguments, and for one that fails.
+    A plain function gets a thread of its own, so it may take long; one with `async` is awaited. Without an answer after `seconds` the
+    attempt ends as a failure of infrastructure (`SandboxFault`). Raises `ComponentError` for other arguments, and for one that fails.
     """
 
     function: Callable[..., object]

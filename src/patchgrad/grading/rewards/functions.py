@@ -16,7 +16,7 @@ DESCRIBED = "task, trajectory, verdict), or (task, trajectory, verdict, judgemen
 
 @dataclass(frozen=True, slots=True)
 class FunctionReward:
-    """What an attempt is worth, by a function of `(task, trajectory, verdict)`, or of these and `judgements`, that gives a number or a `Reward`.
+    """What an attempt is worth, by a function of `(task, trajectory, verdict)`, or of these and `judgements`: a number, or a `Reward`.
 
         def small(task, trajectory, verdict):
             return verdict.resolved / (1 + trajectory.submission.count("\\n") / 100)
@@ -40,11 +40,10 @@ class FunctionReward:
             return Reward(number, {named(self.function): number})
         number = finite("reward", self.function, value.value, "a Reward", trajectory.id)
         parts = {name: finite("reward", self.function, part, "a Reward", trajectory.id) for name, part in value.parts.items()}
-        if parts and not math.isclose(sum(parts.values()), number, rel_tol=1e-6, abs_tol=1e-9):
-            raise ComponentError(
-                f"The reward {named(self.function)} returned {number:g} on {trajectory.id} in parts that add up to {sum(parts.values()):g}: "
-                "the parts of a Reward add up to its value."
-            )
+        total = sum(parts.values()) if parts else number
+        if not math.isclose(total, number, rel_tol=1e-6, abs_tol=1e-9):
+            said = f"The reward {named(self.function)} returned {number:g} on {trajectory.id} in parts that add up to {total:g}"
+            raise ComponentError(f"{said}: the parts of a Reward add up to its value.")
         return Reward(number, parts or {named(self.function): number})
 
 

@@ -67,8 +67,8 @@ class Staged:
             json.dumps(own)
         except (TypeError, ValueError) as error:
             raise ComponentError(
-                f"The curriculum {named(self._curriculum)} has a state that JSON does not hold ({error}): a run that is interrupted goes on "
-                "from it, so it is made of dicts with text as keys, lists, numbers and text."
+                f"The curriculum {named(self._curriculum)} has a state that JSON does not hold ({error}): a run that is interrupted goes "
+                "on from it, so it is made of dicts with text as keys, lists, numbers and text."
             ) from error
         return {"own": own, "iterations": [list(shares) for shares in self._iterations], "began": self._began}
 

@@ -20,8 +20,8 @@ class FunctionObjective:
         def reinforce(tokens):
             return -tokens.advantages * tokens.logprobs
 
-    The trainer weighs the costs and takes their mean. Raises `ComponentError` for other arguments, and when it is called for one that fails,
-    or gives costs of another shape, without a gradient, or that are not finite.
+    The trainer weighs the costs and takes their mean. Raises `ComponentError` for other arguments, and when it is called for one that
+    fails, or gives costs of another shape, without a gradient, or that are not finite.
     """
 
     function: Callable[..., object]

@@ -46,8 +46,8 @@ def refuse_changed(before: Code, now: Code, folder: Path) -> None:
         told, also = before[key], f", and {len(changed) - 1} more parts" if changed[1:] else ""
         place = f" in {told['file']}" if told.get("file") else ""
         raise ConfigError(
-            f"The code of {key} ({told['name']}{place}) has changed since {folder} began{also}: undo the change, start another run, or go on "
-            "with other code by --accept-changed-code (in Python accept_changed_code=True)."
+            f"The code of {key} ({told['name']}{place}) has changed since {folder} began{also}: undo the change, start another run, or "
+            "go on with other code by --accept-changed-code (in Python accept_changed_code=True)."
         )
 
 

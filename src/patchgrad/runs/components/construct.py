@@ -1,4 +1,4 @@
-"""How a part is made: a class or function is called with the options of the recipe, and with those facts of the run that it asks for by name."""
+"""How a part is made: a class or function is called with the recipe's options, and with those facts of a run that it asks for by name."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Facts = Mapping[str, Any]
 def construct(key: str, maker: Callable[..., Any], options: Mapping[str, Any], facts: Facts) -> Any:
     """`maker(**options, **facts)` with those facts alone that it has parameters for.
 
-    `construct("curriculum", Mine, {"rate": 0.5}, {"tasks": tasks, "seed": 0})` calls `Mine(rate=0.5, tasks=tasks)` where `Mine` takes no seed.
-    `ConfigError` for an option that it does not have, and for a parameter that nobody fills.
+    `construct("curriculum", Mine, {"rate": 0.5}, {"tasks": tasks, "seed": 0})` calls `Mine(rate=0.5, tasks=tasks)` where `Mine` takes no
+    seed. `ConfigError` for an option that it does not have, and for a parameter that nobody fills.
     """
     parameters = _parameters(maker)
     names = {one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
