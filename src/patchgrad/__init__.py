@@ -53,6 +53,10 @@ if TYPE_CHECKING:
         TaskError,
         TrainingStopped,
     )
+    from patchgrad.grading.judges import FunctionJudge
+    from patchgrad.grading.rewards import FunctionReward
+    from patchgrad.learning.advantages import FunctionEstimator
+    from patchgrad.learning.objectives.functions import FunctionObjective
     from patchgrad.recipes import Recipe
     from patchgrad.runs.opened import Run
     from patchgrad.runs.public import evaluate, plan, recipe, train
@@ -85,6 +89,10 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "patchgrad.recipes": ("Recipe",),
     "patchgrad.agents": ("ReactAgent",),
     "patchgrad.agents.tools": ("FunctionTool", "toolset"),
+    "patchgrad.grading.judges": ("FunctionJudge",),
+    "patchgrad.grading.rewards": ("FunctionReward",),
+    "patchgrad.learning.advantages": ("FunctionEstimator",),
+    "patchgrad.learning.objectives.functions": ("FunctionObjective",),
     "patchgrad.contracts": (
         *("Agent", "Curriculum", "Estimator", "Extend", "Finish", "Journal", "Judge", "Objective", "Policy", "Restart", "Result"),
         *("RewardFunction", "Sandbox", "Sandboxes", "TaskSource", "Tokenizer", "Tool", "Tracker", "TrainablePolicy", "Trained", "Trainer"),
@@ -111,6 +119,10 @@ __all__ = [
     "Event",
     "Extend",
     "Finish",
+    "FunctionEstimator",
+    "FunctionJudge",
+    "FunctionObjective",
+    "FunctionReward",
     "FunctionTool",
     "Group",
     "Journal",

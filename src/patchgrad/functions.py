@@ -117,9 +117,11 @@ def _place(function: object, error: Exception) -> traceback.FrameSummary:
 def timed(kind: str, function: object, advice: str, of: str = "") -> Iterator[None]:
     """Tells of a function that kept the event loop for longer than `BLOCKED`, and what would help."""
     began = time.monotonic()
-    yield
-    if (took := time.monotonic() - began) > BLOCKED:
-        log.warning("The %s %s kept all attempts waiting for %.1f seconds%s: %s.", kind, named(function), took, _on(of), advice)
+    try:
+        yield
+    finally:
+        if (took := time.monotonic() - began) > BLOCKED:
+            log.warning("The %s %s kept all attempts waiting for %.1f seconds%s: %s.", kind, named(function), took, _on(of), advice)
 
 
 @types.coroutine

@@ -19,4 +19,14 @@ from patchgrad.testing.staged_curriculum import check_staged_curriculum
 from patchgrad.testing.task_source import check_task_source
 from patchgrad.testing.trainer import check_trainer
 
-__all__ = ["LocalSandboxes", "ScriptedEndpoint", "check_curriculum", "check_executor", "check_policy", "check_sandbox", "check_staged_curriculum", "check_task_source", "check_trainer"]
+__all__ = [
+    "LocalSandboxes",
+    "ScriptedEndpoint",
+    "check_curriculum",
+    "check_executor",
+    "check_policy",
+    "check_sandbox",
+    "check_staged_curriculum",
+    "check_task_source",
+    "check_trainer",
+]
