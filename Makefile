@@ -45,9 +45,14 @@ check: $(VENV)/.train $(VENV)/.dev ## lint, format, strict types, import rings, 
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/house
 
+.PHONY: docs
+docs: $(VENV)/.docs ## the documentation as a site, in build/docs; a warning is an error
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
+	@echo "Open build/docs/index.html"
+
 .PHONY: clean
 clean: ## remove the virtual environment and caches; runs stay
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist src/*.egg-info
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build docs/reference/generated src/*.egg-info
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -70,6 +75,10 @@ endif
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/.train
 	$(PIP) install -q -e '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	$(PIP) install -q -e '.[docs]'
 	@touch $@
 
 # The tests of containers start an engine of their own; where none can be installed they are skipped and say so.

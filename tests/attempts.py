@@ -7,25 +7,25 @@ from collections.abc import Sequence
 import numpy as np
 
 from patchgrad.learning.credit import by_group
+from patchgrad.testing.tasks import a_task
 from patchgrad.values import (
     Action,
     Call,
-    Checks,
     Floats,
     Group,
     Malformed,
     Observation,
-    Repository,
     Reward,
     Rollout,
     Sample,
+    ScoredSample,
     Segment,
-    Task,
     TestOutcome,
     ToolState,
     Trajectory,
     Turn,
     Verdict,
+    WeightedSample,
     floats,
     ids,
 )
@@ -50,7 +50,7 @@ def attempt(name: str, shape: Shape, reward: float = 0.0, task: str = "t", seed:
         segments.append(Segment(tuple(own)))
     verdict = Verdict(task, "", ("ran",), (TestOutcome("a", "fail_to_pass", "passed" if reward > 0 else "failed"),))
     trajectory = Trajectory(name, task, tuple(segments), "submitted", "")
-    return Rollout(Task(task, "", Repository("archive", "", ""), Checks(("a",), ())), trajectory, verdict, Reward(reward, {}))
+    return Rollout(a_task(task, fail_to_pass=("a",)), trajectory, verdict, Reward(reward, {}))
 
 
 def by_reward(group: Group) -> list[Floats]:
@@ -61,6 +61,11 @@ def by_reward(group: Group) -> list[Floats]:
 def samples(groups: Sequence[Group]) -> list[Sample]:
     """Every attempt's samples, with its reward for an advantage."""
     return [sample for unit in by_group(groups, by_reward) for sample in unit]
+
+
+def alike(given: Sequence[Sample]) -> list[WeightedSample]:
+    """Samples as they are packed where nobody but the sampler is asked, and nothing is corrected."""
+    return [WeightedSample.alike(ScoredSample.as_sampled(sample)) for sample in given]
 
 
 def some_groups(seed: int = 0, groups: int = 3, attempts: int = 4) -> list[Group]:

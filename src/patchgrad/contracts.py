@@ -209,7 +209,7 @@ class Tokenizer(Protocol):
     `None` at the start of a segment. The `fingerprint` is a digest of vocabulary and template: the same as long as these are. `eos` are the
     ids that end a turn. `save` writes the files that transformers reads.
 
-    Implementations: `policies.tokenizers.ChatTokenizer`, shared by every policy; `policies.scripted.ByteTokenizer`.
+    Implementations: `policies.tokenizers.chat.ChatTokenizer`, shared by every policy; `policies.scripted.ByteTokenizer`.
     """
 
     @property
@@ -379,8 +379,10 @@ class TaskSource(Protocol):
 class Curriculum(Protocol):
     """Which tasks next. `observe` is one of the two signals that go upstream. What `state` gives is JSON, and `restore` takes it back.
 
-    A user's curriculum has these four and is made with `tasks`, and with `seed` where it asks for one. A run uses it as a
-    `StagedCurriculum`, which `learning.curricula.Staged` makes of it.
+    A user's curriculum has these four and is made with `tasks`, and with `seed` where it asks for one. A run uses a `StagedCurriculum`,
+    which `learning.curricula.Staged` makes of it.
+
+    Implementation: `learning.curricula.Pool`.
     """
 
     def draw(self, n: int) -> list[Task]: ...

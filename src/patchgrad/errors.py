@@ -67,7 +67,7 @@ class TrainingStopped(PatchgradError):
 
 
 class ProvenanceError(PatchgradError):
-    """A sample whose chain of turns does not verify; `fault` is the name of what is wrong (`certificates.MEANINGS`)."""
+    """A sample whose chain of turns does not verify; `fault` is the name of what is wrong (`provenance.MEANINGS`)."""
 
     def __init__(self, message: str, fault: str = "") -> None:
         super().__init__(message)

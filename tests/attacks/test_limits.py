@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import io
 import shutil
-import tarfile
 import textwrap
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -15,7 +12,8 @@ import pytest
 
 from patchgrad.contracts import Sandbox
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
-from patchgrad.values import Checks, Limits, Repository, Task
+from patchgrad.testing.tasks import a_repository, a_task
+from patchgrad.values import Limits
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
@@ -26,15 +24,8 @@ Attack = Callable[[Callable[[Sandbox], Awaitable[None]]], None]
 @pytest.fixture(scope="module")
 def attack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attack]:
     """Runs an attack in a sandbox of one shared cell, and then checks that the next episode starts clean and is served."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as tar:
-        info = tarfile.TarInfo("test_a.py")
-        info.size = len(content := b"def test_a(): pass\n")
-        tar.addfile(info, io.BytesIO(content))
-    path = tmp_path_factory.mktemp("attack") / "a.tar"
-    path.write_bytes(stream.getvalue())
-    repository = Repository("archive", str(path), hashlib.sha256(stream.getvalue()).hexdigest())
-    task = Task("attack", "", repository, Checks((), ()), limits=LIMITS)
+    repository = a_repository(tmp_path_factory.mktemp("attack"), {"test_a.py": "def test_a(): pass\n"})
+    task = a_task("attack", repository=repository, limits=LIMITS)
     loop = asyncio.new_event_loop()
     backend = BwrapSandboxes(cells=1)
 

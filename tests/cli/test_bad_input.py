@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -20,9 +19,9 @@ from patchgrad.networks import folder as folders
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.store import Run, plain
-from patchgrad.tasks.archive import pack, store
+from patchgrad.tasks.archive import pack
 from patchgrad.tasks.sets import Member, append, row_of
-from patchgrad.values import Checks, Task
+from patchgrad.testing.tasks import a_repository, a_task
 
 Spoken = pytest.CaptureFixture[str]
 Refused = Callable[..., str]
@@ -47,12 +46,9 @@ def sentence(text: str) -> str:
     return last.removeprefix("patchgrad: ")
 
 
-def apart(*words: str, before: str = "", path: str | None = None) -> str:
+def apart(*words: str, before: str) -> str:
     """The same in a process of its own, which something happens to first; its one sentence."""
-    environment = {**os.environ, **({"PATH": path} if path is not None else {})}
-    done = subprocess.run(
-        [sys.executable, "-c", f"{before}\n{START}", *words], capture_output=True, text=True, env=environment, timeout=300, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", f"{before}\n{START}", *words], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 2, done.stdout + done.stderr
     return sentence(done.stderr)
 
@@ -71,8 +67,8 @@ def model(folder: Path) -> Path:
 def task_set(folder: Path) -> Path:
     """One task to train on and one held out, whose archive was changed after the set was made."""
     for split in ("train", "held_out"):
-        repository = store(folder / "archives", pack({"a.py": split.encode()}))
-        task = Task(split, "", repository, Checks(("t.py::a",), ("t.py::b",)), tags={"split": split})
+        repository = a_repository(folder / "archives", {"a.py": split})
+        task = a_task(split, "", repository, fail_to_pass=("t.py::a",), pass_to_pass=("t.py::b",), tags={"split": split})
         append(folder / "tasks.jsonl", row_of(Member(task, {"report": "It fails."}, ""), folder))
         Path(repository.location).write_bytes(pack({"a.py": b"another"}))
     return folder
@@ -97,7 +93,7 @@ def test_a_name_that_is_no_recipe(refused: Refused, tmp_path: Path) -> None:
     ("key", "value", "says"),
     [
         ("--rft.round", "2", "There is no key rft.round; did you mean rft.rounds?"),
-        ("--stages.0.turn", "2", "There is no key stages.0.turn; did you mean stages.0.turns?"),
+        ("--stages.0.turn", "2", "There is no key stages.0.turn; did you mean stages.0.limits.turns?"),
         ("--rft.rounds", "two", "rft.rounds must be a whole number, but 'two' was given."),
         ("--optimiser.name", "sgd", "optimiser.name must be one of muon, adamw, but 'sgd' was given."),
         ("--policy.context", "9", "policy.context is 9"),
@@ -119,10 +115,13 @@ def test_a_file_with_a_wrong_key(refused: Refused, tmp_path: Path) -> None:
 # --- what is missing -----------------------------------------------------------------------------
 
 
-def test_a_machine_without_bubblewrap_is_told_and_keeps_the_name_free(tmp_path: Path) -> None:
+def test_a_machine_without_bubblewrap_is_told_and_keeps_the_name_free(
+    refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "bin").mkdir()
-    words = ("train", "smoke", "--run", str(tmp_path / "run"))
-    assert "bubblewrap is not installed; run `apt-get install bubblewrap`" in apart(*words, path=str(tmp_path / "bin"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    said = refused("train", "smoke", "--run", str(tmp_path / "run"))
+    assert "bubblewrap is not installed; run `apt-get install bubblewrap`" in said
     assert not (tmp_path / "run").exists(), "after the mistake is mended the same line works"
 
 
@@ -134,19 +133,19 @@ def test_a_package_that_is_not_installed_is_named(tmp_path: Path, name: str) -> 
     assert not (tmp_path / "run").exists()
 
 
-def test_a_model_without_safetensors_is_not_opened(tmp_path: Path) -> None:
+def test_a_model_without_safetensors_is_not_opened(refused: Refused, tmp_path: Path) -> None:
     (model(tmp_path / "model") / "model.safetensors").rename(tmp_path / "model" / "pytorch_model.bin")
     words = ("train", "smoke", "--run", str(tmp_path / "run"))
-    assert "has no safetensors weights; convert them first" in apart(*words, "--policy.model", str(tmp_path / "model"))
-    assert "there is no model folder at" in apart(*words, "--policy.model", str(tmp_path / "nowhere"))
+    assert "has no safetensors weights; convert them first" in refused(*words, "--policy.model", str(tmp_path / "model"))
+    assert "there is no model folder at" in refused(*words, "--policy.model", str(tmp_path / "nowhere"))
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
-def test_an_archive_that_is_not_the_promised_one_is_not_unpacked(tmp_path: Path) -> None:
+def test_an_archive_that_is_not_the_promised_one_is_not_unpacked(refused: Refused, tmp_path: Path) -> None:
     tasks = task_set(tmp_path / "set")
     words = ("--tasks.source", "set", "--tasks.folder", str(tasks), "--policy.model", str(model(tmp_path / "model")))
-    said = apart("train", "smoke", "--run", str(tmp_path / "run"), *words)
+    said = refused("train", "smoke", "--run", str(tmp_path / "run"), *words)
     assert "task 'held_out': the archive" in said
     assert "has SHA-256" in said
 
@@ -154,10 +153,10 @@ def test_an_archive_that_is_not_the_promised_one_is_not_unpacked(tmp_path: Path)
 def test_a_set_that_is_not_there_or_broken(refused: Refused, tmp_path: Path) -> None:
     words = ("train", "smoke", "--run", str(tmp_path / "run"), "--tasks.source", "set")
     assert "tasks.folder must name a task set" in refused(*words)
-    said = apart(*words[:-2], "--tasks.folder", str(tmp_path), "--tasks.source", "set")
+    said = refused(*words[:-2], "--tasks.folder", str(tmp_path), "--tasks.source", "set")
     assert "tasks.jsonl does not exist" in said
     (tmp_path / "tasks.jsonl").write_text("{\n")
-    assert "is broken in line 1" in apart(*words[:-2], "--tasks.folder", str(tmp_path), "--tasks.source", "set")
+    assert "is broken in line 1" in refused(*words[:-2], "--tasks.folder", str(tmp_path), "--tasks.source", "set")
 
 
 # --- folders -------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,10 +15,12 @@ from patchgrad import recipes
 from patchgrad.cli import VERBS, check, main, parser
 from patchgrad.cli.options import split
 from patchgrad.config import dumps, loads, override
-from patchgrad.contracts import Progress
+from patchgrad.contracts import Tracker
 from patchgrad.errors import ConfigError, PatchgradError
+from patchgrad.runs import api
+from patchgrad.runs.reading import read_recipe
 from patchgrad.store import Run, finite, plain, value
-from patchgrad.values import Checks, Estimate, Report, Repository, Task
+from patchgrad.values import Checks, Estimate, PhaseBegan, Report, Repository, Task
 
 TASK = Task(
     "clamp-1", "clamp(5, 1, 3) gives 1.\nIt should give 3.", Repository("archive", "x.tar", "ab" * 32), Checks(("t.py::a",), ("t.py::b",))
@@ -33,13 +36,13 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> list[recipes.Recipe]:
     """Training that only leaves a report: the command line is under test, not the loop."""
     trained: list[recipes.Recipe] = []
 
-    def train(recipe: recipes.Recipe, run: Run, progress: Progress) -> None:
-        progress.stage("base", 1)
+    def train(recipe: recipes.Recipe, run: Run, tracker: Tracker) -> None:
+        tracker.event(PhaseBegan("base", 1))
         trained.append(recipe)
         run.write_tasks([TASK])
         run.write_reports([REPORT])
 
-    monkeypatch.setattr(recipes, "train", train)
+    monkeypatch.setattr(api, "train", train)
     return trained
 
 
@@ -72,10 +75,13 @@ def test_a_printed_recipe_reads_back(capsys: Spoken, tmp_path: Path) -> None:
     assert main(["train", "laptop", "--print", "--seed", "3", "--stages.0.iterations", "2"]) == 0
     text = capsys.readouterr().out
     expected = override(recipes.RECIPES["laptop"](), {"seed": "3", "stages.0.iterations": "2"})
-    assert loads(recipes.Recipe, text) == expected
+    assert read_recipe(text) == expected
+    assert len([line for line in text.splitlines() if line and not line.startswith("#")]) == 4, "what differs, and from what"
     (tmp_path / "mine.toml").write_text(text)
     assert main(["train", str(tmp_path / "mine.toml"), "--print"]) == 0
     assert capsys.readouterr().out == text
+    assert main(["train", "laptop", "--print", "full", "--seed", "3", "--stages.0.iterations", "2"]) == 0
+    assert loads(recipes.Recipe, capsys.readouterr().out) == expected
     assert main(["train", "smoke", "--print", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["recipe"]["name"] == "smoke"
 
@@ -84,7 +90,7 @@ def test_the_paper_s_recipe_prints_at_every_scale_and_reads_back(capsys: Spoken,
     for scale in ("laptop", "gpu", "cluster"):
         assert main(["train", "nebius2508", "--scale", scale, "--seed", "3", "--print"]) == 0
         text = capsys.readouterr().out
-        assert loads(recipes.Recipe, text).seed == 3
+        assert read_recipe(text).seed == 3
         file = tmp_path / f"{scale}.toml"
         file.write_text(text)
         assert main(["train", str(file), "--print"]) == 0
@@ -132,7 +138,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, monkeypatch: pytes
     def stopped(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(recipes, "train", stopped)
+    monkeypatch.setattr(api, "train", stopped)
     folder = tmp_path / "run"
     assert main(["train", "smoke", "--run", str(folder)]) == 130
     assert f"go on with: patchgrad train --run {folder} --resume" in capsys.readouterr().err
@@ -140,8 +146,9 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, monkeypatch: pytes
     assert main(["view", str(folder)]) == 130
 
 
+GROUP = r"stages\.0\.|(rft|evaluation)\.(?=limits)"
 WRONG = (
-    *(("stages.0.length_threshold", "-1"), ("stages.0.seconds", "0.0"), ("stages.0.discount", "5.0"), ("stages.0.length_weight", "-1.0")),
+    *(("stages.0.reward.length_threshold", "-1"), ("stages.0.limits.seconds", "0.0"), ("stages.0.advantage.discount", "5.0")),
     *(
         ("agent.action_tokens", "0"),
         ("agent.window", "0"),
@@ -149,7 +156,7 @@ WRONG = (
         ("sandbox.concurrency", "0"),
         ("policy.threads", "0"),
     ),
-    *(("evaluation.turns", "0"), ("evaluation.seconds", "0.0"), ("rft.seconds", "0.0"), ("rft.context", "0"), ("warmup.batch", "0")),
+    *(("evaluation.limits.turns", "0"), ("rft.limits.seconds", "0.0"), ("rft.limits.context", "0"), ("warmup.batch", "0")),
     *(("warmup.demonstrator.tests", "1.5"), ("policy.shape.heads", "0")),
 )
 
@@ -163,17 +170,24 @@ WRONG = (
         (["train", "nebius2508", "--scale", "moon", "--print"], "There is no scale moon; there are: laptop, gpu, cluster."),
         (["train", "smoke", "--scale", "gpu"], "smoke has one scale: leave --scale out, or name nebius2508."),
         (["train", "--resume", "--run", "nowhere", "--scale", "gpu"], "--scale cannot change in a run that has begun; leave it out"),
-        (["train", "nebius2508", "--stages.0.clip_low", "0.4", "--print"], "clip_low"),
-        (["train", "nebius2508", "--stages.0.turns", "5", "--print"], "turns 5 must be above length_threshold 11"),
-        (["train", "nebius2508", "--stages.0.attempts", "1", "--print"], "a group needs at least 2 attempts"),
+        (["train", "nebius2508", "--stages.0.loss.clip_low", "0.4", "--print"], "clip_low"),
+        (["train", "nebius2508", "--stages.0.limits.turns", "5", "--print"], "turns 5 must be above length_threshold 11"),
+        (["train", "nebius2508", "--stages.0.sampling.attempts", "1", "--print"], "a group needs at least 2 attempts"),
         (["train", "nebius2508", "--policy.context", "1024", "--print"], "beyond policy.context of 1024"),
         *(
-            (["train", "nebius2508", f"--{name}", value, "--print"], f"{name.replace('stages.0.', '')} is {value}; it must be")
+            (
+                ["train", "nebius2508", f"--{name}", value, "--print"],
+                f"{re.sub(GROUP, '', name)} is {value}; it must be",
+            )
             for name, value in WRONG
         ),
-        (["train", "laptop", "--stages.0.context", "40", "--print"], "holds nothing beside an action of agent.action_tokens 48"),
+        (["train", "laptop", "--stages.0.limits.context", "40", "--print"], "holds nothing beside an action of agent.action_tokens 48"),
         (["train", "missing.toml"], "missing.toml cannot be read"),
-        (["train", "laptop", "--stages.0.turn", "3", "--print"], "There is no key stages.0.turn; did you mean stages.0.turns?"),
+        (["train", "laptop", "--stages.0.turn", "3", "--print"], "There is no key stages.0.turn; did you mean stages.0.limits.turns?"),
+        (["train", "laptop", "--stages.0.turns", "3", "--print"], "There is no key stages.0.turns; it is stages.0.limits.turns now."),
+        (["plan", "laptop", "--sandbox.live", "3"], "There is no key sandbox.live; it is sandbox.concurrency now."),
+        (["train", "laptop", "--tasks.source", "workshop", "--print"], "tasks.source cannot be workshop; it is called synthetic now."),
+        (["train", "laptop", "--sandbox.backend", "docker", "--print"], "docker is not registered; there are bwrap, oci, landlock"),
         (["train", "laptop", "--seed", "x", "--print"], "seed must be a whole number, but 'x' was given."),
         (["train", "--resume", "--run", "nowhere"], "nowhere is no run of patchgrad's"),
         (["evaluate", "nowhere"], "nowhere is no run of patchgrad's"),
@@ -198,11 +212,11 @@ def test_an_evaluation_reads_the_run_and_prints_a_row(
 ) -> None:
     asked: list[tuple[int, str, bool]] = []
 
-    def measure(evaluation: recipes.Evaluation, progress: Progress, *, recipe: recipes.Recipe | None, out: Run | None) -> Report:
+    def measure(evaluation: recipes.Evaluation, tracker: Tracker, *, recipe: recipes.Recipe | None, out: Run | None) -> Report:
         asked.append((evaluation.seed, evaluation.name, recipe is not None))
         return REPORT
 
-    monkeypatch.setattr(recipes, "measure", measure)
+    monkeypatch.setattr(api, "measure", measure)
     folder = str(tmp_path / "run")
     main(["train", "smoke", "--run", folder])
     with Run.resume(folder) as run:

@@ -18,14 +18,17 @@ from patchgrad.cli import main
 from patchgrad.config import loads
 from patchgrad.grading.output import END, START
 from patchgrad.recipes import Evaluation
+from patchgrad.runs.trackers import terminal
+from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.store import Run, finite, plain, read_report, value
 from patchgrad.store.files import records
-from patchgrad.tasks.archive import pack, store
+from patchgrad.store.journal import Ended
 from patchgrad.tasks.sets import Member, save
 from patchgrad.testing import ScriptedEndpoint
 from patchgrad.testing.attacks.patches import CHECKS, FILES
 from patchgrad.testing.endpoint import Said, Trouble
-from patchgrad.values import Limits, Report, Task
+from patchgrad.testing.tasks import a_repository, a_task
+from patchgrad.values import Advanced, Event, Limits, Report
 
 Spoken = pytest.CaptureFixture[str]
 Call = Callable[..., Any]
@@ -61,8 +64,8 @@ def refused(capsys: Spoken) -> Call:
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
     """A set of two tasks, one held out."""
-    archive = store(tmp_path / "set" / "archives", pack({name: text.encode() for name, text in FILES.items()}))
-    tasks = [Task(f"shop-{n}", "", archive, CHECKS, limits=Limits(test_seconds=20.0), tags={"split": n}) for n in ("held_out", "train")]
+    archive = a_repository(tmp_path / "set" / "archives", FILES)
+    tasks = [a_task(f"shop-{n}", "", archive, CHECKS, limits=Limits(test_seconds=20.0), tags={"split": n}) for n in ("held_out", "train")]
     save(tmp_path / "set", [Member(task, {"report": "total([1, 2]) gives 2 instead of 3."}, "") for task in tasks])
     return tmp_path / "set"
 
@@ -129,7 +132,8 @@ def test_a_model_behind_an_address_is_measured_kept_and_compared(shop: Path, tmp
 
 @needs_bubblewrap
 def test_an_endpoint_that_goes_away_is_bounded_and_says_nothing(shop: Path, told: Call, capsys: Spoken) -> None:
-    words = ["--tasks", str(shop), "--model", "m", "--tasks.split", "held_out", "--evaluation.attempts", "1", "--evaluation.seconds", "3"]
+    words = ["--tasks", str(shop), "--model", "m", "--tasks.split", "held_out", "--evaluation.attempts", "1"]
+    words += ["--evaluation.limits.seconds", "3"]
     for code, machine in ((1, True), (1, False)):
         with ScriptedEndpoint(lambda _: "ready") as endpoint:
             endpoint.answer = _only_once(endpoint.answer)  # type: ignore[method-assign,assignment]
@@ -148,7 +152,16 @@ def _only_once(answer: Callable[[Any], Trouble]) -> Callable[[Any], Trouble]:
 
 @needs_bubblewrap
 def test_a_folder_is_measured_by_a_protocol_under_its_rules(shop: Path, tmp_path: Path, capsys: Spoken) -> None:
-    small = ["--agent.prompts", "brief", "--agent.action_tokens", "8", "--evaluation.turns", "1", "--evaluation.context", "1024"]
+    small = [
+        "--agent.prompts",
+        "brief",
+        "--agent.action_tokens",
+        "8",
+        "--evaluation.limits.turns",
+        "1",
+        "--evaluation.limits.context",
+        "1024",
+    ]
     words = ["--policy", str(model(tmp_path / "model")), "--tasks", str(shop), "--tasks.count", "1", "--protocol", "swe-rebench"]
     assert main(["evaluate", *words, *small, "--evaluation.temperature", "0.7", "--name", "tiny"]) == 0
     spoken = capsys.readouterr().out
@@ -171,7 +184,9 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(shop: Path, t
     assert "There is no protocol swe; there are: swe-rebench, nebius2508." in refused(*there, "--model", "m", "--protocol", "swe")
     asked = refused(*there, "--model", "m", "--protocol", "nebius2508", "--evaluation.attempts", "12")
     assert asked == "The protocol nebius2508 has evaluation.attempts 10 and not 12: leave one of the two out."
-    assert "allows a context of 131072" in refused(*there, "--model", "m", "--protocol", "nebius2508", "--evaluation.context", "200000")
+    assert "allows a context of 131072" in refused(
+        *there, "--model", "m", "--protocol", "nebius2508", "--evaluation.limits.context", "200000"
+    )
     assert "no tasks of the split 'test'; there are: held_out, train." in refused(*there, "--model", "m", "--tasks.split", "test")
     assert "evaluation.top_p is 0.0; it must be above 0" in refused(*there, "--model", "m", "--evaluation.top_p", "0")
     assert "pass@k of 5 attempts needs a k up to them" in refused(*there, "--model", "m", "--evaluation.k", "6")
@@ -179,7 +194,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(shop: Path, t
     assert "There is no key evaluation.turn; did you mean" in refused(*there, "--model", "m", "--evaluation.turn", "3")
     assert "A model's name belongs to an address, and ./x is none" in refused("--policy", "./x", "--model", "m", "--tasks", str(shop))
     assert "there is no model folder at ./nowhere" in refused("--policy", "./nowhere", "--tasks", str(shop))
-    far = ("--policy", str(model(tmp_path / "model")), "--tasks", str(shop), "--evaluation.context", "131072")
+    far = ("--policy", str(model(tmp_path / "model")), "--tasks", str(shop), "--evaluation.limits.context", "131072")
     assert "131072 tokens is beyond the 2048 positions that the model reads: stretch them by a yarn of 64, or take less" in refused(*far)
     assert "yarn is 0.5" in refused(*far, "--yarn", "0.5")
 
@@ -314,6 +329,38 @@ def test_every_turn_at_an_endpoint_is_in_the_journal(shop: Path, tmp_path: Path,
     with ScriptedEndpoint(lambda messages: command("submit")) as endpoint:
         told("--policy", endpoint.url, "--model", "m", "--tasks", str(shop), "--evaluation.attempts", "1", "--out", str(tmp_path / "out"))
     (journal,) = (tmp_path / "out" / "journal").glob("*.jsonl")
-    turns = [record["turn"] for record in records(journal)]
+    turns = [record["turn"] for record in records(journal) if "turn" in record]
     assert len(turns) == 2
     assert all(turn["action"]["usage"]["prompt"] > 100 for turn in turns)
+
+
+@needs_bubblewrap
+def test_an_evaluation_that_was_interrupted_goes_on_and_asks_nothing_twice(
+    shop: Path, tmp_path: Path, refused: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, solved = tmp_path / "out", count()
+    words = ["--tasks", str(shop), "--model", "m", "--evaluation.attempts", "2", "--sandbox.concurrency", "1", "--out", str(out)]
+
+    class Stopped(Silent):
+        """Presses Ctrl-C when two attempts are done."""
+
+        def event(self, event: Event) -> None:
+            if isinstance(event, Advanced) and next(solved) == 1:
+                raise KeyboardInterrupt
+
+    with ScriptedEndpoint(every_other(count())) as endpoint:
+        policy = ("--policy", endpoint.url)
+        with monkeypatch.context() as patched:
+            patched.setattr(terminal, "choose", lambda quiet: Stopped())
+            assert main(["evaluate", *policy, *words]) == 130
+        before = {record.trajectory for record in Run.open(out).journal.records.records() if isinstance(record, Ended)}
+        assert len(before) == 2
+        assert "holds a run already" in refused(*policy, *words)
+        assert "holds another evaluation" in refused(*policy, *words, "--resume", "--seed", "9")
+        asked = len(endpoint.asked)
+        assert main(["evaluate", *policy, *words, "--resume"]) == 0
+    turns = [entry.trajectory for entry in Run.open(out).journal.records.entries()]
+    later = [name for name in turns if name not in before]
+    assert len(endpoint.asked) - asked == 1 + len(later), "one that greets the endpoint, and one a turn of what was not done"
+    assert len(Run.open(out).rollouts("evaluate")) == 4
+    assert "name its folder, as in --out" in refused(*policy, "--tasks", str(shop), "--model", "m", "--resume")

@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from patchgrad.cli import main
-from patchgrad.runs.planning import calibration
+from patchgrad.runs.planning.calibration import calibrate
 
 SMALL = ("--policy.shape.layers", "2", "--policy.shape.vocabulary", "512")
 
 
-def test_it_prints_memory_by_part_and_ends_well_where_it_fits(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "known", lambda: None)
+def test_it_prints_memory_by_part_and_ends_well_where_it_fits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # where no measurement of this machine is kept
     assert main(["plan", "smoke", *SMALL, "--memory", "8GB"]) == 0
     told = capsys.readouterr().out
     for words in (
@@ -58,6 +60,20 @@ def test_a_model_needs_nothing_but_its_config(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_a_measured_machine_tells_seconds(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    calibrate(probes=((32,) * 4, (256,)))
+    told = []
+    for _ in range(2):
+        assert main(["plan", "smoke", *SMALL, "--memory", "8GB"]) == 0
+        told.append(capsys.readouterr().out.splitlines()[-1])
+    assert "Seconds a step of the optimiser" in told[0]
+    assert told[0] == told[1]
+
+
+@pytest.mark.slow
+def test_a_machine_is_measured_when_that_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert main(["plan", "smoke", *SMALL, "--memory", "8GB", "--calibrate"]) == 0
     first = capsys.readouterr().out.splitlines()[-1]

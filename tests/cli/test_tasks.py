@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.tasks.caches import a_cache
 from tests.tasks.shapes import TREE, write
 
 from patchgrad.cli import main
-from patchgrad.cli.tasks import forge
 from patchgrad.tasks.mutations import FAMILIES
-from patchgrad.tasks.projects import furnish
 from patchgrad.tasks.sets import MANIFEST, TASKS, Member, members
 
 
@@ -41,7 +40,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("tasks")
     write(folder / "shapes", TREE)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(forge, "cache", lambda: folder / "cache")
+        a_cache(folder / "cache")
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
         yield folder
 
 
@@ -157,12 +157,6 @@ def test_a_source_that_does_not_exist(refused: Refused) -> None:
 def test_a_suite_that_fails_before_any_bug(refused: Refused, tmp_path: Path) -> None:
     write(tmp_path / "red", {"box.py": "x = 1\n", "test_box.py": "import box\ndef test_x():\n    assert box.x == 2, 'x is wrong'\n"})
     assert "No test of red-0 passes 5 times in 5 orders: most often it is 'x is wrong" in refused(str(tmp_path / "red"))
-
-
-def test_a_suite_that_hangs(refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(furnish, "SECONDS", 0.5)
-    write(tmp_path / "slow", {"box.py": "x = 1\n", "test_box.py": "while True:\n    pass\n"})
-    assert "do not come to an end within 0.5 seconds of work (timeout)" in refused(str(tmp_path / "slow"))
 
 
 def test_a_project_whose_bugs_nobody_notices(refused: Refused, tmp_path: Path) -> None:

@@ -14,11 +14,10 @@ from patchgrad.cli.tasks import grade as tasks_grade
 from patchgrad.errors import ConfigError, PatchgradError, TaskError
 from patchgrad.grading.output import END, START
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
-from patchgrad.tasks.archive import pack, store
 from patchgrad.tasks.sets import Member, save
 from patchgrad.testing.attacks.patches import CHECKS, FILES, REPAIR
 from patchgrad.testing.attacks.run import patch as forge
-from patchgrad.values import Task
+from patchgrad.testing.tasks import a_repository, a_task
 
 Spoken = pytest.CaptureFixture[str]
 ROWS = [
@@ -112,9 +111,9 @@ def test_what_cannot_be_done(recorded: list[str], tmp_path: Path) -> None:
 def shop(tmp_path: Path) -> Path:
     """A set of one task with its repair."""
     folder = tmp_path / "set"
-    repository = store(folder / "archives", pack({name: text.encode() for name, text in FILES.items()}))
+    repository = a_repository(folder / "archives", FILES)
     repair = forge(REPAIR, tmp_path / "repository")
-    save(folder, [Member(Task("shop", "", repository, CHECKS), {"report": "total is wrong"}, repair)])
+    save(folder, [Member(a_task("shop", "", repository, CHECKS), {"report": "total is wrong"}, repair)])
     return folder
 
 
@@ -122,7 +121,7 @@ def test_a_set_is_graded_in_sandboxes(shop: Path, tmp_path: Path, capsys: Spoken
     async def opens() -> None:
         boxes = BwrapSandboxes(1)
         try:
-            await (await boxes.open(Task("t", "", store(tmp_path / "try", pack({"a": b""})), CHECKS))).close()
+            await (await boxes.open(a_task("t", "", a_repository(tmp_path / "try", {"a": ""}), CHECKS))).close()
         finally:
             await boxes.close()
 

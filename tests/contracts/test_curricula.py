@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -31,3 +32,12 @@ def test_a_curriculum_that_forgets_its_place_is_found_out() -> None:
 def _round(tasks: Sequence[Task]) -> Iterator[Task]:
     while True:
         yield from tasks
+
+
+def test_a_curriculum_whose_state_goes_on_changing_is_found_out() -> None:
+    class Shared(Pool):
+        def state(self) -> dict[str, Any]:
+            return super().state() | {"attempts": self._attempts}
+
+    with pytest.raises(AssertionError, match="does not change a state"):
+        check_curriculum(lambda tasks: Shared(tasks, seed=3))

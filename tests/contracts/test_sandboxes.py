@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import io
 import shutil
-import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.sandboxes.archives import REPOSITORY, archive, programs
 
 from patchgrad.contracts import Sandboxes
 from patchgrad.errors import MissingDependency, TaskError
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
+from patchgrad.sandboxes.bwrap.images import Images
 from patchgrad.sandboxes.landlock import LandlockSandboxes
 from patchgrad.sandboxes.landlock.confine import NEEDED, version
+from patchgrad.sandboxes.oci import OciSandboxes
 from patchgrad.testing.sandbox import check_sandbox
-from patchgrad.values import Checks, Repository, Task
+from patchgrad.testing.tasks import a_repository, a_task
+from patchgrad.values import Repository, Task
 
 
-def a_task(folder: Path) -> Task:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
-        for name in ("README.md", "package/__init__.py", "package/deep/module.py"):
-            info = tarfile.TarInfo(name)
-            info.size = len(name)
-            tar.addfile(info, io.BytesIO(name.encode()))
-    archive = folder / "a.tar.gz"
-    archive.write_bytes(stream.getvalue())
-    return Task("check", "", Repository("archive", str(archive), hashlib.sha256(stream.getvalue()).hexdigest()), Checks((), ()))
+def small(folder: Path) -> Task:
+    return a_task(
+        "check", repository=a_repository(folder, {name: name for name in ("README.md", "package/__init__.py", "package/deep/module.py")})
+    )
+
+
+def kept(sandboxes: Sandboxes, task: Task) -> None:
+    """Holds a backend to the contract, and closes it."""
+
+    async def check() -> None:
+        try:
+            await check_sandbox(sandboxes, task)
+        finally:
+            await sandboxes.close()
+
+    asyncio.run(check())
 
 
 BACKENDS = [
@@ -42,14 +50,19 @@ BACKENDS = [
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_backend_keeps_the_contract(backend: Callable[..., Sandboxes], tmp_path: Path) -> None:
-    async def check() -> None:
-        sandboxes = backend(cells=3)
-        try:
-            await check_sandbox(sandboxes, a_task(tmp_path))
-        finally:
-            await sandboxes.close()
+    kept(backend(cells=3), small(tmp_path))
 
-    asyncio.run(check())
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # docker-py leaves the socket of a request that failed to the collector
+def test_a_backend_of_containers_keeps_the_contract(engine: dict[str, Any], tmp_path: Path) -> None:
+    kept(OciSandboxes(**engine), small(tmp_path))
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_a_sandbox_in_an_image_keeps_the_contract(tmp_path: Path) -> None:
+    digest = archive(tmp_path / "i.tar", [programs(), REPOSITORY], ["PATH=/usr/bin"])
+    task = a_task("check", repository=Repository("image", str(tmp_path / "i.tar"), digest))
+    kept(BwrapSandboxes(cells=3, images=Images(tmp_path / "images")), task)
 
 
 PATCH = """diff --git a/README.md b/README.md
@@ -64,7 +77,7 @@ PATCH = """diff --git a/README.md b/README.md
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_repository_s_patch_is_in_its_first_commit_and_nowhere_else(backend: Callable[..., Sandboxes], tmp_path: Path) -> None:
-    plain = a_task(tmp_path)
+    plain = small(tmp_path)
     filler = "".join(
         f"diff --git a/f{n} b/f{n}\nnew file mode 100644\n--- /dev/null\n+++ b/f{n}\n@@ -0,0 +1 @@\n+{'x' * 9000}\n" for n in range(30)
     )
@@ -91,7 +104,7 @@ def test_a_repository_s_patch_is_in_its_first_commit_and_nowhere_else(backend: C
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_task_has_the_packages_that_it_names_and_no_others(backend: Callable[..., Sandboxes], tmp_path: Path) -> None:
-    plain = a_task(tmp_path)
+    plain = small(tmp_path)
     task = replace(plain, packages=("six==1.17.0",))
 
     async def look() -> None:

@@ -9,8 +9,10 @@ import pytest
 
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lora import Lora
-from patchgrad.testing.trainer import check_trainer
+from patchgrad.testing import check_trainer
 from patchgrad.trainers.local import LocalTrainer
+
+CONFIG = DecoderConfig(50, hidden=40, heads=5, head_size=8, layers=2, intermediate=64)
 
 
 @pytest.mark.parametrize(
@@ -20,10 +22,17 @@ from patchgrad.trainers.local import LocalTrainer
 def test_the_local_trainer_keeps_the_contract(
     tmp_path: Path, optimiser: Literal["muon", "adamw"], threads: int, lora: Lora | None, offload: bool
 ) -> None:
-    config = DecoderConfig(50, hidden=40, heads=5, head_size=8, layers=2, intermediate=64)
-
     def make() -> LocalTrainer:
-        return LocalTrainer(Decoder(config), optimiser=optimiser, threads=threads, schedule=3e-3, lora=lora, offload=offload)
+        return LocalTrainer(Decoder(CONFIG), optimiser=optimiser, threads=threads, lora=lora, offload=offload)
 
     # Adam and Muon divide by the size of a gradient, so rounding in a small one is not small in the update.
     check_trainer(make, 50, tmp_path / "checkpoint", tolerance=1e-3)
+
+
+def test_a_trainer_that_keeps_its_momentum_is_found_out(tmp_path: Path) -> None:
+    class Keeping(LocalTrainer):
+        def reset_optimiser(self) -> None:
+            """Nothing is forgotten."""
+
+    with pytest.raises(AssertionError, match="not that of a fresh one"):
+        check_trainer(lambda: Keeping(Decoder(CONFIG)), 50, tmp_path / "checkpoint", tolerance=1e-3)

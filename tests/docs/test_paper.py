@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[2]
-ROWS = [
-    [cell.strip() for cell in line.strip("|\n ").split("|")]
-    for line in (PROJECT / "docs" / "paper.md").read_text().splitlines()
-    if line.startswith("| ") and not line.startswith(("| the paper", "| field", "| `"))
-]
+PAGE = (PROJECT / "docs" / "paper.md").read_text()
+TABLES = re.findall(r"^\| the paper \| here \| held by \| \|\n\|[-|]+\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
+ROWS = [[cell.strip() for cell in line.strip("|\n ").split("|")] for table in TABLES for line in table.splitlines()]
 SYMBOLS = sorted({name for row in ROWS for name in re.findall(r"`(patchgrad[\w.]+)`", row[1])})
 TESTS = sorted({name for row in ROWS for name in re.findall(r"`(tests/[^`]+)`", row[2])})
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from patchgrad.evaluation import summarise
+from patchgrad.testing.tasks import a_task
 from patchgrad.values import (
     Action,
     Call,
-    Checks,
     Group,
     Observation,
     Report,
-    Repository,
     Reward,
     Rollout,
     Segment,
     Stop,
-    Task,
     TestOutcome,
     ToolState,
     Trajectory,
@@ -31,7 +29,7 @@ from patchgrad.values import (
 def attempt(task: str, solved: bool, stop: Stop = "submitted", fault: str | None = None) -> Rollout:
     turn = Turn(ids([1]), Action(ids([2, 3]), floats([-1, -1]), 0, "x", "stop"), Call("a", ""), Observation("", ToolState()), "s", "")
     verdict = Verdict(task, "", ("ran",), (TestOutcome("t", "fail_to_pass", "passed" if solved else "failed"),), fault=fault)
-    value = Task(task, "fix it", Repository("archive", "x", "0"), Checks(("t",), ()))
+    value = a_task(task, fail_to_pass=("t",))
     return Rollout(value, Trajectory(task, task, (Segment((turn,)),), stop, ""), verdict, Reward(float(solved), {}))
 
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks.calibration import over_all_tasks, over_pairs, over_these_tasks
+from benchmarks.evaluation.calibration import over_all_tasks, over_pairs, over_these_tasks
 from hypothesis import given
 from hypothesis import strategies as st
 

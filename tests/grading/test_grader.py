@@ -16,13 +16,13 @@ from patchgrad.contracts import Result, Sandboxes
 from patchgrad.errors import PatchgradError, SandboxFault, TaskError
 from patchgrad.grading import Grader, grade
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
-from patchgrad.tasks.archive import pack, store
 from patchgrad.testing.attacks.patches import CHECKS, FILES, GRADER, REPAIR, Change
 from patchgrad.testing.attacks.run import patch as forge
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
-from patchgrad.values import Checks, HiddenFile, Limits, Repository, Snapshot, Task, Verdict
+from patchgrad.testing.tasks import a_repository, a_task
+from patchgrad.values import Checks, HiddenFile, Limits, Snapshot, Task, Verdict
 
-TASK = Task("shop", "total is wrong", Repository("archive", "", "0" * 64), CHECKS, limits=Limits(test_seconds=20.0))
+TASK = a_task("shop", "total is wrong", checks=CHECKS, limits=Limits(test_seconds=20.0))
 QUICK = Limits(test_seconds=4.0)
 FIXED = REPAIR
 Make = Callable[[Change], str]
@@ -49,8 +49,7 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def sandboxes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[asyncio.Runner, Sandboxes, Task]]:
-    data = pack({name: text.encode() for name, text in FILES.items()})
-    task = replace(TASK, repository=store(tmp_path_factory.mktemp("archives"), data))
+    task = replace(TASK, repository=a_repository(tmp_path_factory.mktemp("archives"), FILES))
 
     async def best() -> Sandboxes:
         try:
@@ -213,7 +212,7 @@ def test_an_empty_submission_is_not_run_unless_asked() -> None:
 def test_a_task_that_this_grader_cannot_read_is_refused() -> None:
     for checks in (Checks(("a",), (), command=("make", "test")), Checks(("a",), (), parser="log")):
         with pytest.raises(TaskError):
-            asyncio.run(grade(Task("x", "", TASK.repository, checks), "p", LocalSandboxes(FILES)))
+            asyncio.run(grade(a_task(checks=checks), "p", LocalSandboxes(FILES)))
 
 
 def test_the_grader_judges_a_patch_once(patch: Make) -> None:

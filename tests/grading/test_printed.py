@@ -16,10 +16,10 @@ from patchgrad.contracts import Sandboxes
 from patchgrad.errors import PatchgradError, TaskError
 from patchgrad.grading import grade
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
-from patchgrad.tasks.archive import pack, store
 from patchgrad.testing.attacks.patches import FILES, REPAIR, Change
 from patchgrad.testing.attacks.run import patch as forge
 from patchgrad.testing.sandbox_double import LocalSandboxes
+from patchgrad.testing.tasks import a_repository, a_task
 from patchgrad.values import Checks, HiddenFile, Limits, Task, Verdict
 
 RUNNER = """\
@@ -43,8 +43,7 @@ CART = FILES["shop/cart.py"]
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[asyncio.Runner, Sandboxes, Task]]:
-    data = pack({name: text.encode() for name, text in FILES.items()})
-    task = Task("shop", "", store(tmp_path_factory.mktemp("archives"), data), CHECKS, limits=Limits(test_seconds=20.0))
+    task = a_task("shop", "", a_repository(tmp_path_factory.mktemp("archives"), FILES), CHECKS, limits=Limits(test_seconds=20.0))
 
     async def best() -> Sandboxes:
         try:

@@ -12,11 +12,11 @@ import pytest
 from patchgrad.errors import SandboxFault
 from patchgrad.grading import VisibleTests
 from patchgrad.grading.visible import NOTHING, as_shown, visible_tests
-from patchgrad.tasks.archive import pack, store
 from patchgrad.testing import LocalSandboxes
 from patchgrad.testing.attacks.patches import CHECKS, FILES, HIDDEN, REPAIR, Change
 from patchgrad.testing.attacks.run import patch as forge
 from patchgrad.testing.sandbox_double import LocalSandbox
+from patchgrad.testing.tasks import a_repository, a_task
 from patchgrad.values import Checks, Limits, Snapshot, Task, Trajectory
 
 BROKEN: Change = {"shop/cart.py": "def total(items):\n    return items[0]\n"}
@@ -25,8 +25,8 @@ SEEN = ("tests/test_cart.py::test_none", "tests/test_other.py::test_other")
 
 @pytest.fixture
 def task(tmp_path: Path) -> Task:
-    archive = store(tmp_path / "archives", pack({name: text.encode() for name, text in FILES.items()}))
-    return Task("shop", "total is wrong", archive, CHECKS, limits=Limits(test_seconds=20.0))
+    archive = a_repository(tmp_path / "archives", FILES)
+    return a_task("shop", "total is wrong", archive, CHECKS, limits=Limits(test_seconds=20.0))
 
 
 @pytest.fixture
@@ -62,10 +62,10 @@ def test_hidden_checks_change_nothing(task: Task, tried: Callable[..., Trajector
 def test_it_abstains_where_nothing_can_be_run(task: Task, tried: Callable[..., Trajectory], tmp_path: Path) -> None:
     attempts = [tried(REPAIR)]
     assert scores(replace(task, checks=replace(CHECKS, parser="parse_log_pytest")), attempts) is None
-    bare = {name: text.encode() for name, text in FILES.items() if not name.startswith("tests")}
-    assert scores(replace(task, repository=store(tmp_path / "bare", pack(bare))), attempts) is None
-    endless = {**{name: text.encode() for name, text in FILES.items()}, "tests/test_slow.py": b"import time\ntime.sleep(60)\n"}
-    slow = replace(task, repository=store(tmp_path / "slow", pack(endless)), limits=Limits(test_seconds=0.2))
+    bare = {name: text for name, text in FILES.items() if not name.startswith("tests")}
+    assert scores(replace(task, repository=a_repository(tmp_path / "bare", bare)), attempts) is None
+    endless = {**FILES, "tests/test_slow.py": "import time\ntime.sleep(60)\n"}
+    slow = replace(task, repository=a_repository(tmp_path / "slow", endless), limits=Limits(test_seconds=0.2))
     assert scores(slow, attempts) is None
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import patchgrad
+
+HERE = str(Path(patchgrad.__file__).parents[1])
 HEAVY = ("torch", "transformers", "tokenizers", "safetensors", "pyarrow", "huggingface_hub", "ray", "docker", "jinja2", "vllm")
 
 
 def loaded(module: str) -> set[str]:
     """The foreign top-level packages that a fresh interpreter holds after the import."""
-    code = f"import sys; before = set(sys.modules); import {module}; print(*(set(sys.modules) - before))"
+    code = f"import sys; sys.path.insert(0, {HERE!r}); before = set(sys.modules); import {module}; print(*(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     return {name.partition(".")[0] for name in done.stdout.split()} - set(sys.stdlib_module_names) - {"patchgrad"}
 

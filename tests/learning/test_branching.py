@@ -15,15 +15,19 @@ from patchgrad.learning.algorithm import Algorithm, IterationSizes
 from patchgrad.learning.branching import Forking, doubtful
 from patchgrad.learning.credit import by_group
 from patchgrad.learning.failures import KEEP_ALL
-from patchgrad.learning.loop import Iteration, iterate
+from patchgrad.learning.loop import Iteration, Learner, iterate
 from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.learning.provenance import Requirements, violation
 from patchgrad.learning.selection import sound
+from patchgrad.policies.channel import DirectChannel
+from patchgrad.rollouts.attempts import AttemptSettings
 from patchgrad.store import Run
+from patchgrad.trainers.schedules import constant
 from patchgrad.values import Group, Rollout, Segment, Start, Task, Turn, floats
 
 ALGORITHM = Algorithm(sound, Branched(), Clipped(), KEEP_ALL)
-PLAN = IterationSizes(2, 2, BUDGET, worth, minibatch=3, micro_batch_tokens=2000)
+SIZES = IterationSizes(2, 2, minibatch=3, micro_batch_tokens=2000, schedule=lambda steps: constant(1e-3))
+SETTINGS = AttemptSettings(BUDGET, worth, seed=1)
 
 
 def with_doubts(name: str, reward: float, *least: float) -> Rollout:
@@ -48,14 +52,15 @@ def test_a_group_whose_attempts_ended_alike_is_not_forked_unless_rewards_are_ask
     assert len(doubtful(group, 3, "reward")) == 2
 
 
-def learnt(run: Run, folder: Path, plan: IterationSizes, label: str) -> Iteration:
+def learnt(run: Run, folder: Path, sizes: IterationSizes, label: str) -> Iteration:
     policy = Bent()
-    return asyncio.run(iterate(harness(run), policy, Drawing(tasks(folder)), policy.trainer, ALGORITHM, plan, label, 1))
+    learner = Learner(policy, policy.trainer, DirectChannel((policy,)), Drawing(tasks(folder)))
+    return asyncio.run(iterate(harness(run), learner, ALGORITHM, sizes, SETTINGS, label))
 
 
 def test_an_iteration_learns_from_its_forks_and_not_from_what_they_replay(tmp_path: Path) -> None:
     with Run.create(tmp_path / "run", "") as run:
-        done = learnt(run, tmp_path, replace(PLAN, forking=Forking(1, 2, "reward")), "rl/0")
+        done = learnt(run, tmp_path, replace(SIZES, forking=Forking(1, 2, "reward")), "rl/0")
         assert done.updates
         for group in done.groups:
             begun, forks = group.rollouts[:2], group.rollouts[2:]
@@ -73,7 +78,7 @@ def test_an_iteration_learns_from_its_forks_and_not_from_what_they_replay(tmp_pa
                 first = sum(len(turn.action.token_ids) for turn in sample.segment.turns[:replayed])
                 assert not sample.trained[:first].any()
                 assert sample.trained[first:].any()
-        again = learnt(run, tmp_path, replace(PLAN, forking=Forking(1, 2, "reward")), "rl/0")
+        again = learnt(run, tmp_path, replace(SIZES, forking=Forking(1, 2, "reward")), "rl/0")
         assert [r.trajectory.turns[-1].address for g in again.groups for r in g.rollouts] == [
             r.trajectory.turns[-1].address for g in done.groups for r in g.rollouts
         ], "known attempts and forks are not made again"
@@ -81,13 +86,13 @@ def test_an_iteration_learns_from_its_forks_and_not_from_what_they_replay(tmp_pa
 
 def test_attempts_begin_where_they_are_told_and_forks_of_them_know_the_first_of_their_line(tmp_path: Path) -> None:
     with Run.create(tmp_path / "run", "") as run:
-        first = learnt(run, tmp_path, PLAN, "rl/0").groups[0].rollouts[0]
+        first = learnt(run, tmp_path, SIZES, "rl/0").groups[0].rollouts[0]
         prefix = first.trajectory.turns[:1]
 
         def start(task: Task) -> Start:
             return Start(prefix, first.trajectory.id) if task.id == first.task.id else Start()
 
-        done = learnt(run, tmp_path, replace(PLAN, start=start, forking=Forking(1, 1, "reward")), "rl/1")
+        done = learnt(run, tmp_path, replace(SIZES, start=start, forking=Forking(1, 1, "reward")), "rl/1")
         told, other = done.groups
         assert [r.trajectory.replayed for r in told.rollouts] == [1, 1, 2]
         assert {r.trajectory.origin for r in told.rollouts} == {first.trajectory.id}

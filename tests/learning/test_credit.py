@@ -10,7 +10,7 @@ import pytest
 
 from patchgrad.errors import ConfigError, ProvenanceError
 from patchgrad.learning.advantages import MeanOnly
-from patchgrad.learning.credit import assign, by_group, corrected
+from patchgrad.learning.credit import assign, by_group, weighted
 from patchgrad.learning.failures import KEEP_ALL, MASK_FORMAT_ERRORS, FailurePolicy, failed, kept, kinds
 from patchgrad.learning.objectives.corrections import MaskGeometric, MaskToken, Together, TruncateToken
 from patchgrad.learning.provenance import violation
@@ -29,6 +29,7 @@ from patchgrad.values import (
     Repository,
     Reward,
     Rollout,
+    ScoredSample,
     Segment,
     Stop,
     Task,
@@ -37,6 +38,7 @@ from patchgrad.values import (
     Trajectory,
     Turn,
     Verdict,
+    WeightedSample,
     floats,
     ids,
 )
@@ -246,8 +248,9 @@ def test_a_sample_knows_its_attempt_and_its_group() -> None:
     first, second = (replace(rollout(True), trajectory=replace(rollout(True).trajectory, id=name)) for name in ("0/0", "0/1"))
     found = assign([group(first, second)], by_reward)
     assert [(sample.attempt, sample.group) for sample in found] == [("0/0", "0/0"), ("0/1", "0/0")]
-    assert all(sample.old.tolist() == sample.reference.tolist() == sample.segment.logprobs().tolist() for sample in found)
-    assert all(sample.weights.tolist() == [1.0] * 4 for sample in found)
+    scored = [ScoredSample.as_sampled(sample) for sample in found]
+    assert all(one.old.tolist() == one.reference.tolist() == one.sample.segment.logprobs().tolist() for one in scored)
+    assert all(WeightedSample.alike(one).weights.tolist() == [1.0] * 4 for one in scored)
 
 
 def test_a_group_that_teaches_nothing_has_its_place_in_order() -> None:
@@ -271,29 +274,30 @@ def test_advantages_are_rescaled_over_all_groups_before_anything_is_left_out() -
 
 
 def test_a_correction_weighs_and_masks_what_is_trained() -> None:
-    whole = assign([group(rollout(True, turns=chain(OK, NO, OK)))], by_reward, MASK_FORMAT_ERRORS)
-    old = whole[0].old + np.log([0.5, 1.0, 9.0, 9.0, 4.0, 1.5], dtype=np.float32)
-    moved = [replace(whole[0], old=floats(old))]
+    (whole,) = assign([group(rollout(True, turns=chain(OK, NO, OK)))], by_reward, MASK_FORMAT_ERRORS)
+    scored = ScoredSample.as_sampled(whole)
+    moved = [replace(scored, old=floats(scored.old + np.log([0.5, 1.0, 9.0, 9.0, 4.0, 1.5], dtype=np.float32)))]
 
     def some(ratios: Floats) -> tuple[Floats, Bools]:
         weights = np.exp(ratios)
         return floats(np.where(weights < 0.8, 0.0, np.minimum(weights, 2.0))), (weights < 0.8) | (weights > 2.0)
 
-    (sample,), shares = corrected(moved, some)
+    (sample,), shares = weighted(moved, some)
     assert sample.weights.tolist() == pytest.approx([0.0, 1.0, 1.0, 1.0, 2.0, 1.5])
-    assert sample.keep.tolist() == [False, True, False, False, True, True]
+    assert sample.trained.tolist() == [False, True, False, False, True, True]
     assert shares == {"truncated": 0.25, "masked": 0.25}
-    assert not sample.keep.flags.writeable
-    assert corrected(moved, lambda ratios: (floats(0 * ratios), ratios > -99)) == ([], {"truncated": 0.0, "masked": 1.0})
+    assert not sample.trained.flags.writeable
+    assert weighted(moved, lambda ratios: (floats(0 * ratios), ratios > -99)) == ([], {"truncated": 0.0, "masked": 1.0})
 
 
 def test_a_correction_with_ratios_of_one_is_no_correction() -> None:
-    whole = assign([group(rollout(True), rollout(False, -1.0))], by_reward)
-    found, shares = corrected(whole, Together((TruncateToken(), MaskToken(), MaskGeometric())))
+    whole = [ScoredSample.as_sampled(sample) for sample in assign([group(rollout(True), rollout(False, -1.0))], by_reward)]
+    found, shares = weighted(whole, Together((TruncateToken(), MaskToken(), MaskGeometric())))
     assert shares == {"truncated": 0.0, "masked": 0.0}
-    for one, two in zip(whole, found, strict=True):
+    for one, two in zip(map(WeightedSample.alike, whole), found, strict=True):
         assert (one.weights == two.weights).all()
-        assert (one.keep == two.keep).all()
+        assert (one.trained == two.trained).all()
+        assert one.scored is two.scored
 
 
 def test_samples_that_teach_nothing_are_dropped() -> None:

@@ -11,41 +11,45 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from patchgrad.rollouts.budget import Budget
+from tests.journals import Over
 from tests.rollouts.test_loop import AGENT, FILES, TASK, command
 
-from patchgrad.contracts import Weights
+from patchgrad.contracts import Journal, Tokenizer, Weights
 from patchgrad.errors import ProvenanceError
 from patchgrad.learning import loop as learning
 from patchgrad.learning.advantages import GroupNormalised
 from patchgrad.learning.algorithm import Algorithm, IterationSizes
 from patchgrad.learning.credit import by_group
 from patchgrad.learning.failures import KEEP_ALL
-from patchgrad.learning.loop import iterate
+from patchgrad.learning.loop import Learner, iterate
 from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.learning.packing import pack
 from patchgrad.learning.provenance import MEANINGS
 from patchgrad.learning.selection import sound
 from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.policies.channel import DirectChannel
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
-from patchgrad.policies.scripted import ScriptedPolicy
+from patchgrad.policies.scripted import ByteTokenizer, ScriptedPolicy
 from patchgrad.rollouts import attempts
-from patchgrad.rollouts.attempts import Attempt, run_attempt
+from patchgrad.rollouts.attempts import NEUTRAL, AttemptSettings, run_attempt
 from patchgrad.rollouts.executors import LocalExecutor
 from patchgrad.rollouts.harness import Harness
-from patchgrad.runs.build import journalled
 from patchgrad.store import Run
 from patchgrad.tasks.archive import pack as packed
 from patchgrad.tasks.archive import store
 from patchgrad.testing.sandbox_double import LocalSandboxes
 from patchgrad.trainers.local import LocalTrainer
+from patchgrad.trainers.schedules import constant
 from patchgrad.values import (
     Action,
+    Attempt,
     Batch,
     Bools,
+    Budget,
     Floats,
     Group,
     Ids,
+    Judgement,
     Message,
     Reward,
     Sample,
@@ -77,7 +81,7 @@ class Bent:
     ) -> None:
         network = Decoder(DecoderConfig(TOKENIZER.vocabulary, 40, 2, 5, 1, 8, intermediate=64, eos=STOPS), 0)
         self.inner = EmbeddedPolicy(network, TOKENIZER, sessions=8, context=500, rows=8)
-        self.trainer = LocalTrainer(network, schedule=1e-3)
+        self.trainer = LocalTrainer(network)
         self.given, self.answers, self.bend = given, answers, fingerprint
         self.context, self.stops = self.inner.context, self.inner.stops
 
@@ -86,8 +90,8 @@ class Bent:
         return self.inner.version
 
     @property
-    def fingerprint(self) -> str:
-        return self.bend(self.inner.fingerprint)
+    def tokenizer(self) -> Tokenizer:
+        return BentTokenizer(self.inner.tokenizer, self.bend)
 
     def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
         return self.inner.encode(messages, previous)
@@ -98,8 +102,18 @@ class Bent:
     def release(self, session: str) -> None:
         self.inner.release(session)
 
+    def close(self) -> None:
+        self.inner.close()
+
     def load(self, weights: Weights, version: int) -> None:
         self.inner.load(weights, version)
+
+
+class BentTokenizer(ByteTokenizer):
+    """A tokenizer of another fingerprint."""
+
+    def __init__(self, inner: Tokenizer, bend: Callable[[str], str]) -> None:
+        self.fingerprint = bend(inner.fingerprint)
 
 
 @dataclass(frozen=True)
@@ -121,7 +135,7 @@ class Drawing:
         """There is nothing to restore."""
 
 
-def worth(task: Task, trajectory: Trajectory, verdict: Verdict) -> Reward:
+def worth(task: Task, trajectory: Trajectory, verdict: Verdict, judgements: Sequence[Judgement] = ()) -> Reward:
     """Attempts of any group differ."""
     value = float(trajectory.id[-1])
     return Reward(value, {"value": value})
@@ -137,15 +151,16 @@ def tasks(folder: Path) -> tuple[Task, ...]:
 
 
 def harness(run: Run) -> Harness:
-    return journalled(Harness(AGENT, LocalSandboxes(), judged, LocalExecutor(4)), run)
+    return Harness(AGENT, LocalSandboxes(), judged, LocalExecutor(4), run.journal)
 
 
 def learnt(folder: Path, policy: Bent) -> int:
     """The optimiser steps of one iteration."""
     algorithm = Algorithm(sound, GroupNormalised(), Clipped(), KEEP_ALL)
-    plan = IterationSizes(2, 3, BUDGET, worth, minibatch=3, micro_batch_tokens=2000)
+    sizes = IterationSizes(2, 3, minibatch=3, micro_batch_tokens=2000, schedule=lambda steps: constant(1e-3))
+    learner = Learner(policy, policy.trainer, DirectChannel((policy,)), Drawing(tasks(folder)))
     with Run.create(folder / "run", "") as run:
-        done = asyncio.run(iterate(harness(run), policy, Drawing(tasks(folder)), policy.trainer, algorithm, plan, "rl/0", 1))
+        done = asyncio.run(iterate(harness(run), learner, algorithm, sizes, AttemptSettings(BUDGET, worth, 1), "rl/0"))
     return len(done.updates)
 
 
@@ -320,20 +335,20 @@ def test_a_fault_of_packing_is_refused_by_name(tmp_path: Path, monkeypatch: pyte
 def test_an_attempt_that_would_go_on_in_a_stale_state_is_refused(tmp_path: Path) -> None:
     script = [command("edit --file shop/cart.py 2:2 'total += x'"), command("ls"), command("submit")]
     (task, _) = tasks(tmp_path)
-    item = Attempt(task, "a/0", 1)
+    item = Attempt(task, "a/0", 1, Budget(5, 100_000), NEUTRAL)
     with Run.create(tmp_path / "run", "") as run:
         own = harness(run)
 
-        async def collect_groups(harness: Harness) -> None:
-            await run_attempt(harness, ScriptedPolicy(script), item, Budget(5, 100_000), worth)
+        def attempted(journal: Journal) -> None:
+            asyncio.run(run_attempt((replace(own, journal=journal), ScriptedPolicy(script)), item))
 
-        def killed(trajectory: str, turn: Turn) -> None:
-            run.journal.turn(trajectory, turn)
+        async def killed(attempt: str, turn: Turn) -> None:
+            await run.journal.turn(attempt, turn)
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
-            asyncio.run(collect_groups(replace(own, on_turn=killed)))
+            attempted(Over(run.journal, turn=killed))
         with pytest.raises(ProvenanceError) as caught:
-            asyncio.run(collect_groups(replace(own, state=lambda address, directory: Snapshot.of({}, directory))))
+            attempted(Over(run.journal, snapshot=lambda address, directory: Snapshot.of({}, directory)))
         assert caught.value.fault == "state"
-        asyncio.run(collect_groups(own))
+        attempted(run.journal)

@@ -20,6 +20,7 @@ from patchgrad.networks.packed import within
 from patchgrad.networks.prefixes import Node
 from patchgrad.testing.trainer import example_batches
 from patchgrad.trainers.local import LocalTrainer
+from patchgrad.values import StepSettings
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is here")
 
@@ -46,7 +47,7 @@ def test_a_step_of_training(offload: bool) -> None:
     here = LocalTrainer(Decoder(CONFIG), optimiser="adamw")
     there = LocalTrainer(Decoder(CONFIG), optimiser="adamw", offload=offload, device=torch.device("cuda"))
     for _ in range(2):
-        one, other = (trainer.update(batch, cross_entropy).metrics for trainer in (here, there))
+        one, other = (trainer.update(batch, cross_entropy, StepSettings(1e-3)).metrics for trainer in (here, there))
         assert other["loss"] == pytest.approx(one["loss"], rel=1e-4)
         assert other["grad_norm"] == pytest.approx(one["grad_norm"], rel=1e-3)
 

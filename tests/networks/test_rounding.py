@@ -13,7 +13,7 @@ from patchgrad.networks import rounding
 @pytest.mark.skipif(not hasattr(torch.cpu, "get_capabilities"), reason="this torch does not tell what a processor has")
 def test_what_linux_says_of_the_processor_torch_says_too() -> None:
     told = torch.cpu.get_capabilities()
-    assert rounding.multiplies_bfloat16.__wrapped__() == any(told.get(name) for name in rounding.INSTRUCTIONS)
+    assert rounding.multiplies_bfloat16() == any(told.get(name) for name in rounding.INSTRUCTIONS)
 
 
 @pytest.mark.parametrize(
@@ -26,11 +26,7 @@ def test_what_linux_says_of_the_processor_torch_says_too() -> None:
         ("", False),
     ],
 )
-def test_a_processor_that_does_not_say_so_is_taken_for_one_that_does_not(
-    told: str, multiplies: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_processor_that_does_not_say_so_is_taken_for_one_that_does_not(told: str, multiplies: bool, tmp_path: Path) -> None:
     (tmp_path / "cpuinfo").write_text(told)
-    monkeypatch.setattr(rounding, "TOLD", tmp_path / "cpuinfo")
-    assert rounding.multiplies_bfloat16.__wrapped__() == multiplies
-    monkeypatch.setattr(rounding, "TOLD", tmp_path / "nothing")
-    assert not rounding.multiplies_bfloat16.__wrapped__()
+    assert rounding.multiplies_bfloat16(tmp_path / "cpuinfo") == multiplies
+    assert not rounding.multiplies_bfloat16(tmp_path / "nothing")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from patchgrad.values import Action, Ids, Message, Sampling, ids
 
 torch.set_num_threads(1)  # several test runs may share the cores
 TOKENIZER = ChatTokenizer.train(["the tests fail", "exit code 1"], 300)
+OTHERS: tuple[Literal["evaluation", "study"], ...] = ("evaluation", "study")
 
 
 def network(seed: int = 0, heads: tuple[int, int] = (5, 1)) -> Decoder:
@@ -34,8 +37,8 @@ def network(seed: int = 0, heads: tuple[int, int] = (5, 1)) -> Decoder:
     return made
 
 
-def policy(sessions: int = 8, rows: int = 8, context: int = 400, *, training: bool = True) -> EmbeddedPolicy:
-    return EmbeddedPolicy(network(), TOKENIZER, sessions=sessions, context=context, rows=rows, training=training)
+def policy(sessions: int = 8, rows: int = 8, context: int = 400) -> EmbeddedPolicy:
+    return EmbeddedPolicy(network(), TOKENIZER, sessions=sessions, context=context, rows=rows)
 
 
 async def episode(play: EmbeddedPolicy, name: int, turns: int = 4) -> list[tuple[Ids, Action]]:
@@ -108,23 +111,29 @@ def test_a_stream_for_which_no_pages_are_left_is_memory_that_ran_out() -> None:
         asyncio.run(act())
 
 
+def with_heads(heads: tuple[int, int], sessions: int, rows: int, threads: int) -> EmbeddedPolicy:
+    return EmbeddedPolicy(network(heads=heads), TOKENIZER, sessions=sessions, context=900, rows=rows, threads=threads)
+
+
+@cache
+def alone_with_heads(heads: tuple[int, int]) -> list[list[tuple[Ids, Action]]]:
+    """Longer episodes, each by itself."""
+
+    async def play() -> list[list[tuple[Ids, Action]]]:
+        return [await episode(with_heads(heads, 1, 1, 1), name, turns=6) for name in range(12)]
+
+    return asyncio.run(play())
+
+
 @pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")
 @pytest.mark.parametrize("heads", [(5, 1), (3, 3), (6, 2)], ids=str)
 @pytest.mark.parametrize(("sessions", "rows", "threads"), [(12, 12, 1), (5, 3, 1), (30, 7, 1), (12, 12, 2), (5, 3, 3)])
 def test_neighbours_eviction_waiting_and_threads_change_no_bit(sessions: int, rows: int, threads: int, heads: tuple[int, int]) -> None:
-    made = network(heads=heads)
-
-    def fresh(sessions: int, rows: int, threads: int = 1) -> EmbeddedPolicy:
-        return EmbeddedPolicy(made, TOKENIZER, sessions=sessions, context=900, rows=rows, threads=threads)
-
     async def together() -> list[list[tuple[Ids, Action]]]:
-        play = fresh(sessions, rows, threads)
+        play = with_heads(heads, sessions, rows, threads)
         return await asyncio.gather(*[episode(play, name, turns=6) for name in range(12)])
 
-    async def apart() -> list[list[tuple[Ids, Action]]]:
-        return [await episode(fresh(1, 1), name, turns=6) for name in range(12)]
-
-    for one, other in zip(asyncio.run(together()), asyncio.run(apart()), strict=True):
+    for one, other in zip(asyncio.run(together()), alone_with_heads(heads), strict=True):
         assert [a.token_ids.tobytes() for _, a in one] == [a.token_ids.tobytes() for _, a in other]
         assert [a.logprobs.tobytes() for _, a in one] == [a.logprobs.tobytes() for _, a in other]
 
@@ -202,14 +211,15 @@ def test_a_load_between_requests_waits_for_those_under_way() -> None:
 def test_training_takes_only_neutral_sampling(change: dict[str, float]) -> None:
     sampling = Sampling(4, seed=0, **change)  # type: ignore[arg-type]
     tokens = TOKENIZER.encode([Message("user", "x")], None)
-    with pytest.raises(SamplingRefused, match="training=False"):
+    with pytest.raises(SamplingRefused, match="another purpose"):
         asyncio.run(policy().act("a", tokens, sampling))
-    assert len(asyncio.run(policy(training=False).act("a", tokens, sampling)).token_ids)
+    for purpose in OTHERS:
+        assert len(asyncio.run(policy().act("a", tokens, replace(sampling, purpose=purpose))).token_ids)
 
 
 def test_greedy_takes_the_best_token_and_top_k_stays_within_k() -> None:
     tokens = TOKENIZER.encode([Message("user", "x")], None)
-    act: Callable[[Sampling], Action] = lambda s: asyncio.run(policy(training=False).act("a", tokens, s))  # noqa: E731
+    act: Callable[[Sampling], Action] = lambda s: asyncio.run(policy().act("a", tokens, replace(s, purpose="evaluation")))  # noqa: E731
     greedy, one = act(Sampling(8, seed=1, temperature=0.0)), act(Sampling(8, seed=2, top_k=1))
     assert np.array_equal(greedy.token_ids, one.token_ids)
     assert np.array_equal(greedy.token_ids, act(Sampling(8, seed=3, top_p=1e-6)).token_ids)

@@ -16,17 +16,19 @@ from patchgrad.errors import ConfigError, EndpointRefused, PolicyFault, Provenan
 from patchgrad.learning.advantages import Ones
 from patchgrad.learning.credit import assign
 from patchgrad.policies.endpoint import EndpointPolicy
-from patchgrad.policies.endpoint.spelling import MARKS, STOP, encode, read, spell
-from patchgrad.rollouts.budget import Budget
+from patchgrad.policies.endpoint.framing import MARKS, STOP, encode, read, spell
+from patchgrad.rollouts.executors import LocalExecutor
+from patchgrad.rollouts.harness import Harness
 from patchgrad.rollouts.loop import rollout
 from patchgrad.testing import LocalSandboxes
 from patchgrad.testing.endpoint import ScriptedEndpoint, Trouble
+from patchgrad.testing.tasks import a_task
 from patchgrad.values import (
     Action,
-    Checks,
+    Attempt,
+    Budget,
     Group,
     Message,
-    Repository,
     Reward,
     Rollout,
     Sampling,
@@ -39,7 +41,7 @@ from patchgrad.values import (
     ids,
 )
 
-TASK = Task("t", "total is wrong", Repository("archive", "", "0" * 64), Checks(("tests/test_a.py::test_a",), ()))
+TASK = a_task("t", "total is wrong", fail_to_pass=("tests/test_a.py::test_a",))
 FILES = {"shop/cart.py": "total = 0\n"}
 ANY = st.text(st.characters(), max_size=30)
 NEUTRAL = Sampling(32, seed=7)
@@ -113,12 +115,14 @@ def test_a_setting_that_a_server_has_no_name_for_is_refused_before_anything_star
         opened(endpoint)
 
 
-def play(endpoint: ScriptedEndpoint, budget: Budget) -> Trajectory:
-    async def attempt() -> Trajectory:
-        policy = EndpointPolicy(Chat(endpoint.url, "m", pause=0.001), context=budget.context)
-        return await rollout(TASK, ReactAgent(toolset(View())), policy, LocalSandboxes(FILES), budget, attempt_id="a", seed=1)
+async def ungraded(task: Task, patch: str) -> Verdict:
+    return Verdict(task.id, patch, (), ())
 
-    return asyncio.run(attempt())
+
+def play(endpoint: ScriptedEndpoint, budget: Budget) -> Trajectory:
+    harness = Harness(ReactAgent(toolset(View())), LocalSandboxes(FILES), ungraded, LocalExecutor(1))
+    policy = EndpointPolicy(Chat(endpoint.url, "m", pause=0.001), context=budget.context)
+    return asyncio.run(rollout(harness, policy, Attempt(TASK, "a", 1, budget, NEUTRAL)))
 
 
 def test_an_episode_is_played_over_http_and_counted_by_the_server() -> None:

@@ -15,47 +15,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.policies.vllm_server import NETWORK, WHICH, called, children, double, opened
 
 from patchgrad.errors import ConfigError, MissingDependency, PolicyFault, SamplingRefused
-from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.prefixes import apart
-from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.policies.vllm import VllmPolicy
-from patchgrad.testing import check_policy
 from patchgrad.values import Action, Ids, Message, Sampling
 
-torch.set_num_threads(1)
-TOKENIZER = ChatTokenizer.train(["the tests fail", "exit code 1"], 300)
-NETWORK = Decoder(DecoderConfig(TOKENIZER.vocabulary, 64, 2, 2, 2, 32, intermediate=64, eos=(2,)), 0)
-REAL = os.environ.get("PATCHGRAD_VLLM", "")
-DOUBLE = Path(__file__).with_name("vllm_double.py")
 OPENING = (Message("user", "the tests fail"),)
 
 
-@pytest.fixture(scope="module", params=["double", "vLLM"])
-def python(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    if request.param == "vLLM" and not REAL:
-        pytest.skip("PATCHGRAD_VLLM names no Python that has vLLM")
-    return REAL if request.param == "vLLM" else double(tmp_path_factory.mktemp("double"))
-
-
-def double(folder: Path, **environment: str) -> str:
-    """A program that is called as Python is for vLLM."""
-    told = "".join(f"export {name}={value}\n" for name, value in environment.items())
-    program = folder / "python"
-    program.write_text(f'#!/bin/sh\n{told}exec "{sys.executable}" "{DOUBLE}" "$@"\n')
-    program.chmod(0o755)
-    return str(program)
-
-
-def opened(python: str, network: Decoder = NETWORK) -> VllmPolicy:
-    options = ("--dtype", "float32", "--kv-cache-memory-bytes", str(64 << 20), "--enforce-eager") if python == REAL else ()
-    return VllmPolicy(network.config, dict(network.named_parameters()), TOKENIZER, context=400, python=python, options=options)
-
-
-@pytest.fixture(scope="module")
-def policy(python: str) -> Iterator[VllmPolicy]:
-    made = opened(python)
+@pytest.fixture(scope="module", params=WHICH)
+def policy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmPolicy]:
+    made = opened(called(request.param, tmp_path_factory.mktemp("server")))
     yield made
     made.close()
 
@@ -70,10 +43,6 @@ def expected(tokens: Ids, action: Action, network: Decoder) -> np.ndarray[tuple[
     with torch.no_grad():
         hidden = network.forward_packed(stream, torch.arange(len(stream)), apart([0, len(stream)]).nodes)
         return np.asarray(network.logprobs(hidden[len(tokens) - 1 : -1], stream[len(tokens) :])[0].numpy(), np.float32)
-
-
-def test_it_holds_what_every_policy_must(policy: VllmPolicy) -> None:
-    asyncio.run(check_policy(lambda: policy))
 
 
 def test_log_probabilities_are_those_of_the_trainer(policy: VllmPolicy) -> None:
@@ -106,7 +75,8 @@ def test_a_server_that_was_killed_is_started_again_and_draws_the_same(policy: Vl
 
 def test_a_server_that_dies_at_a_question_is_asked_again(tmp_path: Path) -> None:
     policy = opened(double(tmp_path, DOUBLE_DIES="2"))
-    assert [np.array_equal(drawn(policy, seed)[1].token_ids, drawn(policy, seed)[1].token_ids) for seed in range(2)] == [True, True]
+    (_, answered), (_, asked_again) = drawn(policy), drawn(policy)
+    assert np.array_equal(answered.token_ids, asked_again.token_ids)
     policy.close()
 
 
@@ -134,7 +104,7 @@ def test_a_killed_trainer_leaves_neither_a_server_nor_its_weights(tmp_path: Path
         (
             "import sys, time",
             f"sys.path.insert(0, {str(Path(__file__).parents[2])!r})",
-            "from tests.policies.test_vllm import children, opened",
+            "from tests.policies.vllm_server import children, opened",
             f"policy = opened({double(tmp_path)!r})",
             "print(policy._home, *children(policy), flush=True)",
             "time.sleep(60)",
@@ -155,8 +125,3 @@ def test_a_killed_trainer_leaves_neither_a_server_nor_its_weights(tmp_path: Path
 def homes() -> set[Path]:
     """Where policies have their weights."""
     return {path for root in (Path("/dev/shm"), Path(tempfile.gettempdir())) if root.is_dir() for path in root.glob("patchgrad-vllm-*")}
-
-
-def children(policy: VllmPolicy) -> list[int]:
-    """The server's process, which its keeper has started."""
-    return [int(pid) for pid in Path(f"/proc/{policy.pid}/task/{policy.pid}/children").read_text().split()]

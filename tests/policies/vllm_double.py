@@ -25,7 +25,7 @@ class Server(socketserver.ThreadingUnixStreamServer):
 
     def __init__(self, path: str, model: Path, context: int) -> None:
         super().__init__(path, Handler)
-        self.policy = EmbeddedPolicy(folder.load(model), ChatTokenizer.load(model), sessions=64, context=context, training=False)
+        self.policy = EmbeddedPolicy(folder.load(model), ChatTokenizer.load(model), sessions=64, context=context)
         self.asked, self.stale = 0, False
 
     def answer(self, path: str, body: Any) -> Any:
@@ -50,6 +50,7 @@ class Server(socketserver.ThreadingUnixStreamServer):
             max(0, body["top_k"]),
             body["min_p"],
             body["repetition_penalty"],
+            "evaluation",
         )
         action = asyncio.run(self.policy.act(str(self.asked), ids(body["prompt"]), sampling))
         logprobs = {"token_logprobs": action.logprobs.tolist()}

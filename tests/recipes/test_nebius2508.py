@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -13,11 +14,13 @@ from patchgrad.agents import prompts_full
 from patchgrad.agents.tools import toolset
 from patchgrad.config import dumps, leaves, loads, override, written
 from patchgrad.errors import ConfigError
-from patchgrad.recipes import Recipe, laptop, nebius2508
-from patchgrad.recipes.failures import Failures
+from patchgrad.recipes import Recipe, laptop, nebius2508, smoke
+from patchgrad.recipes.advantage import AdvantageChoice
 from patchgrad.recipes.nebius2508 import CHANGES, PAPER, READ, REPORTED, UNREPORTED, Scale
+from patchgrad.recipes.rows import ROWS
 from patchgrad.runs.api import train
-from patchgrad.runs.printing import printed, remarks
+from patchgrad.runs.printing import Origin, full, nearest, of_rows, remarks, resolved, short
+from patchgrad.runs.reading import read_recipe
 from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.store import Run
 
@@ -29,12 +32,13 @@ def test_the_cluster_s_recipe_has_the_numbers_of_the_paper_s_table_3_and_appendi
     assert nebius2508("cluster") == PAPER
     first, second = PAPER.stages
     for stage, row in ((first, (65_536, 300, 10, 128, 0.2, 0.3, 40, 10)), (second, (131_072, 100, 10, 256, 0.2, 0.26, 80, 10))):
-        reach = (stage.context, stage.tasks, stage.attempts, stage.minibatch, stage.clip_low, stage.clip_high)
-        assert (*reach, stage.turns, stage.length_threshold) == row
-        assert (stage.algorithm, stage.lr, stage.length_weight, stage.kl_penalty.weight) == ("dapo", 1e-6, 1.0, 0.0)
-        beyond = (stage.baseline, stage.baseline_offset, stage.step_weight, stage.confident_above, stage.failures, stage.top_p)
-        assert beyond == ("group", 0.0, 0.0, 1.0, Failures(), 1.0), "and nothing that is ours"
-    assert (first.refresh_before, second.refresh_before) == (False, True)
+        drawn, limits, made = stage.sampling, stage.limits, stage.row
+        reach = (limits.context, drawn.tasks, drawn.attempts, stage.loss.minibatch, made.clip_low, made.clip_high)
+        assert (*reach, limits.turns, stage.reward.length_threshold) == row
+        assert (stage.algorithm, stage.lr, stage.reward.length_weight, stage.loss.kl_penalty.weight) == ("dapo", 1e-6, 1.0, 0.0)
+        assert stage.advantage == AdvantageChoice(), "and nothing that is ours"
+        assert (replace(made, clip_high=0.28), drawn.top_p) == (ROWS["dapo"], 1.0), "DAPO, but for the upper bound"
+    assert (first.start.refresh_before, second.start.refresh_before) == (False, True)
     steps, rft = PAPER.optimiser, PAPER.rft
     assert (steps.name, steps.betas, steps.epsilon, steps.weight_decay, steps.clip) == ("adamw", (0.9, 0.999), 1e-8, 0.1, 1.0)
     assert (rft.attempts, rft.epochs, rft.lr, rft.schedule, rft.warmup, rft.demonstration) == (10, 1, 5e-6, "cosine", 10, True)
@@ -58,9 +62,10 @@ def test_every_change_changes_something_and_nothing_is_changed_twice(scale: Scal
 @EVERY
 def test_what_is_printed_tells_each_difference_with_its_reason_and_reads_back_equal(scale: Scale) -> None:
     recipe = nebius2508(scale)
-    text = printed(recipe)
+    text = full(recipe)
     assert loads(Recipe, text) == recipe
     told, paper = remarks(recipe), leaves(PAPER)
+    assert told.keys() >= of_rows(recipe).keys()
     for key, value in leaves(recipe).items():
         if paper[key] != value:
             assert re.match("(paper|cluster): .*; .", told[key]), key
@@ -76,12 +81,12 @@ def test_a_value_of_the_reader_s_own_gets_no_reason() -> None:
 
 def test_other_recipes_print_as_they_are() -> None:
     own = override(laptop(), {"name": "mine"})
-    assert printed(own) == dumps(own)
+    assert full(own) == dumps(own, of_rows(own))
 
 
 def test_what_the_paper_does_not_tell_or_not_in_one_way_is_a_field_and_stands_on_the_page() -> None:
     values: dict[str, list[str]] = {}
-    for key, value in leaves(PAPER).items():
+    for key, value in resolved(PAPER).items():
         values.setdefault(re.sub(r"\.\d+\.", ".*.", key), []).append(written(value))
     page = PAGE.read_text().splitlines()
     for key, why in {**READ, **UNREPORTED}.items():
@@ -92,9 +97,11 @@ def test_what_the_paper_does_not_tell_or_not_in_one_way_is_a_field_and_stands_on
 
 
 def test_nothing_is_called_the_paper_s_that_it_does_not_tell() -> None:
-    changed = remarks(override(laptop(), {"seed": "3", "optimiser.threads": "1", "stages.0.discount": "0.5", "sandbox.image": "x"}))
+    changed = remarks(
+        override(laptop(), {"seed": "3", "optimiser.threads": "1", "stages.0.advantage.discount": "0.5", "sandbox.image": "x"})
+    )
     assert "name" not in changed
-    assert [changed[key][:8] for key in ("seed", "optimiser.threads", "stages.0.discount", "sandbox.image")] == ["cluster:"] * 4
+    assert [changed[key][:8] for key in ("seed", "optimiser.threads", "stages.0.advantage.discount", "sandbox.image")] == ["cluster:"] * 4
 
 
 @pytest.mark.parametrize("scale", ["gpu", "cluster"])
@@ -104,7 +111,7 @@ def test_all_turns_of_a_stage_fit_into_its_context(scale: Scale) -> None:
     system = prompts_full.system([(tool.name, tool.usage) for tool in toolset().values()], demonstration=False)
     prompt = (len(system) + len(prompts_full.first("x" * 6000))) / 3
     for stage in nebius2508(scale).stages:
-        assert prompt + stage.turns * (agent.longest / 3 + 350) <= stage.context
+        assert prompt + stage.limits.turns * (agent.longest / 3 + 350) <= stage.limits.context
 
 
 @pytest.mark.parametrize(("scale", "says"), [("gpu", "torch sees none"), ("cluster", r"sized for \d+ x \d GPUs")])
@@ -126,7 +133,36 @@ def test_policies_between_are_measured_under_their_own_limits_where_the_recipe_s
     paper, laptop = nebius2508("cluster"), nebius2508("laptop")
     for phase in (paper.rft, paper.stages[0]):
         own = paper.evaluation.under(phase)
-        assert (own.turns, own.context, own.attempts) == (40, 65_536, 10)
+        assert (own.limits.turns, own.limits.context, own.attempts) == (40, 65_536, 10)
     assert paper.evaluation.under(None) == paper.evaluation
-    assert (paper.evaluation.turns, paper.evaluation.context) == (80, 131_072)
+    assert (paper.evaluation.limits.turns, paper.evaluation.limits.context) == (80, 131_072)
     assert laptop.evaluation.under(laptop.stages[0]) == laptop.evaluation
+
+
+@pytest.mark.parametrize("origin", [Origin("laptop"), Origin("smoke"), Origin("nebius2508", "gpu"), Origin("nebius2508", "cluster")])
+def test_what_differs_from_a_preset_is_a_file_that_reads_back(origin: Origin) -> None:
+    recipe = override(origin.recipe, {"seed": "3", "stages.1.lr": "2e-5", "rft.cap": "7", "reward": "mine:small", "reward.weight": "2"})
+    text = short(recipe, origin)
+    assert read_recipe(text) == recipe
+    plain = [line for line in text.splitlines() if line and not line.startswith("#")]
+    scale = [f'scale = "{origin.scale}"'] if origin.scale else []
+    changed = ["seed = 3", 'reward = {name = "mine:small", weight = 2}', "[rft]", "cap = 7", "[stages.1]", "lr = 2e-05"]
+    assert plain == [f'preset = "{origin.name}"', *scale, *changed]
+    shorter = replace(recipe, stages=recipe.stages[:1])
+    assert read_recipe(short(shorter, origin)) == shorter, "with another number of stages all are written"
+    assert nearest(recipe) == origin
+
+
+def test_below_it_stands_what_the_preset_has_otherwise_than_the_one_before_it_and_why() -> None:
+    text = short(laptop(), Origin("laptop"))
+    assert "#   stages.0.advantage.step_weight = 3.0   was 0.0" in text
+    assert "# beyond the paper: a turn is compared with others that began in its state" in text
+    assert "otherwise than laptop, and why" in short(smoke(), Origin("smoke"))
+    assert "otherwise" not in short(PAPER, Origin("nebius2508", "cluster")), "the paper's own is made from nothing"
+
+
+def test_an_algorithm_s_own_is_told_where_a_stage_sets_nothing() -> None:
+    assert of_rows(PAPER)["stages.0.loss.clip_low"] == "dapo: 0.2"
+    assert resolved(PAPER)["stages.1.loss.clip_low"] == 0.2
+    assert resolved(PAPER)["stages.1.loss.clip_high"] == 0.26
+    assert '# dapo: 0.2\nclip_low = "none"' in full(PAPER)

@@ -10,14 +10,20 @@ import pytest
 
 from patchgrad.agents import ReactAgent
 from patchgrad.agents.tools import View, toolset
-from patchgrad.contracts import Extend, Finish, Restart, Sandboxes, Tool, Weights
+from patchgrad.contracts import Extend, Finish, Journal, Restart, Sandboxes, Tool
 from patchgrad.errors import ConfigError, PolicyFault, SandboxFault
-from patchgrad.rollouts.budget import Budget
+from patchgrad.rollouts.attempts import NEUTRAL
+from patchgrad.rollouts.executors import LocalExecutor
+from patchgrad.rollouts.harness import Harness
+from patchgrad.rollouts.journals import MemoryJournal, NullJournal
 from patchgrad.rollouts.loop import rollout
 from patchgrad.rollouts.repository import difference
+from patchgrad.rollouts.tool_cache import ToolCache
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
 from patchgrad.values import (
     Action,
+    Attempt,
+    Budget,
     Checks,
     Floats,
     Ids,
@@ -28,6 +34,7 @@ from patchgrad.values import (
     Task,
     Trajectory,
     Turn,
+    Verdict,
     floats,
     ids,
     root_address,
@@ -72,8 +79,8 @@ class Script:
     def release(self, session: str) -> None:
         self.released.append(session)
 
-    def load(self, weights: Weights, version: int) -> None:
-        self.version = version
+    def close(self) -> None:
+        """There is nothing to end."""
 
 
 BUDGET = Budget(turns=8, context=5000)
@@ -92,8 +99,20 @@ class Made(LocalSandboxes):
         return box
 
 
+async def ungraded(task: Task, submission: str) -> Verdict:
+    return Verdict(task.id, submission, (), ())
+
+
+def harness_of(boxes: Sandboxes, journal: Journal | None = None, agent: ReactAgent = AGENT, cache: ToolCache | None = None) -> Harness:
+    return Harness(agent, boxes, ungraded, LocalExecutor(4), journal or NullJournal(), cache=cache)
+
+
+def attempt_of(name: str = "a", budget: Budget = BUDGET, task: Task = TASK) -> Attempt:
+    return Attempt(task, name, 1, budget, NEUTRAL)
+
+
 async def episode(policy: Script, budget: Budget = BUDGET, agent: ReactAgent = AGENT, boxes: Sandboxes | None = None) -> Trajectory:
-    return await rollout(TASK, agent, policy, boxes or LocalSandboxes(FILES), budget, attempt_id="a/0", seed=1)
+    return await rollout(harness_of(boxes or LocalSandboxes(FILES), agent=agent), policy, attempt_of("a/0", budget))
 
 
 def play(*texts: str, budget: Budget = BUDGET) -> Trajectory:
@@ -105,11 +124,14 @@ def test_a_solved_episode_is_a_chain_of_turns_over_states() -> None:
     turns: list[Turn] = []
     states: list[Snapshot] = []
 
-    async def run() -> Trajectory:
-        boxes = LocalSandboxes(FILES)
-        return await rollout(TASK, AGENT, policy, boxes, BUDGET, attempt_id="a", seed=1, on_turn=turns.append, on_state=states.append)
+    class Listening(MemoryJournal):
+        async def turn(self, attempt: str, turn: Turn) -> None:
+            turns.append(turn)
 
-    found = asyncio.run(run())
+        async def state(self, snapshot: Snapshot) -> None:
+            states.append(snapshot)
+
+    found = asyncio.run(rollout(harness_of(LocalSandboxes(FILES), Listening()), policy, attempt_of()))
     assert found.stop == "submitted"
     assert [t.call.tool for t in found.turns if hasattr(t.call, "tool")] == ["open", "edit", "submit"]
     assert found.submission.startswith("diff --git a/shop/cart.py b/shop/cart.py\n")
@@ -236,24 +258,19 @@ def test_a_silent_sandbox_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
             await asyncio.sleep(60)
             raise AssertionError
 
-    monkeypatch.setattr("patchgrad.rollouts.repository.GRACE", 0.1)
-    monkeypatch.setattr("patchgrad.rollouts.repository.patience", lambda _: 0.0)
-    monkeypatch.setattr("patchgrad.rollouts.loop.commit", lambda _: asyncio.sleep(0, "0" * 40))
+    monkeypatch.setattr("patchgrad.rollouts.deadline.GRACE", 0.1)
+    monkeypatch.setattr("patchgrad.rollouts.deadline.patience", lambda _: 0.0)
+    monkeypatch.setattr("patchgrad.rollouts.environment.commit", lambda _: asyncio.sleep(0, "0" * 40))
     assert asyncio.run(episode(Script(), boxes=Made(Silent))).stop == "failed"
 
 
 def test_a_fork_continues_from_any_turn() -> None:
     texts = [command("open shop/cart.py"), command(FIX), command("submit")]
-    states: dict[str, Snapshot] = {}
 
     async def run() -> tuple[Trajectory, Trajectory]:
-        boxes = LocalSandboxes(FILES)
-        keep = lambda state: states.__setitem__(state.address, state)  # noqa: E731
-        whole = await rollout(TASK, AGENT, Script(*texts), boxes, BUDGET, attempt_id="a", seed=1, on_state=keep)
-        half = type(whole.segments[0])(whole.turns[:2])
-        left = states[half.turns[-1].state]
-        again = await rollout(TASK, AGENT, Script(texts[2]), boxes, BUDGET, attempt_id="a", seed=1, history=(half,), state=left)
-        return whole, again
+        harness = harness_of(LocalSandboxes(FILES), MemoryJournal())
+        whole = await rollout(harness, Script(*texts), attempt_of())
+        return whole, await rollout(harness, Script(texts[2]), attempt_of(), whole.turns[:2])
 
     whole, again = asyncio.run(run())
     assert [turn.address for turn in again.turns] == [turn.address for turn in whole.turns]

@@ -1,4 +1,4 @@
-"""Asked once: attempts that share their answers do, see and submit what they would alone, and run less."""
+"""Asked once: attempts that share a cache do, see and submit what they would alone, and run less."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.rollouts.test_loop import AGENT, BUDGET, FILES, FIX, TASK, Script, command
+from tests.rollouts.test_loop import FILES, FIX, TASK, Script, attempt_of, command, harness_of
 
 from patchgrad.agents.tools.shell import by_files
-from patchgrad.contracts import patience
+from patchgrad.contracts import Result
 from patchgrad.errors import SandboxFault
-from patchgrad.rollouts.loop import _Episode, rollout
-from patchgrad.rollouts.tool_cache import Answers
+from patchgrad.rollouts import environment
+from patchgrad.rollouts.loop import rollout
+from patchgrad.rollouts.tool_cache import ToolCache
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
-from patchgrad.values import Call, Limits, Observation, Snapshot, Task, ToolState, Trajectory, Verdict
+from patchgrad.values import Limits, Snapshot, Task, Trajectory
 
 SETTLED = ("open shop/cart.py", FIX, 'replace "x" "y" && git diff', 'replace "= 0" "= 1" && git diff || git restore .', "git restore .")
 OTHERS = ("cd shop", "export TOTAL=7", "echo $TOTAL; cat shop/cart.py", "echo '#' >> shop/cart.py", "create new.py", "open /etc/passwd")
@@ -47,14 +48,14 @@ class Few(LocalSandboxes):
         return sandbox
 
 
-async def tried(scripts: Sequence[Sequence[str]], answers: Answers | None, boxes: LocalSandboxes) -> list[Trajectory]:
+async def tried(scripts: Sequence[Sequence[str]], cache: ToolCache | None, boxes: LocalSandboxes) -> list[Trajectory]:
     """One attempt after the other."""
-    return [await attempt(number, script, answers, boxes) for number, script in enumerate(scripts)]
+    return [await attempt(number, script, cache, boxes) for number, script in enumerate(scripts)]
 
 
-async def attempt(number: int, script: Sequence[str], answers: Answers | None, boxes: LocalSandboxes, task: Task = TASK) -> Trajectory:
+async def attempt(number: int, script: Sequence[str], cache: ToolCache | None, boxes: LocalSandboxes, task: Task = TASK) -> Trajectory:
     policy = Script(*map(command, script), wait=0.002 * (number % 2))
-    return await rollout(task, AGENT, policy, boxes, BUDGET, attempt_id=f"t/{number}", seed=1, answers=answers)
+    return await rollout(harness_of(boxes, cache=cache), policy, attempt_of(f"t/{number}", task=task))
 
 
 def told(attempts: Sequence[Trajectory]) -> list[tuple[list[str], str]]:
@@ -66,8 +67,8 @@ SCRIPTS = st.lists(st.lists(st.sampled_from(SETTLED + OTHERS), max_size=5).map(l
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(SCRIPTS)
-def test_attempts_that_share_answers_are_those_that_do_not(scripts: list[list[str]]) -> None:
-    alone, together = (asyncio.run(tried(scripts, answers, LocalSandboxes(FILES))) for answers in (None, Answers()))
+def test_attempts_that_share_cache_are_those_that_do_not(scripts: list[list[str]]) -> None:
+    alone, together = (asyncio.run(tried(scripts, cache, LocalSandboxes(FILES))) for cache in (None, ToolCache()))
     assert told(together) == told(alone)
 
 
@@ -75,9 +76,9 @@ def test_attempts_that_share_answers_are_those_that_do_not(scripts: list[list[st
 @given(SCRIPTS, st.integers(1, 3))
 def test_attempts_at_once_do_not_wait_for_each_other_for_ever_however_few_sandboxes_there_are(scripts: list[list[str]], room: int) -> None:
     async def at_once() -> list[Trajectory]:
-        boxes, answers = Few(room), Answers()
+        boxes, cache = Few(room), ToolCache()
         async with asyncio.timeout(60):
-            done = await asyncio.gather(*(attempt(number, script, answers, boxes) for number, script in enumerate(scripts)))
+            done = await asyncio.gather(*(attempt(number, script, cache, boxes) for number, script in enumerate(scripts)))
         assert boxes.closed == len(boxes.began)
         return done
 
@@ -85,10 +86,10 @@ def test_attempts_at_once_do_not_wait_for_each_other_for_ever_however_few_sandbo
 
 
 def test_what_another_attempt_did_is_not_run_and_a_sandbox_is_opened_where_something_has_to_be() -> None:
-    boxes, answers = Few(), Answers()
-    first, same, other = asyncio.run(tried([[FIX, "submit"], [FIX, "submit"], [FIX, "cat shop/cart.py", "submit"]], answers, boxes))
+    boxes, cache = Few(), ToolCache()
+    first, same, other = asyncio.run(tried([[FIX, "submit"], [FIX, "submit"], [FIX, "cat shop/cart.py", "submit"]], cache, boxes))
     assert first.submission == same.submission == other.submission != ""
-    assert (answers.asked, answers.known) == (10, 6)
+    assert (cache.asked, cache.known) == (10, 6)
     beginning, repaired = Snapshot.of({}).address, first.turns[0].state
     assert boxes.began == [beginning, repaired], (
         "the second needed none, the third one where it asked for the file, of whose repair it had heard"
@@ -98,14 +99,14 @@ def test_what_another_attempt_did_is_not_run_and_a_sandbox_is_opened_where_somet
 
 
 def test_tasks_of_one_repository_hear_of_each_other_and_tasks_of_others_do_not() -> None:
-    boxes, answers = Few(), Answers()
+    boxes, cache = Few(), ToolCache()
     words = replace(TASK, id="other words", instruction="Something else is wrong.")
     longer = replace(TASK, limits=replace(TASK.limits, command_seconds=TASK.limits.command_seconds + 1))
     script = ["open shop/cart.py", FIX, "submit"]
-    first, same, other = (asyncio.run(attempt(n, script, answers, boxes, task)) for n, task in enumerate((TASK, words, longer)))
+    first, same, other = (asyncio.run(attempt(n, script, cache, boxes, task)) for n, task in enumerate((TASK, words, longer)))
     assert [t.observation.content for t in first.turns] == [t.observation.content for t in same.turns]
     assert first.submission == same.submission == other.submission
-    assert len(boxes.began) == 2, "the first one and that of the other ground"
+    assert len(boxes.began) == 2, "the first one and that of the other environment"
 
 
 def test_what_an_agent_edits_outside_of_temporary_folders_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,9 +121,9 @@ def test_what_an_agent_edits_outside_of_temporary_folders_stays_as_it_is(tmp_pat
 
 @pytest.mark.parametrize("call", ["export TOTAL=7", "open /etc/passwd"])
 def test_after_a_call_that_files_do_not_settle_nothing_is_shared(call: str) -> None:
-    answers = Answers()
-    asyncio.run(tried([["open shop/cart.py", call, "git diff", FIX, "submit"]], answers, LocalSandboxes(FILES)))
-    assert answers.asked == 2 + (call.startswith("open")), "how it begins, and the calls before"
+    cache = ToolCache()
+    asyncio.run(tried([["open shop/cart.py", call, "git diff", FIX, "submit"]], cache, LocalSandboxes(FILES)))
+    assert cache.asked == 2 + (call.startswith("open")), "how it begins, and the calls before"
 
 
 @pytest.mark.parametrize(
@@ -154,11 +155,11 @@ def test_files_settle_what_pytest_and_git_say_when_asked_plainly(command: str, a
 @pytest.mark.parametrize("timeouts", [True, False])
 def test_that_time_ran_out_is_heard_of_where_limits_count_work(timeouts: bool) -> None:
     endless = FILES | {"test_endless.py": "def test_it():\n    while True:\n        pass\n"}
-    task, boxes, answers = replace(TASK, limits=Limits(command_seconds=1.0)), Few(files=endless), Answers(timeouts=timeouts)
+    task, boxes, cache = replace(TASK, limits=Limits(command_seconds=1.0)), Few(files=endless), ToolCache(timeouts=timeouts)
 
     async def both() -> list[Trajectory]:
         scripts = (["pytest", "submit"], ["pytest", "cat shop/cart.py", "submit"])
-        return [await attempt(number, script, answers, boxes, task) for number, script in enumerate(scripts)]
+        return [await attempt(number, script, cache, boxes, task) for number, script in enumerate(scripts)]
 
     first, other = asyncio.run(both())
     assert [one.turns[0].observation.failure for one in (first, other)] == ["timeout", "timeout"]
@@ -167,17 +168,41 @@ def test_that_time_ran_out_is_heard_of_where_limits_count_work(timeouts: bool) -
     assert "total = x" in other.turns[1].observation.content
 
 
-def test_a_timeout_that_the_wall_decided_is_nobodys_answer() -> None:
-    episode = _Episode(TASK, AGENT, Script(), LocalSandboxes(FILES), BUDGET, "a", 1, None, None, None, (), Answers(timeouts=True))
-    for seconds, kept in ((3.0, True), (patience(TASK.limits.command_seconds) + 1, False)):
-        assert episode._settled(Call("shell", "pytest"), Observation("", ToolState(), failure="timeout", seconds=seconds)) == kept
+class Says(LocalSandboxes):
+    """Sandboxes whose shell answers this to everything."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__(FILES)
+        self.result, self.asked = result, 0
+
+    async def open(self, task: Task, state: Snapshot | None = None) -> LocalSandbox:
+        sandbox = await super().open(task, state)
+
+        async def said(command: str, timeout: float | None = None) -> Result:
+            self.asked += 1
+            return self.result
+
+        sandbox.run = said  # type: ignore[method-assign]
+        return sandbox
+
+
+def asked_of(result: Result, timeouts: bool = False) -> int:
+    """How often two attempts that make the same call in the same state have it run, where it is answered so."""
+    boxes = Says(result)
+    asyncio.run(tried([["pytest -x", "submit"]] * 2, ToolCache(timeouts=timeouts), boxes))
+    return boxes.asked
+
+
+def test_a_timeout_that_the_wall_decided_is_nobodys_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran_out = Result("", None, "timeout")
+    assert asked_of(ran_out, timeouts=True) == 1
+    monkeypatch.setattr(environment, "patience", lambda seconds: 0.0)
+    assert asked_of(ran_out, timeouts=True) == 2
 
 
 def test_what_a_killed_process_said_is_not_remembered() -> None:
-    episode = _Episode(TASK, AGENT, Script(), LocalSandboxes(FILES), BUDGET, "a", 1, None, None, None, (), Answers())
-    said = Observation("bash: line 11:     4 Killed                  pytest -x", ToolState())
-    assert not episode._settled(Call("shell", "pytest -x"), said)
-    assert episode._settled(Call("shell", "pytest -x"), Observation("1 passed", ToolState()))
+    assert asked_of(Result("bash: line 11:     4 Killed                  pytest -x", 137, "ok")) == 2
+    assert asked_of(Result("1 passed", 0, "ok")) == 1
 
 
 def test_who_asks_what_is_being_asked_waits_and_asks_itself_where_that_fails() -> None:
@@ -191,8 +216,8 @@ def test_who_asks_what_is_being_asked_waits_and_asks_itself_where_that_fails() -
         return number
 
     async def run() -> list[tuple[int, bool] | BaseException]:
-        answers = Answers()
-        jobs = [answers.once(("question",), lambda n=n: ask(n), lambda _: True) for n in range(4)]  # type: ignore[misc]
+        cache = ToolCache()
+        jobs = [cache.get(("question",), lambda n=n: ask(n), lambda _: True) for n in range(4)]  # type: ignore[misc]
         return await asyncio.gather(*jobs, return_exceptions=True)
 
     broken, *others = asyncio.run(run())
@@ -203,10 +228,10 @@ def test_who_asks_what_is_being_asked_waits_and_asks_itself_where_that_fails() -
 
 def test_who_waits_is_not_cancelled_with_whom_it_waits_for() -> None:
     async def run() -> tuple[int, bool]:
-        answers = Answers()
-        first = asyncio.create_task(answers.once(("q",), lambda: asyncio.sleep(60, 1), lambda _: True))
+        cache = ToolCache()
+        first = asyncio.create_task(cache.get(("q",), lambda: asyncio.sleep(60, 1), lambda _: True))
         await asyncio.sleep(0)
-        second = asyncio.create_task(answers.once(("q",), lambda: asyncio.sleep(0, 2), lambda _: True))
+        second = asyncio.create_task(cache.get(("q",), lambda: asyncio.sleep(0, 2), lambda _: True))
         await asyncio.sleep(0)
         first.cancel()
         return await second
@@ -215,7 +240,7 @@ def test_who_waits_is_not_cancelled_with_whom_it_waits_for() -> None:
 
 
 @given(st.lists(st.integers(0, 8), max_size=40), st.integers(1, 5))
-def test_no_more_answers_are_kept_than_fit_and_those_not_to_be_kept_are_not(questions: list[int], most: int) -> None:
+def test_no_more_cache_are_kept_than_fit_and_those_not_to_be_kept_are_not(questions: list[int], most: int) -> None:
     asked = list[int]()
 
     async def ask(number: int) -> int:
@@ -223,28 +248,13 @@ def test_no_more_answers_are_kept_than_fit_and_those_not_to_be_kept_are_not(ques
         return number
 
     async def run() -> None:
-        answers = Answers(most)
+        cache = ToolCache(most)
         for number in questions:
-            said, _ = await answers.once((number,), lambda number=number: ask(number), lambda n: n != 0)  # type: ignore[misc]
+            said, _ = await cache.get((number,), lambda number=number: ask(number), lambda n: n != 0)  # type: ignore[misc]
             assert said == number
-        assert answers.asked - answers.known == len(asked)
+        assert cache.asked - cache.known == len(asked)
 
     asyncio.run(run())
     assert asked.count(0) == questions.count(0)
     if len(set(questions) - {0}) <= most:
         assert len(asked) == questions.count(0) + len(set(questions) - {0})
-
-
-def test_a_submission_is_judged_once_and_a_fault_is_no_judgement() -> None:
-    judged = list[str]()
-
-    async def grade(task: Task, submission: str) -> Verdict:
-        judged.append(submission)
-        return Verdict(task.id, submission, ("applied",), (), fault="broken" if submission == "bad" else None, seconds=2.0)
-
-    async def run() -> list[float]:
-        judge = Answers().of(grade)
-        return [(await judge(TASK, patch)).seconds for patch in ("a", "a", "b", "bad", "bad")]
-
-    assert asyncio.run(run()) == [2.0, 0.0, 2.0, 2.0, 2.0]
-    assert judged == ["a", "b", "bad", "bad"]

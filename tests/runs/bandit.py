@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from patchgrad.grading.rewards import Resolved
 from patchgrad.learning.algorithm import Algorithm, IterationSizes
 from patchgrad.learning.loop import learn
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.prefixes import apart
-from patchgrad.rollouts.budget import Budget
 from patchgrad.trainers.local import LocalTrainer
+from patchgrad.trainers.schedules import constant
 from patchgrad.values import (
     Action,
     Call,
@@ -41,17 +40,17 @@ from patchgrad.values import (
 RIGHT = (1, 3, 2)
 ASKED = ((3, 0), (1,), (2,))  # what the bandit says before each turn
 TASK = Task("bandit", "", Repository("archive", "", ""), Checks(("a",), ()))
-PLAN = IterationSizes(4, 16, Budget(3, 99, 1), Resolved(), minibatch=32, micro_batch_tokens=10_000)
+SIZES = IterationSizes(4, 16, minibatch=32, micro_batch_tokens=10_000, schedule=lambda steps: constant(1e-2))
 
 
-def climb(algorithm: Algorithm, seed: int, iterations: int, rate: float = 1e-2, enough: float = 0.9) -> tuple[float, int]:
+def climb(algorithm: Algorithm, seed: int, iterations: int, enough: float = 0.9) -> tuple[float, int]:
     """The exact share of success that training reaches, and the iterations it took: it stops where it has `enough`."""
-    trainer = LocalTrainer(Decoder(DecoderConfig(4, 16, 1, 2, 1, 8, intermediate=32), seed), schedule=rate, optimiser="adamw")
+    trainer = LocalTrainer(Decoder(DecoderConfig(4, 16, 1, 2, 1, 8, intermediate=32), seed), optimiser="adamw")
     random = np.random.default_rng(seed)
     for iteration in range(iterations):
         if (share := success(trainer.network)) > enough:
             return share, iteration
-        learn(play(trainer.network, random), algorithm, trainer, PLAN, iteration)
+        learn(play(trainer.network, random), algorithm, trainer, SIZES, iteration)
     return success(trainer.network), iterations
 
 

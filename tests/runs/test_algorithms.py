@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from random import Random
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
-from patchgrad.rollouts.budget import Budget
 from tests.attempts import VOCABULARY, some_groups
 from tests.learning.objectives.tokens import gradient, tokens
 from tests.runs.bandit import climb
@@ -19,7 +18,6 @@ from tests.runs.bandit import climb
 from patchgrad.config import dumps, loads, override
 from patchgrad.contracts import Aggregate, Estimator, Objective
 from patchgrad.errors import ConfigError
-from patchgrad.grading.rewards import Resolved
 from patchgrad.learning.advantages import (
     Anchored,
     GroupNormalised,
@@ -43,12 +41,15 @@ from patchgrad.learning.objectives.cross_entropy import cross_entropy
 from patchgrad.learning.objectives.gspo import Gspo
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.recipes import Recipe, laptop
-from patchgrad.recipes.failures import Failures, unread
+from patchgrad.recipes.advantage import AdvantageChoice
+from patchgrad.recipes.failures import Failures
+from patchgrad.recipes.loss import ImportanceCorrection, KlPenalty, LossChoice
 from patchgrad.recipes.rft import Rft
-from patchgrad.recipes.rows import ROWS, Aggregation, ImportanceCorrection, KlPenalty, Name
-from patchgrad.recipes.stage import Stage
+from patchgrad.recipes.rows import ROWS, Aggregation, Name
+from patchgrad.recipes.stage import LengthPenalty, Stage
 from patchgrad.runs.algorithms import algorithm, imitation
 from patchgrad.trainers.local import LocalTrainer
+from patchgrad.trainers.schedules import constant
 from patchgrad.values import Group, Update, ids
 
 torch.set_num_threads(1)
@@ -59,12 +60,15 @@ GROUPS = some_groups(seed=3)
 CORRECTED = ImportanceCorrection(truncate_token=2.0, mask_token=(0.05, 20.0), mask_geometric=(0.2, 5.0))
 
 
+GROUPED: dict[str, Callable[..., Any]] = {"advantage": AdvantageChoice, "loss": LossChoice, "reward": LengthPenalty}
+
+
 def plain(name: Name = "dapo", **changes: object) -> Stage:
-    """A row with nothing of the stage's own beside it."""
-    neutral = Stage(
-        algorithm=name, length_weight=0, baseline="group", baseline_offset=0, step_weight=0, confident_above=1, failures=Failures()
-    )
-    return replace(neutral, **changes)  # type: ignore[arg-type]
+    """A row, and these keys of whichever group has them."""
+    groups = {group: {field.name for field in fields(made)} for group, made in GROUPED.items()}  # type: ignore[arg-type]
+    assert set(changes) <= set().union(*groups.values())
+    chosen = {group: GROUPED[group](**{key: changes[key] for key in names & set(changes)}) for group, names in groups.items()}
+    return Stage(name, **chosen)
 
 
 class Descent:
@@ -87,9 +91,9 @@ class Descent:
 
 def learned(stage: Stage, groups: Sequence[Group], pack: int = 10_000, workers: int = 1) -> tuple[dict[str, torch.Tensor], Update]:
     """The weights after one step over all groups, and what was measured."""
-    trainer = LocalTrainer(Decoder(CONFIG), optimiser=Descent, schedule=1.0, threads=workers)
-    plan = IterationSizes(len(groups), 4, Budget(9, 100, 9), Resolved(), minibatch=1000, micro_batch_tokens=pack, workers=workers)
-    (update,) = learn(groups, algorithm(stage), trainer, plan, 0)
+    trainer = LocalTrainer(Decoder(CONFIG), optimiser=Descent, threads=workers)
+    sizes = IterationSizes(len(groups), 4, 1000, pack, schedule=lambda steps: constant(1.0), workers=workers)
+    (update,) = learn(groups, algorithm(stage), trainer, sizes, 0)
     return {name: tensor.clone() for name, tensor in trainer.weights().items()}, update
 
 
@@ -100,7 +104,7 @@ def apart(one: Mapping[str, torch.Tensor], two: Mapping[str, torch.Tensor]) -> f
 
 NORMALISED = GroupNormalised()
 MADE: dict[Name, tuple[Estimator, Objective, Aggregate | None]] = {
-    "dapo": (NORMALISED, Clipped(0.2, 0.3), token_mean),
+    "dapo": (NORMALISED, Clipped(0.2, 0.28), token_mean),
     "grpo": (NORMALISED, Clipped(0.2, 0.2), seq_mean_token_mean),
     "dr-grpo": (MeanOnly(), Clipped(0.2, 0.2), None),
     "rloo": (LeaveOneOut(), Clipped(0.2, 0.2), token_mean),
@@ -123,8 +127,10 @@ def test_a_row_is_made_of_what_the_table_says(name: Name) -> None:
     assert aggregate in (made.aggregate, None)
     assert (made.rescale is whitened) == name.startswith("reinforce++")
     alike = [Group(GROUPS[0].rollouts[:1])]
-    assert made.select(alike) == (alike if name in ("reinforce", "reinforce++") else [])
+    every = ("grpo", "dr-grpo", "rloo", "reinforce", "reinforce++", "gspo")
+    assert made.select(alike) == (alike if name in every else [])
     given = tokens([-0.1, -0.1, -3.0, -3.0, -1.0, -1.0], [-2.0, -2.0, -1.0, -1.0, -1.0, -1.25], [1, -1, 1, -1, 1, 1], [0, 1, 2, 3, 4, 5])
+    assert made.objective == objective
     assert torch.equal(made.objective(given)[0], objective(given)[0])
     assert torch.equal(gradient(made.objective, given), gradient(objective, given))
 
@@ -150,14 +156,27 @@ def test_a_stage_s_bounds_of_a_mismatch_are_corrections() -> None:
 
 
 def test_a_stage_s_own_credit_is_around_every_row_s() -> None:
-    stage = Stage(algorithm="rloo", step_weight=2.0, discount=0.5, confident_above=0.8)
+    stage = plain("rloo", step_weight=2.0, discount=0.5, confident_above=0.8, failures=Failures(looping="withhold"))
     made = algorithm(stage)
     assert (made.estimator, made.confident_above) == (Anchored(LeaveOneOut(), 2.0, 0.5), 0.8)
-    assert dict(made.failures) == {**unread("withhold").policy, "looping": "withhold"}
-    assert imitation(Rft()).failures == unread("mask").policy
+    assert dict(made.failures) == {"looping": "withhold"}
+    assert dict(imitation(Rft()).failures) == dict.fromkeys(("no command", "truncated", "several commands"), "mask")
     every = {kind.replace(" ", "_"): "mask" for kind in KINDS - {"infrastructure"}}
     assert set(Failures(**every).policy) == KINDS - {"infrastructure"}, "each kind of failure is a field"  # type: ignore[arg-type]
-    assert algorithm(Stage(step_weight=0, confident_above=1)).estimator == LengthWeighted(baseline_offset=0.1)
+    tokens = plain("dapo", baseline="tokens", baseline_offset=0.1, confident_above=0.9)
+    assert algorithm(tokens).estimator == LengthWeighted(baseline_offset=0.1)
+
+
+def test_the_name_of_an_algorithm_alone_is_its_published_setting() -> None:
+    dapo, row = Stage(algorithm="dapo"), Stage(algorithm="dapo").row
+    assert row == ROWS["dapo"]
+    assert (row.clip_low, row.clip_high, row.aggregate, row.filter_on, row.old) == (0.2, 0.28, "token-mean", "outcome", "sampled")
+    assert (row.baseline, row.baseline_offset, row.step_weight, row.confident_above) == ("group", 0.0, 0.0, 1.0)
+    assert (dict(row.failures.policy), dapo.reward.length_weight, dapo.loss.kl_penalty.weight, dapo.decay) == ({}, 0.0, 0.0, 0.0)
+    grpo = Stage(algorithm="grpo").row
+    assert (grpo.clip_low, grpo.clip_high, grpo.aggregate, grpo.filter_on) == (0.2, 0.2, "seq-mean-token-mean", "nothing")
+    assert all(Stage(algorithm=name).row == row for name, row in ROWS.items())
+    assert override(laptop(), {"stages.0.advantage.failures.looping": "none"}).stages[0].row.failures.looping == "keep"
 
 
 @EVERY
@@ -209,15 +228,15 @@ def test_a_row_that_is_told_the_opposite_does_not_climb() -> None:
 
 def test_a_stage_s_own_bounds_and_aggregation_replace_the_row_s() -> None:
     for one, two in (
-        (plain(), plain(clip_low=0.2, clip_high=0.3, aggregate="token-mean")),
-        (plain("grpo"), plain("dapo", clip_high=0.2, aggregate="seq-mean-token-mean")),
+        (plain(), plain(clip_low=0.2, clip_high=0.28, aggregate="token-mean")),
+        (plain("grpo"), plain("dapo", clip_high=0.2, aggregate="seq-mean-token-mean", filter_on="nothing")),
         (plain("reinforce++-baseline"), plain("reinforce++-baseline", baseline="tokens", baseline_offset=0.5)),
     ):
         first, second = learned(one, GROUPS)[0], learned(two, GROUPS)[0]
         assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
     losses = {name: learned(plain(aggregate=name), GROUPS)[1].metrics["loss"] for name in get_args(Aggregation)}
     assert len({round(value, 6) for value in losses.values()}) == len(losses)
-    assert losses["seq-mean-token-sum-norm"] == pytest.approx(losses["seq-mean-token-sum"] / Stage().context)
+    assert losses["seq-mean-token-sum-norm"] == pytest.approx(losses["seq-mean-token-sum"] / Stage().limits.context)
 
 
 def test_every_name_is_a_row_and_every_row_stands_in_the_guide_with_its_numbers() -> None:
@@ -227,7 +246,7 @@ def test_every_name_is_a_row_and_every_row_stands_in_the_guide_with_its_numbers(
         assert name in told, f"{name} is missing in {PAGE.name}"
         line = told[name]
         assert f"`{row.aggregate}`" in line
-        for bound in (row.low, row.high, row.dual):
+        for bound in (row.clip_low, row.clip_high, row.dual):
             assert bound is None or re.search(rf"(?<![\d.]){re.escape(f'{bound:g}')}(?![\d])", line), f"{name}: {bound}"
 
 
@@ -239,14 +258,17 @@ def test_a_stage_with_everything_set_prints_and_reads_back_as_itself() -> None:
     assert loads(Recipe, dumps(recipe)) == recipe
     words = {
         "stages.0.algorithm": "cispo-two-sided",
-        "stages.0.aggregate": "group-mean-token-mean",
-        "stages.0.old": "recomputed",
-        "stages.0.correction.mask_token": "0.5,5",
-        "stages.0.correction.truncate_token": "5",
-        "stages.0.kl_penalty.weight": "0.001",
+        "stages.0.loss.aggregate": "group-mean-token-mean",
+        "stages.0.loss.old": "recomputed",
+        "stages.0.loss.correction.mask_token": "0.5,5",
+        "stages.0.loss.correction.truncate_token": "5",
+        "stages.0.loss.kl_penalty.weight": "0.001",
     }
     changed = override(laptop(), words).stages[0]
-    assert (changed.algorithm, changed.correction) == ("cispo-two-sided", ImportanceCorrection(truncate_token=5.0, mask_token=(0.5, 5.0)))
+    assert (changed.algorithm, changed.loss.correction) == (
+        "cispo-two-sided",
+        ImportanceCorrection(truncate_token=5.0, mask_token=(0.5, 5.0)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -262,7 +284,7 @@ def test_a_stage_with_everything_set_prints_and_reads_back_as_itself() -> None:
         (lambda: plain("dual-clip", clip_high=2.5), "leaves dual-clip nothing to bound"),
         (lambda: plain("maxrl", length_weight=0.1), "maxrl divides by a mean"),
         (lambda: plain("dapo", confident_above=0.0), "1 blames all"),
-        (lambda: plain(correction=CORRECTED), "set old to 'recomputed'"),
+        (lambda: plain(correction=CORRECTED), "set loss.old to 'recomputed'"),
         (lambda: ImportanceCorrection(truncate_token=2.0, truncate_sequence=2.0), "the same ratio twice"),
         (lambda: ImportanceCorrection(truncate_token=0.5), "at least 1"),
         (lambda: ImportanceCorrection(mask_geometric=(1.1, 1.2)), "the ratio 1, where both agree, must lie between"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-
 import json
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,6 +13,7 @@ import pytest
 from patchgrad.cli import main
 from patchgrad.config import dumps
 from patchgrad.recipes import laptop
+from patchgrad.recipes.advantage import AdvantageChoice
 from patchgrad.runs.inspection.audit import Audited, audit
 from patchgrad.store import Run
 from patchgrad.values import (
@@ -65,7 +65,7 @@ def pair(label: str, version: int) -> list[Rollout]:
 def folder(path: Path, iterations: Iterable[list[Rollout]], updates: int = 4, trained: int = TOKENS) -> Path:
     """A run of some iterations of the first stage, each with as many updates, as its record says."""
     recipe = laptop()
-    plain = replace(recipe.stages[0], baseline="group", baseline_offset=0.0, step_weight=0.0, confident_above=1.0)
+    plain = replace(recipe.stages[0], advantage=AdvantageChoice(failures=recipe.stages[0].advantage.failures))
     with Run.create(path, dumps(replace(recipe, stages=(plain, recipe.stages[1])))) as run:
         run.write_tasks([TASK])
         for iteration, rollouts in enumerate(iterations):

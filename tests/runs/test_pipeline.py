@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
-from tests.learning.curricula.test_pool import a_task
 from tests.runs.forged import Inheriting, inherited
 
 from patchgrad.config import dumps, loads
@@ -17,51 +16,58 @@ from patchgrad.contracts import Capabilities
 from patchgrad.errors import ConfigError, TrainingStopped
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes import RECIPES, Recipe
+from patchgrad.recipes.advantage import AdvantageChoice
+from patchgrad.recipes.component import Component
 from patchgrad.recipes.evaluation_choice import EvaluationChoice
 from patchgrad.recipes.failures import Failures
+from patchgrad.recipes.limits import AttemptLimits
+from patchgrad.recipes.loss import ImportanceCorrection, KlPenalty, LossChoice
 from patchgrad.recipes.recipe import AgentChoice, Mix, SandboxChoice, TaskSource
 from patchgrad.recipes.rft import Rft
-from patchgrad.recipes.rows import ImportanceCorrection, KlPenalty
-from patchgrad.recipes.stage import Stage
+from patchgrad.recipes.stage import LengthPenalty, Stage, StageSampling, Start
 from patchgrad.recipes.warmup import DemonstratorOptions, Warmup
+from patchgrad.rollouts.journals import NullJournal
 from patchgrad.runs.api import train
-from patchgrad.runs.build import build_harness, sandboxes
-from patchgrad.runs.demonstrations import lessons as apprenticeship
+from patchgrad.runs.build import learner as learners
+from patchgrad.runs.build.harness import harness, sandboxes
 from patchgrad.runs.demonstrations.lessons import Lesson, demonstrate
-from patchgrad.runs.pipeline import Assigned, Pipeline
+from patchgrad.runs.phase_id import PhaseId
+from patchgrad.runs.phases.evaluation import between
+from patchgrad.runs.pipeline import phases
+from patchgrad.runs.session import RunContext, RunTasks
 from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.store import Run
 from patchgrad.tasks.synthetic import synthetic_tasks
-from patchgrad.values import Rollout
+from patchgrad.values import Event, PhaseBegan, Rollout
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+FOUR_TURNS = AttemptLimits(turns=4, context=1024)
 TINY = Recipe(
     name="tiny",
     tasks=TaskSource(train=6, held_out=2),
     sandbox=SandboxChoice(concurrency=4),
     warmup=Warmup(demonstrations=4, edit_drills=6, first_turns=6, tasks=6, turns=6),
-    rft=Rft(tasks=2, attempts=2, turns=4),
+    rft=Rft(tasks=2, attempts=2, limits=AttemptLimits(turns=4, context=1536)),
     stages=(
-        Stage(iterations=1, tasks=2, attempts=2, turns=4, length_threshold=2),
+        Stage(iterations=1, sampling=StageSampling(tasks=2, attempts=2), limits=FOUR_TURNS, reward=LengthPenalty(2, 0.1)),
         Stage(
+            algorithm="gspo",
             iterations=4,
             plateau=1,
-            top_p=0.9,
-            failures=Failures(overlong="mask", looping="penalise"),
-            tasks=2,
-            attempts=2,
-            turns=4,
-            length_threshold=2,
-            refresh_before=True,
-            algorithm="gspo",
-            filter_on="reward",
-            old="recomputed",
-            correction=ImportanceCorrection(truncate_token=2.0, mask_geometric=(0.5, 2.0)),
-            kl_penalty=KlPenalty(0.01),
+            start=Start(refresh_before=True),
+            sampling=StageSampling(tasks=2, attempts=2, top_p=0.9),
+            limits=FOUR_TURNS,
+            reward=LengthPenalty(2, 0.1),
+            advantage=AdvantageChoice(filter_on="reward", failures=Failures(overlong="mask", looping="penalise")),
+            loss=LossChoice(
+                old="recomputed",
+                correction=ImportanceCorrection(truncate_token=2.0, mask_geometric=(0.5, 2.0)),
+                kl_penalty=KlPenalty(0.01),
+            ),
         ),
     ),
-    evaluation=EvaluationChoice(attempts=1, temperature=0.5, every=2, sample=1, limits="own"),
+    evaluation=EvaluationChoice(attempts=1, temperature=0.5, every=2, sample=1, limits_per_policy="own"),
 )
 
 
@@ -72,10 +78,11 @@ class Interrupting(Silent):
         super().__init__()
         self.at, self.stages = at, list[str]()
 
-    def stage(self, name: str, total: int) -> None:
-        self.stages.append(name)
-        if self.at and name.startswith(self.at):
-            raise KeyboardInterrupt
+    def event(self, event: Event) -> None:
+        if isinstance(event, PhaseBegan):
+            self.stages.append(event.name)
+            if self.at and event.name.startswith(self.at):
+                raise KeyboardInterrupt
 
 
 @needs_bubblewrap
@@ -132,7 +139,7 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     assert {path.name for path in Run.open(tmp_path / "from-model").checkpoints()} == {"base", "rft-0", "stage1-0"}
     assert all(row["sampling_z"] > -4 for row in Run.open(tmp_path / "from-model").metrics()), "the policy takes nothing from that file"
 
-    monkeypatch.setattr(apprenticeship, "EmbeddedPolicy", Inheriting)
+    monkeypatch.setattr(learners, "EmbeddedPolicy", Inheriting)
     monkeypatch.setattr(Inheriting, "forged", inherited(cut))
     reason = "sampling_z is -.*not drawn from the policy's own softmax; a generation_config that cuts it may have been inherited"
     with pytest.raises(TrainingStopped, match=reason), Run.create(tmp_path / "forged", dumps(model)) as run:
@@ -150,12 +157,14 @@ def test_only_lessons_that_tell_how_often_they_succeed_are_judged(tmp_path: Path
     recipe = replace(TINY, warmup=replace(TINY.warmup, demonstrator=able))
 
     async def taught(graded: bool) -> list[Rollout]:
-        boxes = sandboxes(recipe.sandbox)
-        try:
-            harness = build_harness(recipe.agent, recipe.sandbox, boxes)
-            return await demonstrate(recipe, (found,), harness, letters, Lesson("some", 4, 6, graded=graded), lambda _: None)
-        finally:
-            await boxes.close()
+        boxes, folder = sandboxes(recipe.sandbox), tmp_path / f"graded {graded}"
+        with Run.create(folder, "") as run:
+            try:
+                around = harness(recipe.agent, recipe.sandbox, boxes, NullJournal(), lambda _: None)
+                context = RunContext(recipe, RunTasks(found, found, (found,)), run, Silent(), around)
+                return await demonstrate(context, letters, Lesson("some", 4, 6, graded=graded))
+            finally:
+                await boxes.close()
 
     judged, unjudged = (asyncio.run(taught(graded)) for graded in (True, False))
     assert all(rollout.solved for rollout in judged)
@@ -165,7 +174,7 @@ def test_only_lessons_that_tell_how_often_they_succeed_are_judged(tmp_path: Path
 
 @needs_bubblewrap
 def test_what_a_demonstration_helped_to_collect_is_imitated_without_it(tmp_path: Path) -> None:
-    rft = replace(TINY.rft, demonstration=True, context=12_000)
+    rft = replace(TINY.rft, demonstration=True, limits=AttemptLimits(turns=4, context=12_000))
     full = replace(TINY, agent=AgentChoice("full"), policy=replace(TINY.policy, context=12_000), rft=rft, stages=())
     with Run.create(tmp_path / "run", dumps(full)) as run:
         train(full, run, Silent())
@@ -184,11 +193,11 @@ def test_a_recipe_prints_and_reads_back_as_itself(name: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        (lambda: Stage(attempts=1), "at least 2 attempts"),
-        (lambda: Stage(clip_low=0.4, clip_high=0.3), "clip_low"),
-        (lambda: Stage(turns=6, length_threshold=6), "length_threshold"),
-        (lambda: Recipe("x", stages=(Stage(context=9999),)), "beyond policy.context"),
-        (lambda: TaskSource(source="set"), "task set"),
+        (lambda: StageSampling(attempts=1), "at least 2 attempts"),
+        (lambda: Stage(loss=LossChoice(clip_low=0.4, clip_high=0.3)), "clip_low"),
+        (lambda: Stage(limits=AttemptLimits(turns=6), reward=LengthPenalty(6)), "length_threshold"),
+        (lambda: Recipe("x", stages=(Stage(limits=AttemptLimits(context=9999)),)), "beyond policy.context"),
+        (lambda: TaskSource(source=Component("set")), "task set"),
         (lambda: TaskSource(planted=("no_such",)), "tasks.planted"),
         (lambda: Mix(synthetic=1.0), "below 1"),
         (lambda: TaskSource(train=0), "at least 1"),
@@ -210,21 +219,26 @@ def test_a_backend_that_does_not_enforce_what_the_recipe_requires_is_refused_by_
         SandboxChoice(requires=("gravity",))
 
 
-def test_an_evaluation_between_iterations_has_the_limits_of_its_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = list[int]()
-
-    async def assessed(self: Pipeline, tasks: object, name: str, choice: EvaluationChoice) -> object:
-        seen.append(choice.turns)
-        raise LookupError
-
-    monkeypatch.setattr(Pipeline, "_assessed", assessed)
+def test_an_evaluation_between_iterations_has_the_limits_of_its_stage() -> None:
     first, last = TINY.stages
-    recipe = replace(TINY, stages=(replace(first, turns=4), replace(last, turns=6)), evaluation=replace(TINY.evaluation, every=1, turns=9))
-    task = a_task("t")
-    with Run.create(tmp_path / "run", "") as run:
-        course = Pipeline(recipe, Assigned((task,), (task,)), run, Silent(), BwrapSandboxes(1))
-        for stage in recipe.stages:
-            with pytest.raises(LookupError):
-                asyncio.run(course._between("stage", 0, stage))
-        assert asyncio.run(course._between("rft", 0, None)) == {}
-    assert seen == [4, 9], "those of the stage that trains, and of the last policy the evaluation's"
+    stages = (replace(first, limits=AttemptLimits(turns=4)), replace(last, limits=AttemptLimits(turns=6)))
+    recipe = replace(TINY, stages=stages, evaluation=replace(TINY.evaluation, every=2, limits=AttemptLimits(turns=9)))
+    choices = [between(recipe, PhaseId("reinforce", number, 1), stage) for number, stage in enumerate(stages, 1)]
+    assert [choice.limits.turns for choice in choices if choice] == [4, 9], (
+        "those of the stage that trains, and of the last policy the evaluation's"
+    )
+    assert between(recipe, PhaseId("reinforce", 1, 0), stages[0]) is None, "every second iteration"
+
+
+def test_a_phase_goes_by_a_name_that_is_rendered_and_never_parsed() -> None:
+    names = [str(phase.id) for phase in phases(TINY)]
+    assert names == [
+        "evaluate-base",
+        "rft-0",
+        "evaluate-rft",
+        "stage1-0",
+        "evaluate-stage1",
+        *(f"stage2-{n}" for n in range(TINY.stages[1].iterations)),
+        "evaluate-stage2",
+    ]
+    assert len({phase.id for phase in phases(TINY)}) == len(names)

@@ -21,7 +21,7 @@ from patchgrad.recipes import Recipe, laptop, smoke
 from patchgrad.recipes.evaluation import Evaluation
 from patchgrad.recipes.recipe import SandboxChoice
 from patchgrad.runs.api import plan
-from patchgrad.runs.opening import afforded, opened
+from patchgrad.runs.build.measured import afforded, opened
 from patchgrad.runs.planning.advice import advice, advised, exhausted, settle
 from patchgrad.runs.planning.calibration import Speed, seconds, work
 from patchgrad.runs.planning.estimate import cached, copied, written
@@ -52,7 +52,7 @@ def tiny(**changes: str) -> Recipe:
 
 
 def _contexts(length: int) -> dict[str, str]:
-    return {f"{phase}.context": str(length) for phase in ("rft", "stages.0", "stages.1", "evaluation")}
+    return {f"{phase}.limits.context": str(length) for phase in ("rft", "stages.0", "stages.1", "evaluation")}
 
 
 def test_a_plan_adds_up_and_names_the_phase_with_the_most() -> None:
@@ -73,7 +73,7 @@ def test_what_does_not_fit_is_told_what_would() -> None:
 
 
 def test_a_reference_and_a_server_are_planned_with() -> None:
-    plain, pulled = plan(tiny(), room=8 * GB), plan(tiny(**{"stages.0.kl_penalty.weight": "0.1"}), room=8 * GB)
+    plain, pulled = plan(tiny(), room=8 * GB), plan(tiny(**{"stages.0.loss.kl_penalty.weight": "0.1"}), room=8 * GB)
     weights = next(part.bytes for part in plain.parts if part.name == "weights")
     assert pulled.peak - plain.peak == weights
     served = plan(tiny(**{"policy.vllm": "python"}), room=8 * GB)
@@ -173,7 +173,7 @@ def measured(folder: Path) -> Evaluation:
 
 
 def test_a_model_that_cannot_fit_is_not_even_read_to_be_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("patchgrad.runs.opening.free", lambda: 10_000)
+    monkeypatch.setattr("patchgrad.runs.build.measured.free", lambda: 10_000)
     with pytest.raises(OutOfMemory, match="free: take a smaller model"):
         opened(measured(tmp_path))
 
@@ -219,7 +219,10 @@ def test_seconds_follow_from_the_work_and_the_speed(multiplies: bool, monkeypatc
     told = seconds(recipe, Speed(rates, rates, 1e12, 1e9))
     shape, stage = shape_of(recipe), recipe.stages[0]
     dense, paired = work(
-        shape, (stage.context,) * stage.minibatch, int(0.25 * stage.context * stage.minibatch), gradient_checkpointing=False
+        shape,
+        (stage.limits.context,) * stage.loss.minibatch,
+        int(0.25 * stage.limits.context * stage.loss.minibatch),
+        gradient_checkpointing=False,
     )
     assert set(told) == {"fine-tuning", "stage 1", "stage 2"}
     assert told["stage 1"] > (dense + paired) / 1e9 / recipe.optimiser.threads

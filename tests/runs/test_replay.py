@@ -5,22 +5,23 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from patchgrad.rollouts.budget import Budget
 from tests.rollouts.test_loop import FILES, TASK, command
 
 from patchgrad.cli import main
 from patchgrad.config import dumps, override
 from patchgrad.policies.scripted import ScriptedPolicy
 from patchgrad.recipes import laptop
+from patchgrad.rollouts.attempts import NEUTRAL
 from patchgrad.rollouts.loop import rollout
-from patchgrad.runs.build import an_agent, sandboxes
+from patchgrad.runs.build.harness import harness, sandboxes
 from patchgrad.runs.inspection.replay import RULES, compared, normalised
 from patchgrad.store import Run
 from patchgrad.tasks.archive import pack, store
-from patchgrad.values import Observation, Reward, Rollout, Task, ToolState, Verdict
+from patchgrad.values import Attempt, Budget, Observation, Reward, Rollout, Task, ToolState, Verdict
 
 WORDS = (
     "open shop/cart.py",
@@ -48,17 +49,9 @@ async def _taken(path: Path, task: Task, recipe: str) -> None:
     with Run.create(path, recipe) as made:
         made.write_tasks([task])
         try:
-            done = await rollout(
-                task,
-                an_agent(laptop().agent),
-                policy,
-                boxes,
-                Budget(len(WORDS), 100_000),
-                attempt_id="stage1/0/0/0",
-                seed=0,
-                on_turn=lambda turn: made.journal.turn("stage1/0/0/0", turn),
-                on_state=made.states.put,
-            )
+            around = harness(laptop().agent, choice, boxes, made.journal, lambda _: None)
+            attempt = Attempt(task, "stage1/0/0/0", 0, Budget(len(WORDS), 100_000), NEUTRAL)
+            done = await rollout(replace(around, cache=None), policy, attempt)
         finally:
             await boxes.close()
         made.write_rollouts("stage1", 0, [Rollout(task, done, Verdict(task.id, "", ("ran",), ()), Reward(0.0, {}))])

@@ -10,36 +10,50 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runs.test_pipeline import TINY, needs_bubblewrap
+from tests.runs.test_pipeline import TINY, Interrupting, needs_bubblewrap
 
 from patchgrad.cli import main
 from patchgrad.config import dumps
 from patchgrad.learning.curricula import prefixes
 from patchgrad.networks.cached import exact
-from patchgrad.runs import pipeline as course
+from patchgrad.recipes.stage import Stage
 from patchgrad.runs.api import train
 from patchgrad.runs.inspection.audit import audit
+from patchgrad.runs.phases import reinforce
 from patchgrad.runs.trackers.terminal import Silent
-from patchgrad.store import Run
-from patchgrad.values import Ending, Reward, Task, Trajectory, Turn, Verdict
+from patchgrad.store import Run, RunJournal
+from patchgrad.values import Ending, Judgement, Reward, Task, Trajectory, Turn, Verdict
 
 KILLS = 8
-ELSEWHERE: dict[str, Any] = {"starts": "prefixes", "forks": 1, "continuations": 2, "baseline": "turns"}
+
+
+def elsewhere(stage: Stage) -> Stage:
+    """The same stage, shorter, with attempts that go on after others' turns."""
+    return replace(
+        stage,
+        iterations=min(stage.iterations, 2),
+        start=replace(stage.start, at="prefixes"),
+        sampling=replace(stage.sampling, forks=1, continuations=2),
+        advantage=replace(stage.advantage, filter_on="reward", baseline="turns"),
+    )
+
+
 LEARNING = replace(
     TINY,
-    stages=tuple(replace(stage, filter_on="reward", iterations=min(stage.iterations, 2), **ELSEWHERE) for stage in TINY.stages),
+    stages=tuple(elsewhere(stage) for stage in TINY.stages),
     guards=replace(TINY.guards, patience=100),
     sandbox=replace(TINY.sandbox, cache=True),
 )
 """With all that lets attempts begin elsewhere, nothing asked twice, no guard to mind; as nothing is solved, every task counts as easy."""
 
 
-def worth(task: Task, trajectory: Trajectory, verdict: Verdict) -> Reward:
+def worth(task: Task, trajectory: Trajectory, verdict: Verdict, judgements: Sequence[Judgement] = ()) -> Reward:
     """So tiny a policy solves nothing: what it is paid is drawn from what it did, so that there is something to learn."""
     value = int(trajectory.turns[-1].address[:4], 16) / 0xFFFF if trajectory.turns else 0.0
     return Reward(value, {"chance": value})
@@ -76,26 +90,26 @@ def lose(folder: Path, chance: random.Random) -> None:
 @pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")
 def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored by whoever runs in the background of a shell
-    monkeypatch.setattr(course, "shaped", lambda *_: worth)
+    monkeypatch.setattr(reinforce, "with_length_penalty", lambda *_: worth)
     monkeypatch.setattr(prefixes, "HARD", -1.0)
     monkeypatch.setattr(prefixes, "EASY", 0.0)
     with Run.create(tmp_path / "whole", dumps(LEARNING)) as run:
         train(LEARNING, run, Silent())
     chance, kills, left = random.Random(5), 0, 0
-    turn, ending = Run.write_turn, Run.write_ending
+    turn, ending = RunJournal.turn, RunJournal.ending
 
     def killing(write: Any) -> Any:
-        def written(self: Run, trajectory: str, what: Turn | Ending) -> None:
+        async def written(self: RunJournal, attempt: str, what: Turn | Ending) -> None:
             nonlocal left
-            write(self, trajectory, what)
+            await write(self, attempt, what)
             left -= 1
             if not left:
                 signal.raise_signal(signal.SIGINT)
 
         return written
 
-    monkeypatch.setattr(Run, "write_turn", killing(turn))
-    monkeypatch.setattr(Run, "write_ending", killing(ending))
+    monkeypatch.setattr(RunJournal, "turn", killing(turn))
+    monkeypatch.setattr(RunJournal, "ending", killing(ending))
     made = Run.create(tmp_path / "killed", dumps(LEARNING))
     while True:
         left = chance.randrange(1, 40) if kills < KILLS else 0
@@ -114,7 +128,9 @@ def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_
     assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
     assert len({bytes(tensors) for name, tensors in weights(tmp_path / "whole").items() if "model" in name}) > 1, "it learned something"
     turns = [entry.address for entry in Run.open(tmp_path / "killed").journal.records.records()]
-    assert sorted(turns) == sorted(entry.address for entry in Run.open(tmp_path / "whole").journal.records.records()), "nothing was done twice"
+    assert sorted(turns) == sorted(entry.address for entry in Run.open(tmp_path / "whole").journal.records.records()), (
+        "nothing was done twice"
+    )
     found = audit(Run.open(tmp_path / "killed"))
     assert found == audit(Run.open(tmp_path / "whole"))
     assert all(one.sound for one in found)
@@ -133,18 +149,13 @@ def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_
 
 @needs_bubblewrap
 @pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")
-def test_a_run_that_stops_when_its_base_is_made_goes_on_under_the_same_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_stops_when_its_base_is_made_goes_on_under_the_same_version(tmp_path: Path) -> None:
     recipe = replace(LEARNING, stages=())
     with Run.create(tmp_path / "whole", dumps(recipe)) as run:
         train(recipe, run, Silent())
 
-    async def stopped(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched, Run.create(tmp_path / "stopped", dumps(recipe)) as run:
-        patched.setattr(course.Pipeline, "_evaluate", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            train(recipe, run, Silent())
+    with Run.create(tmp_path / "stopped", dumps(recipe)) as run, pytest.raises(KeyboardInterrupt):
+        train(recipe, run, Interrupting("evaluate base"))
     with Run.resume(tmp_path / "stopped") as run:
         train(recipe, run, Silent())
     assert attempts(tmp_path / "stopped") == attempts(tmp_path / "whole")
@@ -156,12 +167,13 @@ from pathlib import Path
 from patchgrad.config import dumps
 from patchgrad.learning.curricula import prefixes
 from patchgrad.runs.api import train
-from patchgrad.runs import pipeline as course
+from patchgrad.recipes.stage import Stage
+from patchgrad.runs.phases import reinforce
 from patchgrad.store import Run
 from patchgrad.runs.trackers.terminal import Silent
 from tests.runs.test_resume import LEARNING, worth
 
-course.shaped = lambda *_: worth
+reinforce.with_length_penalty = lambda *_: worth
 prefixes.HARD, prefixes.EASY = -1.0, 0.0
 folder = Path(sys.argv[1])
 with Run.resume(folder) if (folder / "run.json").exists() else Run.create(folder, dumps(LEARNING)) as run:

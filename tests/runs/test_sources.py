@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from tests.learning.curricula.test_pool import a_task
 
 from patchgrad.recipes import Recipe
+from patchgrad.recipes.component import Component
 from patchgrad.recipes.recipe import Mix, PolicyChoice, TaskSource
 from patchgrad.recipes.warmup import Warmup
 from patchgrad.runs.demonstrations.lessons import dealt
-from patchgrad.runs.train import tasks
+from patchgrad.runs.tasks import run_tasks as tasks
 from patchgrad.tasks.sets import Member, save
 from patchgrad.tasks.synthetic import synthetic_tasks
 
@@ -32,26 +33,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def recipe(folder: Path, **more: object) -> Recipe:
-    source = TaskSource("set", train=12, held_out=4, folder=str(folder), **more)  # type: ignore[arg-type]
+    source = TaskSource(Component("set"), train=12, held_out=4, folder=str(folder), **more)  # type: ignore[arg-type]
     return Recipe(name="set", tasks=source, warmup=Warmup(tasks=5))
 
 
 def test_tasks_are_the_set_s_and_what_is_shown_are_generated_ones_and_those_of_one_wrong_line(folder: Path, tmp_path: Path) -> None:
     found = tasks(recipe(folder), tmp_path)
-    generated, planted = found.lessons
+    generated, planted = found.shown
     assert (len(found.train), len(found.held_out), len(generated)) == (12, 4, 5)
     assert {task.tags["split"] for task in found.held_out} == {"held_out"}
     assert all("of" in task.tags for task in (*found.train, *found.held_out))
     assert not any("of" in task.tags for task in generated)
     assert {task.id for task in planted} == {task.id for task in found.train}, "here each of them"
     model = replace(recipe(folder), policy=PolicyChoice(model="somewhere"))
-    assert not any(tasks(model, tmp_path).lessons), "a model of the user's is shown nothing"
+    assert not any(tasks(model, tmp_path).shown), "a model of the user's is shown nothing"
 
 
 def test_generated_tasks_stand_beside_those_of_a_set(folder: Path, tmp_path: Path) -> None:
     found = tasks(recipe(folder, mix=Mix(synthetic=0.5)), tmp_path)
     assert ["of" in task.tags for task in found.train] == [True] * 6 + [False] * 6
-    assert found.lessons[0] == found.train[6:11], "those that are shown are among them"
+    assert found.shown[0] == found.train[6:11], "those that are shown are among them"
     assert len(found.train) == 12
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.library import runs
+from benchmarks.studies import study as studies
+from benchmarks.studies.ablations import ABLATIONS
+from benchmarks.studies.forking import FORKING
 
 from patchgrad.config import dumps, leaves, override
 from patchgrad.recipes import Recipe, laptop
 from patchgrad.store import Run
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-studies = importlib.import_module("studies")
-STUDIES: list[Any] = [importlib.import_module("ablations").ABLATIONS, importlib.import_module("forking").FORKING]
+STUDIES = [ABLATIONS, FORKING]
 
 
 CONTRAST = 0.37  # of groups of four on hard tasks, which alone are forked: seen in the study
@@ -23,7 +23,7 @@ CONTRAST = 0.37  # of groups of four on hard tasks, which alone are forked: seen
 
 def attempts(recipe: Recipe) -> float:
     """Of fine-tuning and RL, forks included."""
-    tried = sum(stage.iterations * stage.tasks * (stage.attempts + CONTRAST * stage.forks * stage.continuations) for stage in recipe.stages)
+    tried = sum(s.iterations * d.tasks * (d.attempts + CONTRAST * d.forks * d.continuations) for s in recipe.stages for d in [s.sampling])
     return recipe.rft.rounds * recipe.rft.tasks * recipe.rft.attempts + tried
 
 
@@ -41,18 +41,18 @@ def test_every_arm_spends_what_the_control_spends(study: Any, name: str) -> None
 
 def test_a_hard_study_draws_only_what_the_base_never_solved() -> None:
     rows = [{"task": "a", "solved": False}, {"task": "b", "solved": False}, {"task": "b", "solved": True}, {"task": "a", "solved": False}]
-    hard = studies.unsolved(rows)
-    assert hard == {"a"}
-    state = {"position": 5, "pool": {"tasks": ["a", "b"], "queue": ["b", "a"], "solved": {"b": 1}}}
-    assert studies.narrowed(state, hard) == {"position": 5, "pool": {"tasks": ["a"], "queue": ["a"], "solved": {"b": 1}}}
+    assert studies.unsolved(rows) == {"a"}
 
 
 def test_a_study_goes_on_from_where_another_run_was_by_a_recipe_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arm = override(laptop(), {"name": "arm"})
     with Run.create(tmp_path / "base", dumps(laptop())) as base:
-        base.save_state({"position": 3, "pool": {}})
-    monkeypatch.setattr(studies, "train", lambda recipe, run, progress: run.save_state({**run.state(), "seen": recipe.name}))
-    folder = studies.finished(tmp_path / "arm", arm, tmp_path / "base", back=1)
+        base.checkpoint("base", lambda folder: None)
+        base.save_state({"position": 2, "checkpoint": "base", "kept": ["base"], "pool": {"tasks": ["a", "b"], "queue": ["b"]}})
+    monkeypatch.setattr(runs, "train", lambda recipe, run, progress: run.save_state({**run.state(), "seen": recipe.name}))
+    folder = runs.finished(tmp_path / "arm", arm, tmp_path / "base", only={"a"})
     after = Run.open(folder)
-    assert (after.recipe, after.state()) == (dumps(arm), {"position": 2, "pool": {}, "seen": "arm"})
-    Run.resume(folder).close()
+    assert (after.recipe, after.state()["pool"], after.state()["seen"]) == (dumps(arm), {"tasks": ["a"], "queue": []}, "arm")
+    assert runs.finished(folder, arm, tmp_path / "base") == folder, "one that is there goes on"
+    with pytest.raises(SystemExit, match="another recipe"):
+        runs.finished(folder, laptop())

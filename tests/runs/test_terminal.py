@@ -10,18 +10,19 @@ import pytest
 from rich.console import Console
 from tests.viewer.synthetic import policy
 
-from patchgrad.contracts import Progress
+from patchgrad.contracts import Tracker
 from patchgrad.runs.trackers.terminal import Live, Plain, Silent, Tally, choose
+from patchgrad.values import Advanced, Evaluated, Note, PhaseBegan
 
 
-def drive(progress: Progress) -> None:
-    progress.stage("rft", 4)
+def drive(tracker: Tracker) -> None:
+    tracker.event(PhaseBegan("rft", 4))
     for solved in (True, False, False, True):
-        progress.advance(solved=solved, turns=7)
-        progress.say("clamp:\nreplace a -> solved")
-    progress.table([policy("base", 0.126, 0.33, 0.55, 5.4, 1.6), policy("+ RFT", 0.241, 0.47, 0.71, 6.0, 1.7)])
-    progress.stage("after", 0)
-    progress.advance(0)
+        tracker.event(Advanced(1, {"solved": solved, "turns": 7}))
+        tracker.event(Note("clamp:\nreplace a -> solved"))
+    tracker.event(Evaluated((policy("base", 0.126, 0.33, 0.55, 5.4, 1.6), policy("+ RFT", 0.241, 0.47, 0.71, 6.0, 1.7))))
+    tracker.event(PhaseBegan("after", 0))
+    tracker.event(Advanced(0))
 
 
 def test_a_bool_is_a_share_and_a_number_is_the_latest() -> None:
@@ -36,9 +37,9 @@ def test_a_bool_is_a_share_and_a_number_is_the_latest() -> None:
 
 def test_a_log_gets_a_line_at_the_start_and_at_the_end_of_a_stage() -> None:
     stream = io.StringIO()
-    with Plain(stream) as progress:
-        progress.advance()
-        drive(progress)
+    with Plain(stream) as tracker:
+        tracker.event(Advanced())
+        drive(tracker)
     assert stream.getvalue().splitlines()[:4] == [
         "rft",
         "  4/4 · solved 50 %, turns 7 · clamp: replace a -> solved",
@@ -57,11 +58,11 @@ def test_a_log_gets_lines_in_between_when_time_has_passed() -> None:
 
 def test_the_live_display_shows_the_stage_its_facts_and_the_table() -> None:
     stream = io.StringIO()
-    with Live(Console(file=stream, force_terminal=True, width=120, color_system=None)) as progress:
-        drive(progress)
-        progress.stage("stage 1", 10)
-        progress.advance(solved=True)
-        progress.say("the agent opens a file")
+    with Live(Console(file=stream, force_terminal=True, width=120, color_system=None)) as tracker:
+        drive(tracker)
+        tracker.event(PhaseBegan("stage 1", 10))
+        tracker.event(Advanced(1, {"solved": True}))
+        tracker.event(Note("the agent opens a file"))
         time.sleep(0.5)
     text = stream.getvalue()
     for part in ("✓ rft  solved 50 %, turns 7", "12.6 ± 2.1", "stage 1", "1/10", "the agent opens a file"):
@@ -69,8 +70,8 @@ def test_the_live_display_shows_the_stage_its_facts_and_the_table() -> None:
 
 
 def test_silence_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with Silent() as progress:
-        drive(progress)
+    with Silent() as tracker:
+        drive(tracker)
     assert capsys.readouterr() == ("", "")
 
 

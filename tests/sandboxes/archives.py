@@ -58,7 +58,18 @@ def _member(kind: bytes, target: str = "") -> tarfile.TarInfo:
 
 
 FOLDER, FIFO = _member(tarfile.DIRTYPE), _member(tarfile.FIFOTYPE)
-_NOT_TAKEN = ("test", "site-packages", "dist-packages", "idlelib", "ensurepip", "__pycache__")
+_NOT_TAKEN = (
+    "test",
+    "site-packages",
+    "dist-packages",
+    "idlelib",
+    "ensurepip",
+    "lib2to3",
+    "tkinter",
+    "distutils",
+    "pydoc_data",
+    "turtledemo",
+)
 Layer = Mapping[str, "str | bytes | Path | tarfile.TarInfo"]
 
 
@@ -67,7 +78,7 @@ def layer(files: Layer) -> bytes:
     with tarfile.open(fileobj=stream, mode="w") as tar:
         for name, what in files.items():
             if isinstance(what, Path):
-                tar.add(what, name)
+                tar.add(what, name, filter=_taken)
                 continue
             member = tarfile.TarInfo(name)
             if isinstance(what, tarfile.TarInfo):
@@ -78,6 +89,11 @@ def layer(files: Layer) -> bytes:
                 member.size, member.mode, member.mtime = len(content), 0o4755, 1_000_000
                 tar.addfile(member, io.BytesIO(content))
     return stream.getvalue()
+
+
+def _taken(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """A member unless nothing runs it: tests of a library's own, and code that Python compiled for its other levels of optimising."""
+    return None if member.name.endswith(("/test", "/tests", ".opt-1.pyc", ".opt-2.pyc")) else member
 
 
 def archive(target: Path, layers: Sequence[Layer], variables: Sequence[str] = (), docker: bool = False) -> str:
@@ -98,7 +114,7 @@ def archive(target: Path, layers: Sequence[Layer], variables: Sequence[str] = ()
         blobs["manifest.json"] = json.dumps([{"Config": "config.json", "Layers": names}]).encode()
         digest = f"sha256:{hashlib.sha256(config).hexdigest()}"
     else:
-        described = [blob(gzip.compress(content, mtime=0)) for content in plain]
+        described = [blob(gzip.compress(content, 1, mtime=0)) for content in plain]
         digest = str(blob(json.dumps({"config": blob(config), "layers": described}).encode())["digest"])
         here = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
         others = [{"digest": "sha256:" + "0" * 64, "platform": {"architecture": "s390x"}}]

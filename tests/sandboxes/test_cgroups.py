@@ -14,8 +14,8 @@ import pytest
 
 from patchgrad.sandboxes.bwrap import BwrapSandboxes, cgroups
 from patchgrad.sandboxes.bwrap.cgroups import Group, make, place, remove
-from patchgrad.tasks.archive import pack, store
-from patchgrad.values import Checks, Limits, Task
+from patchgrad.testing.tasks import a_repository, a_task
+from patchgrad.values import Limits
 
 HERE = pytest.mark.skipif(place() is None or shutil.which("bwrap") is None, reason="this user may make no memory cgroup here")
 HOGS = "for i in 1 2 3 4 5 6; do python3 -c 'x = bytearray(90 << 20); import time; time.sleep(9)' & done; wait; echo over"
@@ -31,7 +31,7 @@ def groups() -> list[Path]:
 @HERE
 def test_an_episode_never_holds_more_than_its_limit_and_leaves_no_group(tmp_path: Path) -> None:
     limits = Limits(command_seconds=20.0, memory=128 << 20, disk=32 << 20)
-    task = Task("t", "", store(tmp_path, pack({"a": b"a"})), Checks((), ()), limits=limits)
+    task = a_task(repository=a_repository(tmp_path, {"a": "a"}), limits=limits)
 
     async def steps() -> None:
         backend, others = BwrapSandboxes(cells=2), groups()
@@ -99,23 +99,28 @@ def test_in_version_2_a_process_moves_into_its_cell_s_group_and_the_group_goes_w
     assert list(second.glob("*/")) == []
 
 
-def test_version_2_divides_beside_our_own_group_and_version_1_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
+def test_version_2_divides_beside_our_own_group_and_version_1_below_it(tmp_path: Path) -> None:
     (tmp_path / "user.slice" / "mine.scope").mkdir(parents=True)
     (tmp_path / "cgroup.controllers").write_text("cpu memory pids\n")
     proc = tmp_path / "proc"
     proc.mkdir()
     (proc / "cgroup").write_text("0::/user.slice/mine.scope\n")
     (proc / "mountinfo").write_text(f"31 23 0:28 / {tmp_path} rw,relatime shared:9 - cgroup2 cgroup2 rw\n")
-    assert place(proc) == tmp_path / "user.slice"
+    assert place(proc, 0) == tmp_path / "user.slice"
     (proc / "cgroup").write_text("4:cpu,memory:/user.slice/mine.scope\n0::/\n")
     (proc / "mountinfo").write_text(f"31 23 0:28 / {tmp_path} rw,relatime - cgroup cgroup rw,cpu,memory\n")
-    assert place(proc) == tmp_path / "user.slice" / "mine.scope"
+    assert place(proc, 0) == tmp_path / "user.slice" / "mine.scope"
     (proc / "mountinfo").write_text(f"31 23 0:28 / {tmp_path} rw,relatime - cgroup cgroup rw,cpu\n")
-    assert place(proc) is None
+    assert place(proc, 0) is None
 
 
-def test_where_no_group_can_be_made_there_is_none_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cgroups, "place", lambda _: tmp_path)
-    assert make("me", os.getuid(), lambda _: True) is None, "a plain folder has no file of processes that could be given away"
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user has no place for groups, and makes none")
+def test_where_no_group_can_be_made_there_is_none_and_nothing_is_left(tmp_path: Path) -> None:
+    proc, groups_of_version_1 = tmp_path / "proc", tmp_path / "memory"
+    proc.mkdir()
+    groups_of_version_1.mkdir()
+    (proc / "cgroup").write_text("4:memory:/\n")
+    (proc / "mountinfo").write_text(f"31 23 0:28 / {groups_of_version_1} rw,relatime - cgroup cgroup rw,memory\n")
+    assert place(proc) == groups_of_version_1
+    assert make("me", 0, lambda _: True, proc) is None, "a plain folder has no file of processes that could be given away"
+    assert list(groups_of_version_1.iterdir()) == []

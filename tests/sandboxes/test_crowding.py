@@ -14,7 +14,7 @@ from patchgrad.contracts import Result
 from patchgrad.grading import grade
 from patchgrad.rollouts.executors import LocalExecutor
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
-from patchgrad.tasks.archive import pack, store
+from patchgrad.testing.tasks import a_repository, a_task
 from patchgrad.values import Checks, Limits, Task, Verdict
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")]
@@ -54,26 +54,42 @@ def patch(body: str, error: int) -> str:
 def cases(folder: Path) -> list[tuple[Task, str]]:
     found = []
     for error in (1, 3, 5):
-        repository = store(folder, pack({"double.py": CODE.format(error=error).encode(), "test_double.py": SUITE.encode()}))
+        repository = a_repository(folder, {"double.py": CODE.format(error=error), "test_double.py": SUITE})
         failing = tuple(f"test_double.py::test_{name}" for name in ("small", "of_work", "of_waiting"))
         limits = Limits(command_seconds=2.0, test_seconds=4.0)
-        task = Task(f"double-{error}", "", repository, Checks(failing, ("test_double.py::test_of_kind",)), limits=limits)
+        task = a_task(f"double-{error}", "", repository, Checks(failing, ("test_double.py::test_of_kind",)), limits=limits)
         found += [(task, patch(body, error)) for body in BODIES.values()]
     return found
+
+
+COMMANDS = (
+    "pytest -q",
+    "python -c 'import time\nwhile time.process_time() < 0.8: pass\nprint(1)'",
+    "while :; do :; done",
+    "sleep 1; echo slept",
+)
 
 
 async def judged(width: int, listed: list[tuple[Task, str]]) -> list[Verdict]:
     backend = BwrapSandboxes(cells=width)
     try:
-        numbered = LocalExecutor(width).map(lambda item: _one(backend, *item), enumerate(listed))
+        numbered = LocalExecutor(width).map(f"{__name__}:numbered_verdict", backend, enumerate(listed))
         verdicts = {number: verdict async for number, verdict in numbered}
     finally:
         await backend.close()
     return [dataclasses.replace(verdicts[number], seconds=0.0) for number in range(len(listed))]
 
 
-async def _one(backend: BwrapSandboxes, number: int, case: tuple[Task, str]) -> tuple[int, Verdict]:
+async def numbered_verdict(backend: BwrapSandboxes, item: tuple[int, tuple[Task, str]]) -> tuple[int, Verdict]:
+    number, case = item
     return number, await grade(*case, backend)
+
+
+async def answers(shared: tuple[BwrapSandboxes, Task], number: int) -> list[Result]:
+    """What one sandbox says to each of the commands."""
+    backend, task = shared
+    async with await backend.open(task) as sandbox:
+        return [await sandbox.run(command) for command in COMMANDS]
 
 
 def test_a_suite_is_judged_alike_at_one_and_at_eight_sandboxes_a_core(tmp_path: Path) -> None:
@@ -88,22 +104,12 @@ def test_a_suite_is_judged_alike_at_one_and_at_eight_sandboxes_a_core(tmp_path: 
 
 def test_an_agent_s_command_ends_alike_at_one_and_at_eight_sandboxes_a_core(tmp_path: Path) -> None:
     (task, _), *_ = cases(tmp_path)
-    commands = (
-        "pytest -q",
-        "python -c 'import time\nwhile time.process_time() < 0.8: pass\nprint(1)'",
-        "while :; do :; done",
-        "sleep 1; echo slept",
-    )
 
     async def results(width: int) -> list[list[tuple[str, int | None]]]:
         backend = BwrapSandboxes(cells=width)
-
-        async def one(_: int) -> list[Result]:
-            async with await backend.open(task) as sandbox:
-                return [await sandbox.run(command) for command in commands]
-
         try:
-            return [[(done.state, done.exit_code) for done in episode] async for episode in LocalExecutor(width).map(one, range(8 * CORES))]
+            said = LocalExecutor(width).map(f"{__name__}:answers", (backend, task), range(8 * CORES))
+            return [[(done.state, done.exit_code) for done in episode] async for episode in said]
         finally:
             await backend.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import shutil
@@ -17,8 +18,7 @@ from patchgrad.sandboxes import host
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.landlock import LandlockSandboxes
 from patchgrad.sandboxes.landlock.confine import NEEDED, version
-from patchgrad.tasks.archive import pack, store
-from patchgrad.values import Checks, Task
+from patchgrad.testing.tasks import a_repository, a_task
 
 
 def test_every_offer_has_words_for_its_lack() -> None:
@@ -36,19 +36,17 @@ def test_every_offer_has_words_for_its_lack() -> None:
     ],
 )
 def test_a_closed_switch_of_the_kernel_is_named_with_the_command_that_opens_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, switch: str, value: str, advice: str
+    tmp_path: Path, switch: str, value: str, advice: str
 ) -> None:
     (tmp_path / "sys" / switch).parent.mkdir(parents=True)
     (tmp_path / "sys" / switch).write_text(value)
-    monkeypatch.setattr(host, "_TRY", "import os; os._exit(1)")
-    (namespaces,) = [offer for offer in host.offers(tmp_path) if "namespaces" in offer.name]
+    (namespaces,) = [offer for offer in host.offers(tmp_path, lambda: errno.EPERM) if "namespaces" in offer.name]
     assert (namespaces.there, namespaces.found) == (False, "unshare: Operation not permitted")
     assert advice in namespaces.advice
 
 
-def test_without_a_closed_switch_it_is_a_container_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "_TRY", "import os; os._exit(1)")
-    (namespaces,) = [offer for offer in host.offers(tmp_path) if "namespaces" in offer.name]
+def test_without_a_closed_switch_it_is_a_container_that_refuses(tmp_path: Path) -> None:
+    (namespaces,) = [offer for offer in host.offers(tmp_path, lambda: errno.EPERM) if "namespaces" in offer.name]
     assert "seccomp=unconfined" in namespaces.advice
 
 
@@ -93,8 +91,8 @@ def test_no_copy_of_a_package_that_the_host_keeps_is_in_reach(backend: Callable[
     async def look() -> str:
         boxes = backend(2)
         try:
-            repository = store(tmp_path, pack({"look.py": LOOK.encode(), "places.json": json.dumps(copies()).encode()}))
-            async with await boxes.open(Task("t", "", repository, Checks((), ()))) as box:
+            repository = a_repository(tmp_path, {"look.py": LOOK, "places.json": json.dumps(copies())})
+            async with await boxes.open(a_task(repository=repository)) as box:
                 return (await box.run(f"python look.py {','.join(NAMES)}", 60.0)).output.strip()
         finally:
             await boxes.close()

@@ -3,31 +3,47 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 import re
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from patchgrad.contracts import Sandboxes
+from patchgrad.contracts import Capabilities, Sandbox, Sandboxes
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.landlock import LandlockSandboxes
 from patchgrad.sandboxes.landlock.confine import NEEDED, covering, version
-from patchgrad.tasks.archive import pack, store
 from patchgrad.testing.attacks import FILES, GRADER, attack_grader
-from patchgrad.values import Checks, Limits, Task
+from patchgrad.testing.tasks import a_repository, a_task
+from patchgrad.values import Limits, Snapshot, Task
 
 pytestmark = pytest.mark.skipif(version() < NEEDED, reason="this kernel's Landlock keeps no signals in")
 
 
-def a_task(folder: Path) -> Task:
-    repository = store(folder, pack({"a.txt": b"hello\n", "pkg/b.py": b"x = 1\n"}))
-    return Task("t", "", repository, Checks((), ()), limits=Limits(command_seconds=20.0, processes=64, memory=256 << 20))
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    """One event loop for all tests."""
+    with asyncio.Runner() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def boxes(runner: asyncio.Runner) -> Iterator[LandlockSandboxes]:
+    """A backend for all tests: each has a copy of this Python, which takes seconds."""
+    backend = LandlockSandboxes(cells=4)
+    yield backend
+    runner.run(backend.close())
+
+
+def small(folder: Path) -> Task:
+    limits = Limits(command_seconds=20.0, processes=64, memory=256 << 20)
+    return a_task(repository=a_repository(folder, {"a.txt": "hello\n", "pkg/b.py": "x = 1\n"}), limits=limits)
 
 
 def test_everything_below_a_folder_but_some_of_it(tmp_path: Path) -> None:
@@ -40,50 +56,48 @@ def test_everything_below_a_folder_but_some_of_it(tmp_path: Path) -> None:
     assert covering(top, [top]) == []
 
 
-def test_what_is_outside_can_neither_be_read_nor_changed_nor_ended_nor_called(tmp_path: Path) -> None:
+def test_what_is_outside_can_neither_be_read_nor_changed_nor_ended_nor_called(
+    boxes: LandlockSandboxes, runner: asyncio.Runner, tmp_path: Path
+) -> None:
     canary = tmp_path / "canary"
     canary.write_text("canary\n")
     sleeper = subprocess.Popen(["sleep", "600"], env={"SECRET": "secret"})
 
     async def steps() -> None:
-        backend = LandlockSandboxes(cells=2)
-        try:
-            async with await backend.open(a_task(tmp_path)) as one, await backend.open(a_task(tmp_path)) as two:
-                await two.write("other", b"another's\n")
-                tries = (
-                    f"cat {canary}",
-                    f"echo changed > {canary}",
-                    f"rm {canary}",
-                    f"ls {tmp_path}",
-                    f"ls {Path.home()}",
-                    f"cat {two.home}/testbed/other",
-                    f"kill -9 {sleeper.pid}",
-                    f"kill -9 {os.getpid()}",
-                    f"cat /proc/{sleeper.pid}/environ",
-                    f"ls /proc/{os.getpid()}/root/",
-                    "echo x > /etc/x",
-                    "echo x > /dev/shm/x",
-                    "ls /sys",
-                    "cat /etc/shadow",
-                    "echo 1 > /proc/sys/kernel/core_pattern",
-                    *(["chmod 777 /usr", f"touch {canary}"] if os.geteuid() == 0 else []),
-                    f"ln {canary} here",
-                    "unshare -r true",
-                )
-                for command in tries:
-                    done = await one.run(command)
-                    assert (done.state, bool(done.exit_code)) == ("ok", True), f"{command}: {done}"
-                for call in ("socket.create_connection(('127.0.0.1', 1), 1)", "socket.socket(socket.AF_INET, socket.SOCK_DGRAM)"):
-                    done = await one.run(f'python -c "import socket; {call}"')
-                    assert "not supported" in done.output, done
-                packages = await one.run("python -c 'import numpy'")
-                assert "No module named" in packages.output, "what is installed beside a Python is not there to be read"
-                assert (await one.run("pytest --version")).exit_code == 0
-        finally:
-            await backend.close()
+        async with await boxes.open(small(tmp_path)) as one, await boxes.open(small(tmp_path)) as two:
+            await two.write("other", b"another's\n")
+            tries = (
+                f"cat {canary}",
+                f"echo changed > {canary}",
+                f"rm {canary}",
+                f"ls {tmp_path}",
+                f"ls {Path.home()}",
+                f"cat {two.home}/testbed/other",
+                f"kill -9 {sleeper.pid}",
+                f"kill -9 {os.getpid()}",
+                f"cat /proc/{sleeper.pid}/environ",
+                f"ls /proc/{os.getpid()}/root/",
+                "echo x > /etc/x",
+                "echo x > /dev/shm/x",
+                "ls /sys",
+                "cat /etc/shadow",
+                "echo 1 > /proc/sys/kernel/core_pattern",
+                *(["chmod 777 /usr", f"touch {canary}"] if os.geteuid() == 0 else []),
+                f"ln {canary} here",
+                "unshare -r true",
+            )
+            for command in tries:
+                done = await one.run(command)
+                assert (done.state, bool(done.exit_code)) == ("ok", True), f"{command}: {done}"
+            for call in ("socket.create_connection(('127.0.0.1', 1), 1)", "socket.socket(socket.AF_INET, socket.SOCK_DGRAM)"):
+                done = await one.run(f'python -c "import socket; {call}"')
+                assert "not supported" in done.output, done
+            packages = await one.run("python -c 'import numpy'")
+            assert "No module named" in packages.output, "what is installed beside a Python is not there to be read"
+            assert (await one.run("pytest --version")).exit_code == 0
 
     try:
-        asyncio.run(steps())
+        runner.run(steps())
         assert (canary.read_text(), sleeper.poll()) == ("canary\n", None)
     finally:
         sleeper.kill()
@@ -91,7 +105,7 @@ def test_what_is_outside_can_neither_be_read_nor_changed_nor_ended_nor_called(tm
 
 
 def test_many_may_be_the_first_to_open(tmp_path: Path) -> None:
-    tasks = [dataclasses.replace(a_task(tmp_path), setup=(f"echo {number} > made",)) for number in range(4)]
+    tasks = [replace(small(tmp_path), setup=(f"echo {number} > made",)) for number in range(4)]
 
     async def steps() -> None:
         backend = LandlockSandboxes(cells=4)
@@ -106,72 +120,76 @@ def test_many_may_be_the_first_to_open(tmp_path: Path) -> None:
     asyncio.run(steps())
 
 
-def test_too_much_of_anything_ends_and_the_next_command_works(tmp_path: Path) -> None:
+def test_too_much_of_anything_ends_and_the_next_command_works(boxes: LandlockSandboxes, runner: asyncio.Runner, tmp_path: Path) -> None:
     async def steps() -> None:
-        backend = LandlockSandboxes(cells=1)
-        try:
-            async with await backend.open(a_task(tmp_path)) as box:
-                hog = await box.run("for i in 1 2 3 4 5; do python -c 'x = bytearray(80 << 20); import time; time.sleep(20)' & done; wait")
-                assert (hog.state, "held more than its limit" in hog.output) == ("out of memory", True)
-                many = await box.run("for i in $(seq 120); do sleep 30 & done; wait")
-                assert re.search("more processes than its limit|temporarily unavailable", many.output)
-                hidden = await box.run("(setsid sh -c 'setsid sleep 4567 & setsid sleep 4567' &) ; while :; do :; done", 1.0)
-                assert hidden.state == "timeout"
-                assert (await box.run("pgrep -f 'sleep 456[7]'; echo next")).output == "next\n", "who hid from its group has ended too"
-        finally:
-            await backend.close()
+        async with await boxes.open(small(tmp_path)) as box:
+            hog = await box.run("for i in 1 2 3 4 5; do python -c 'x = bytearray(80 << 20); import time; time.sleep(20)' & done; wait")
+            assert (hog.state, "held more than its limit" in hog.output) == ("out of memory", True)
+            many = await box.run("for i in $(seq 120); do sleep 30 & done; wait", 3.0)
+            assert re.search("more processes than its limit|temporarily unavailable", many.output)
+            hidden = await box.run("(setsid sh -c 'setsid sleep 4567 & setsid sleep 4567' &) ; while :; do :; done", 1.0)
+            assert hidden.state == "timeout"
+            assert (await box.run("pgrep -f 'sleep 456[7]'; echo next")).output == "next\n", "who hid from its group has ended too"
 
-    asyncio.run(steps())
+    runner.run(steps())
 
 
-def test_paths_are_put_into_the_words_of_the_agent_and_back(tmp_path: Path) -> None:
+def test_paths_are_put_into_the_words_of_the_agent_and_back(boxes: LandlockSandboxes, runner: asyncio.Runner, tmp_path: Path) -> None:
     async def steps() -> None:
-        backend = LandlockSandboxes(cells=1)
-        try:
-            async with await backend.open(a_task(tmp_path)) as box:
-                assert (
-                    await box.run("cd /testbed/pkg && pwd && cat /testbed/a.txt && echo $TMPDIR")
-                ).output == "/testbed/pkg\nhello\n/tmp\n"
-                assert (await box.run("echo /testbeds a/testbed /tmpx")).output == "/testbeds a/testbed /tmpx\n"
-                shown = await box.run("python -c 'import b; print(b.__file__)'")
-                assert shown.output == "/testbed/pkg/b.py\n"
-        finally:
-            await backend.close()
+        async with await boxes.open(small(tmp_path)) as box:
+            assert (await box.run("cd /testbed/pkg && pwd && cat /testbed/a.txt && echo $TMPDIR")).output == "/testbed/pkg\nhello\n/tmp\n"
+            assert (await box.run("echo /testbeds a/testbed /tmpx")).output == "/testbeds a/testbed /tmpx\n"
+            shown = await box.run("python -c 'import b; print(b.__file__)'")
+            assert shown.output == "/testbed/pkg/b.py\n"
 
-    asyncio.run(steps())
+    runner.run(steps())
 
 
-def test_a_state_has_the_same_address_as_in_bubblewrap(tmp_path: Path) -> None:
+def test_a_state_has_the_same_address_as_in_bubblewrap(boxes: LandlockSandboxes, runner: asyncio.Runner, tmp_path: Path) -> None:
+    dates = "export GIT_COMMITTER_DATE=2001-01-01T00:00:00Z GIT_AUTHOR_DATE=2001-01-01T00:00:00Z"
     work = "echo x > new; chmod 755 new; rm -r pkg; mkdir -p d/e; ln -s ../new d/link; echo y >> a.txt; git add -A; git commit -qm 1"
 
+    async def after(backend: Sandboxes) -> Snapshot:
+        async with await backend.open(small(tmp_path)) as box:
+            assert (await box.run(f"{dates}; {work}")).exit_code == 0
+            state = await box.snapshot()
+        async with await backend.open(small(tmp_path), state) as box:
+            assert (await box.snapshot()).address == state.address
+        return state
+
     async def steps() -> None:
-        backends: list[Sandboxes] = [BwrapSandboxes(cells=2), LandlockSandboxes(cells=2)]
-        found = []
+        other = BwrapSandboxes(cells=2)
         try:
-            for backend in backends:
-                async with await backend.open(a_task(tmp_path)) as box:
-                    assert (
-                        await box.run(f"export GIT_COMMITTER_DATE=2001-01-01T00:00:00Z GIT_AUTHOR_DATE=2001-01-01T00:00:00Z; {work}")
-                    ).exit_code == 0
-                    state = await box.snapshot()
-                    found.append(state)
-                async with await backend.open(a_task(tmp_path), state) as box:
-                    assert (await box.snapshot()).address == state.address
+            one, two = await after(other), await after(boxes)
         finally:
-            for backend in backends:
-                await backend.close()
-        one, two = found
+            await other.close()
         assert one.entries.keys() == two.entries.keys()
         assert {path for path in one.entries if one.entries[path] != two.entries[path]} <= {".git/COMMIT_EDITMSG", ".git/logs/HEAD"}
         assert one.entries["pkg"] == (0, None)
 
-    asyncio.run(steps())
+    runner.run(steps())
 
 
-def test_the_grader_judges_as_in_bubblewrap(tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Lent:
+    """A backend for somebody who closes what he is given, and whose owner still needs it."""
+
+    boxes: Sandboxes
+
+    def probe(self) -> Capabilities:
+        return self.boxes.probe()
+
+    async def open(self, task: Task, state: Snapshot | None = None) -> Sandbox:
+        return await self.boxes.open(task, state)
+
+    async def close(self) -> None:
+        pass
+
+
+def test_the_grader_judges_as_in_bubblewrap(boxes: LandlockSandboxes, runner: asyncio.Runner, tmp_path: Path) -> None:
     chosen = [forgery for forgery in GRADER if forgery.name in ("edits the test", "exits hard", "patches the runner", "prints a result")]
-    shop = store(tmp_path, pack({path: text.encode() for path, text in FILES.items()}))
-    findings = asyncio.run(attack_grader(lambda: LandlockSandboxes(cells=4), shop, chosen))
+    shop = a_repository(tmp_path, FILES)
+    findings = runner.run(attack_grader(lambda: Lent(boxes), shop, chosen))
     assert [finding for finding in findings if not finding.held] == []
     assert len(findings) == 4, "the honest repair was resolved"
 
@@ -194,7 +212,7 @@ asyncio.run(main())
 
 
 def test_nothing_runs_on_after_a_trainer_that_is_killed(tmp_path: Path) -> None:
-    repository = a_task(tmp_path).repository
+    repository = small(tmp_path).repository
     arguments = [sys.executable, "-c", TRAINER, repository.location, repository.digest]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
@@ -212,7 +230,7 @@ def test_nothing_runs_on_after_a_trainer_that_is_killed(tmp_path: Path) -> None:
 
     async def steps() -> None:
         backend = LandlockSandboxes(cells=1)
-        async with await backend.open(a_task(tmp_path)):
+        async with await backend.open(small(tmp_path)):
             assert not left[0].exists(), "who starts next takes away what a killed one left"
         await backend.close()
 

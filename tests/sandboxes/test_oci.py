@@ -1,21 +1,12 @@
-"""The container backend against real engines, Podman with runc and Docker's own, started for these tests on sockets of their own."""
+"""The container backend against real engines where it differs from the contract."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
-import io
-import os
 import shutil
 import subprocess
 import sys
-import tarfile
-import tempfile
-import time
-import warnings
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,154 +16,26 @@ from tests.sandboxes.archives import REPOSITORY, layer, programs
 
 from patchgrad.contracts import Sandboxes
 from patchgrad.errors import MissingDependency, SandboxFault, TaskError
-from patchgrad.packages.sites import ensure_site
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.bwrap.images import Images
 from patchgrad.sandboxes.oci import OciSandboxes
-from patchgrad.tasks.archive import pack, store
-from patchgrad.testing import check_sandbox
 from patchgrad.testing.attacks import FILES, GRADER, attack_grader
-from patchgrad.values import Checks, Repository, Task
+from patchgrad.testing.tasks import a_repository, a_task
+from patchgrad.values import Repository, Task
 
 docker = pytest.importorskip("docker", reason="docker-py is not installed")
-pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="these tests start an engine as root"),
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),  # docker-py leaves the socket of a request that failed to the collector
-]
-CONFIGURATION = """
-[engine]
-cgroup_manager = "cgroupfs"
-runtime = "runc"
-events_logger = "file"
-[containers]
-default_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]
-"""
-ETC = {
-    "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n",
-    "etc/group": "root:x:0:\n",
-    "opt/bin/python": f'#!/bin/sh\nexec {sys.base_prefix}/bin/python{sys.version_info.major}.{sys.version_info.minor} "$@"\n',
-    "etc/gitconfig": "[user]\n\tname = agent\n\temail = agent@localhost\n[safe]\n\tdirectory = *\n",
-}
+# docker-py leaves the socket of a request that failed to the collector
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 
 
-def bare_image() -> bytes:
-    """An image of a few folders and links; programs are mounted from the host, so that nothing is downloaded."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as tar:
-        for name in ("usr", "etc", "tmp", "testbed", "proc", "sys", "dev", "run", "var", "root", "opt"):
-            folder = tarfile.TarInfo(name)
-            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
-            tar.addfile(folder)
-        for name in ("bin", "sbin", "lib", "lib64"):
-            link = tarfile.TarInfo(name)
-            link.type, link.linkname = tarfile.SYMTYPE, f"usr/{name}"
-            tar.addfile(link)
-        for name, text in ETC.items():
-            member = tarfile.TarInfo(name)
-            member.size, member.mode = len(text), 0o755
-            tar.addfile(member, io.BytesIO(text.encode()))
-    return stream.getvalue()
-
-
-@contextmanager
-def podman(folder: Path) -> Iterator[Path]:
-    """Podman's service with runc, and an image `bare`."""
-    (folder / "containers.conf").write_text(CONFIGURATION)
-    environment = {**os.environ, "CONTAINERS_CONF": str(folder / "containers.conf")}
-    call = ["podman", "--root", str(folder / "root"), "--runroot", str(folder / "run")]
-    made = [*call, "import", "-q", *changes(), str(folder / "image.tar"), "bare"]
-    subprocess.run(made, env=environment, check=True, capture_output=True)
-    socket = folder / "engine.sock"
-    service = subprocess.Popen([*call, "system", "service", "--time=0", f"unix://{socket}"], env=environment)
-    try:
-        yield socket
-    finally:
-        service.terminate()
-        service.wait()
-        subprocess.run([*call, "rm", "-af"], env=environment, check=False, capture_output=True)
-        subprocess.run(["umount", "-l", folder / "root" / "overlay"], check=False, capture_output=True)
-
-
-@contextmanager
-def dockerd(folder: Path) -> Iterator[Path]:
-    """Docker's own engine, without a network of its own and so without the host's packet filter, and an image `bare`."""
-    socket = folder / "engine.sock"
-    call = ["dockerd", "--host", f"unix://{socket}", "--data-root", f"{folder}/root", "--exec-root", f"{folder}/run"]
-    call += ["--pidfile", f"{folder}/pid", "--iptables=false", "--ip6tables=false", "--bridge=none"]
-    with open(folder / "log", "wb") as log:
-        service = subprocess.Popen(call, stdout=log, stderr=log)
-    try:
-        for _ in range(400):
-            if socket.exists() or service.poll() is not None:
-                break
-            time.sleep(0.05)
-        else:
-            pytest.skip("dockerd did not start within 20 seconds")
-        if service.poll() is not None:
-            pytest.skip(f"dockerd cannot run here: {(folder / 'log').read_text()[-200:]}")
-        client = docker.DockerClient(f"unix://{socket}")
-        client.api.import_image_from_file(str(folder / "image.tar"), repository="bare", changes=changes()[1::2])
-        client.close()
-        yield socket
-    finally:
-        service.terminate()
-        service.wait()
-        for left in Path("/proc/self/mountinfo").read_text().splitlines():
-            if str(folder) in left:
-                subprocess.run(["umount", "-l", left.split()[4]], check=False, capture_output=True)
-
-
-def changes() -> list[str]:
-    """What the image says of itself, in words for `import`."""
-    return ["--change", "ENV PATH=/opt/bin:/usr/bin:/bin", "--change", f"ENV PYTHONPATH={ensure_site()}"]
-
-
-ENGINES = {"podman": (podman, ("podman", "runc")), "docker": (dockerd, ("dockerd", "containerd"))}
-
-
-@pytest.fixture(scope="module", params=list(ENGINES))
-def engine(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    """Arguments for `OciSandboxes` with an engine behind them. Its folder is no temporary one of pytest's: it has mounts in it."""
-    start, programs_needed = ENGINES[request.param]
-    if lacking := [name for name in programs_needed if shutil.which(name) is None]:
-        pytest.skip(f"not installed: {', '.join(lacking)}")
-    folder = Path(tempfile.mkdtemp(prefix="engine-"))
-    try:
-        (folder / "image.tar").write_bytes(bare_image())
-        with start(folder) as socket:
-            yield _tried(socket)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ResourceWarning)
-                gc.collect()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _tried(socket: Path) -> dict[str, Any]:
-    for _ in range(200):
-        if socket.exists():
-            break
-        time.sleep(0.05)
-    mounts = {place: {"bind": place, "mode": "ro"} for place in {"/usr", sys.base_prefix, str(ensure_site())}}
-    client = docker.DockerClient(f"unix://{socket}", timeout=60)
-    try:
-        client.containers.run("bare", "/bin/true", network_mode="none", volumes=mounts, remove=True)
-    except docker.errors.DockerException as error:
-        pytest.skip(f"the engine cannot run a container here: {error}")
-    finally:
-        client.close()
-    return {"image": "bare", "cells": 4, "socket": f"unix://{socket}", "options": {"volumes": mounts}}
-
-
-def a_task(folder: Path, **changes: Any) -> Task:
-    repository = store(folder, pack({"a.txt": b"hello\n", "pkg/b.py": b"x = 1\n"}))
-    return Task("t", "", changes.pop("repository", repository), Checks((), ()), **changes)
+def small(folder: Path, **changes: Any) -> Task:
+    return a_task(**{"repository": a_repository(folder, {"a.txt": "hello\n", "pkg/b.py": "x = 1\n"}), **changes})
 
 
 @pytest.mark.slow
 def test_of_a_thousand_programs_that_end_at_once_every_one_is_heard(engine: dict[str, Any], tmp_path: Path) -> None:
     async def quarter(boxes: OciSandboxes) -> list[str]:
-        async with await boxes.open(a_task(tmp_path)) as sandbox:
+        async with await boxes.open(small(tmp_path)) as sandbox:
             return [(await sandbox.exec(("pwd",))).output for _ in range(250)]
 
     async def steps() -> list[list[str]]:
@@ -186,23 +49,12 @@ def test_of_a_thousand_programs_that_end_at_once_every_one_is_heard(engine: dict
     assert heard == {"/testbed\n": 1000}
 
 
-def test_it_holds_what_every_backend_must(engine: dict[str, Any], tmp_path: Path) -> None:
-    async def steps() -> None:
-        boxes = OciSandboxes(**engine)
-        try:
-            await check_sandbox(boxes, a_task(tmp_path))
-        finally:
-            await boxes.close()
-
-    asyncio.run(steps())
-
-
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 def test_a_state_has_the_same_address_in_a_container_and_in_bubblewrap_and_opens_in_either(engine: dict[str, Any], tmp_path: Path) -> None:
     work = "echo x > new; chmod 755 new; rm a.txt; mkdir -p d/e; ln -s ../new d/link; echo y >> pkg/b.py; git add -A"
 
     async def steps() -> None:
-        one, two, task = OciSandboxes(**engine), BwrapSandboxes(cells=2), a_task(tmp_path)
+        one, two, task = OciSandboxes(**engine), BwrapSandboxes(cells=2), small(tmp_path)
         try:
             states = []
             for boxes in (one, two):
@@ -242,7 +94,7 @@ def test_an_image_of_the_engine_s_is_the_same_without_it(engine: dict[str, Any],
     async def steps() -> None:
         images = Images(tmp_path / "images")
         backends: list[Sandboxes] = [OciSandboxes(**{**engine, "options": {}}), BwrapSandboxes(cells=2, images=images)]
-        tasks = a_task(tmp_path, repository=replace(repository, location="whole")), a_task(tmp_path, repository=repository)
+        tasks = small(tmp_path, repository=replace(repository, location="whole")), small(tmp_path, repository=repository)
         try:
             found = []
             for boxes, task in zip(backends, tasks, strict=True):
@@ -264,7 +116,7 @@ def test_an_image_of_the_engine_s_is_the_same_without_it(engine: dict[str, Any],
 
 def test_the_grader_judges_in_a_container_as_in_bubblewrap(engine: dict[str, Any], tmp_path: Path) -> None:
     chosen = [forgery for forgery in GRADER if forgery.name in ("edits the test", "exits hard", "patches the runner", "prints a result")]
-    shop = store(tmp_path, pack({path: text.encode() for path, text in FILES.items()}))
+    shop = a_repository(tmp_path, FILES)
     findings = asyncio.run(attack_grader(lambda: OciSandboxes(**engine), shop, chosen, seconds=60.0))  # a wall clock, and machines are busy
     assert [finding for finding in findings if not finding.held] == []
     assert len(findings) == 4, "the honest repair was resolved"
@@ -276,9 +128,9 @@ def test_nothing_is_left_in_the_engine(engine: dict[str, Any], tmp_path: Path) -
 
     async def steps() -> None:
         boxes = OciSandboxes(**engine)
-        box = await boxes.open(a_task(tmp_path))
+        box = await boxes.open(small(tmp_path))
         await box.run("sleep 300 &")
-        await boxes.open(a_task(tmp_path))
+        await boxes.open(small(tmp_path))
         await boxes.close()
 
     asyncio.run(steps())
@@ -290,10 +142,10 @@ def test_nothing_is_left_in_the_engine(engine: dict[str, Any], tmp_path: Path) -
 def test_what_a_killed_process_left_is_gone_at_the_next_start(engine: dict[str, Any], tmp_path: Path) -> None:
     code = (
         "import asyncio, sys\nfrom pathlib import Path\nfrom patchgrad.sandboxes.oci import OciSandboxes\n"
-        "from patchgrad.tasks.archive import pack, store\nfrom patchgrad.values import Checks, Task\n"
+        "from patchgrad.testing.tasks import a_repository, a_task\n"
         "async def main():\n"
         f"    boxes = OciSandboxes(**{engine!r})\n"
-        f"    task = Task('t', '', store(Path({str(tmp_path)!r}), pack({{'a': b'a'}})), Checks((), ()))\n"
+        f"    task = a_task(repository=a_repository(Path({str(tmp_path)!r}), {{'a': 'a'}}))\n"
         "    await boxes.open(task)\n    print('open', flush=True)\n    await asyncio.sleep(60)\nasyncio.run(main())\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
@@ -312,7 +164,7 @@ def test_what_a_killed_process_left_is_gone_at_the_next_start(engine: dict[str, 
 def test_limits_hold_and_the_container_goes_on(engine: dict[str, Any], tmp_path: Path) -> None:
     async def steps() -> None:
         boxes = OciSandboxes(**engine)
-        box = await boxes.open(a_task(tmp_path))
+        box = await boxes.open(small(tmp_path))
         hog = await box.run("python3 -c 'x = bytearray(3 << 30)'")
         assert "MemoryError" in hog.output or hog.exit_code == 137
         assert (
@@ -335,13 +187,13 @@ def test_what_cannot_be_opened_is_one_sentence(engine: dict[str, Any], tmp_path:
             await boxes.close()
 
     with pytest.raises(TaskError, match="no image was named"):
-        asyncio.run(opened(OciSandboxes(socket=engine["socket"]), a_task(tmp_path)))
+        asyncio.run(opened(OciSandboxes(socket=engine["socket"]), small(tmp_path)))
     with pytest.raises(TaskError, match="of kind 'git'"):
-        asyncio.run(opened(OciSandboxes(**engine), a_task(tmp_path, repository=Repository("git", "x", "0" * 40))))
+        asyncio.run(opened(OciSandboxes(**engine), small(tmp_path, repository=Repository("git", "x", "0" * 40))))
     with pytest.raises(TaskError, match="set-up command failed: 'exit 3'"):
-        asyncio.run(opened(OciSandboxes(**engine), a_task(tmp_path, setup=("exit 3",))))
+        asyncio.run(opened(OciSandboxes(**engine), small(tmp_path, setup=("exit 3",))))
     missing = Repository("image", "localhost/no-such-image", "sha256:" + "0" * 64)
     with pytest.raises(SandboxFault, match="the container engine refused"):
-        asyncio.run(opened(OciSandboxes(**engine), a_task(tmp_path, repository=missing)))
+        asyncio.run(opened(OciSandboxes(**engine), small(tmp_path, repository=missing)))
     with pytest.raises(MissingDependency, match="does not answer"):
         OciSandboxes(socket="unix:///no/such/socket").probe()

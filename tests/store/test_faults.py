@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-
 import errno
 import os
 from collections.abc import Callable, Iterator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-
 import errno
 import json
 import math
@@ -214,12 +213,12 @@ def test_a_reader_sees_only_whole_turns_while_another_process_writes(run: Run) -
     first, second = turn(0), turn(1)
     asyncio.run(run.journal.turn("a", first))
     reader = Run.open(run.folder)
-    assert first.address in reader.journal
+    assert first.address in reader.journal.records
     asyncio.run(run.journal.turn("a", second))
     with (run.folder / "journal" / "00000.jsonl").open("ab") as file:
         file.write(b'{"address": "half')
     assert [entry.turn.address for entry in reader.journal.records.entries()] == [first.address, second.address]
-    assert second.address in reader.journal
+    assert second.address in reader.journal.records
 
 
 @pytest.mark.parametrize("tail", [b'{"address": "ha', b"\x00" * 500, b'{"address": "x"}\n', b"\n\n"])
@@ -308,7 +307,7 @@ def test_what_was_not_committed_is_not_there_after_a_resume_but_for_turns(run: R
     with Run.resume(run.folder) as again:
         assert {path.name for path in again.checkpoints()} == {"one", "kept"}
         assert [row["iteration"] for row in again.metrics()] == [0]
-        assert turn(0).address in again.journal
+        assert turn(0).address in again.journal.records
         again.discard("one")
         again.save_state({"checkpoint": "kept"})
     with Run.resume(run.folder) as again:
@@ -544,9 +543,10 @@ def test_a_killed_writer_leaves_its_turns_and_no_lock(run: Run) -> None:
 
 def test_turns_reach_the_disk_together_once_in_a_window_and_states_before_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     synced, now = list[str](), [1000.0]
-    monkeypatch.setattr("patchgrad.store.run.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("patchgrad.store.run_journal.time.monotonic", lambda: now[0])
     monkeypatch.setattr(files, "sync", lambda path: synced.append(path.name))
-    run._synced = now[0]
+    run.journal.sync()
+    synced.clear()
     run.journal.states.put(Snapshot.of({"a.py": (0o100644, b"x")}))
     for number, (seconds, expected) in enumerate([(1.0, []), (3.9, []), (0.2, ["00000.pack", "00000.jsonl"]), (4.9, [])]):
         now[0] += seconds

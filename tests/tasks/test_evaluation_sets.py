@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from patchgrad.tasks.evaluation_sets import REPOSITORIES, VERIFIED_50, fifty, is_evaluation, verified
-from patchgrad.values import Checks, Repository, Task
+from patchgrad.testing.tasks import a_task
 
 
 def test_verified_has_the_known_counts_and_holds_the_fifty() -> None:
@@ -34,6 +34,6 @@ def test_others_are_none(name: str) -> None:
 
 
 def test_the_fifty_are_taken_where_all_are_there() -> None:
-    tasks = [Task(name, "", Repository("archive", "", ""), Checks(("a",), ())) for name in sorted(verified())]
+    tasks = [a_task(name, fail_to_pass=("a",)) for name in sorted(verified())]
     assert [task.id for task in fifty(tasks)] == list(VERIFIED_50)
     assert fifty([task for task in tasks if task.id != VERIFIED_50[7]]) == []

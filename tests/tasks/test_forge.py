@@ -6,7 +6,7 @@ import ast
 import asyncio
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tasks.shapes import TEST_BOX, TREE, write
 
-import patchgrad.tasks.forge as forging
 from patchgrad.errors import PatchgradError
 from patchgrad.grading import grade
 from patchgrad.packages import ensure_site
@@ -238,16 +237,12 @@ def _movable(member: Member) -> Member:
 
 def test_a_bug_whose_repair_stands_elsewhere_in_the_tree_is_no_task(bench: Bench, tmp_path: Path) -> None:
     (path,) = {touched(member.repair)[0] for member in bench.forged.members[:1]}
-    order = replace(ORDER, count=2)
+    assert "stands elsewhere too" not in bench.forged.rejected
+    (tmp_path / "profile.json").write_bytes((bench.folder / "profile.json").read_bytes())
     doubled = {**bench.files, "docs/old_copy.txt": bench.files[path]}
-    profiled = (bench.folder / "profile.json").read_bytes()
-    for files, place in ((bench.files, tmp_path / "one"), (doubled, tmp_path / "two")):
-        place.mkdir()
-        (place / "profile.json").write_bytes(profiled)
-        made = asyncio.run(forge(bench.project, files, order, lambda _: bench.runner, place))
-        copied = [member for member in made.members if path in touched(member.repair)]
-        assert bool(copied) == (files is bench.files)
-        assert (made.rejected.get("stands elsewhere too", 0) > 0) == (files is not bench.files)
+    made = asyncio.run(forge(bench.project, doubled, replace(ORDER, count=2), lambda _: bench.runner, tmp_path))
+    assert not [member for member in made.members if path in touched(member.repair)]
+    assert made.rejected["stands elsewhere too"] > 0
 
 
 SQUARE = """
@@ -280,14 +275,14 @@ def test_a_bug_that_is_gone_with_its_function_is_no_task(bench: Bench, tmp_path:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_project_that_gives_no_task_is_given_up(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
-    async def survived(*_: object) -> str:
-        return "survived"
+def test_a_project_that_gives_no_task_is_given_up(bench: Bench, tmp_path: Path, workers: int) -> None:
+    async def passes(files: Files, tests: Sequence[str], **_: object) -> Run:
+        return Run("ok", dict.fromkeys(bench.forged.profile.tests, "passed"), dict.fromkeys(bench.forged.profile.tests, 0.0), {})
 
-    monkeypatch.setattr(forging, "attempt", survived)
-    monkeypatch.setattr(forging, "FRUITLESS", 4)
-    (tmp_path / "profile.json").write_bytes((bench.folder / "profile.json").read_bytes())
-    made = asyncio.run(forge(bench.project, bench.files, replace(ORDER, workers=workers), lambda _: bench.runner, tmp_path))
+    for name in ("profile.json", "packages.json"):
+        (tmp_path / name).write_bytes((bench.folder / name).read_bytes())
+    order = replace(ORDER, workers=workers)
+    made = asyncio.run(forge(bench.project, bench.files, order, lambda _: passes, tmp_path, fruitless=4))  # type: ignore[arg-type, return-value]
     assert (made.members, made.rejected) == ((), {"survived": 4})
 
 

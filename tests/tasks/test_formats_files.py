@@ -18,11 +18,11 @@ from tests.tasks.test_formats import PLAIN
 
 from patchgrad.cli import tasks
 from patchgrad.errors import MissingDependency, PatchgradError, TaskError
-from patchgrad.tasks.archive import pack, store
 from patchgrad.tasks.formats import files
 from patchgrad.tasks.formats.exchange import export_set, import_set, read_digests
 from patchgrad.tasks.sets import Member, members, read_origins, save
-from patchgrad.values import Checks, HiddenFile, Task
+from patchgrad.testing.tasks import a_repository, a_task
+from patchgrad.values import Checks, HiddenFile
 
 DATA = os.environ.get("PATCHGRAD_DATA")
 DIGEST = f"sha256:{'a' * 64}"
@@ -42,11 +42,11 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 def forged(folder: Path) -> Member:
     """A member with an archive in the set, as the forge makes them."""
-    repository = store(folder / "archives", pack({"box.py": b"a = 1\n", "tests/test_box.py": b"def test_kept(): pass\n"}))
+    repository = a_repository(folder / "archives", {"box.py": "a = 1\n", "tests/test_box.py": "def test_kept(): pass\n"})
     hidden = HiddenFile("tests/test_hidden.py", "import box\ndef test_a(): assert box.a == 2\n")
     checks = Checks(("tests/test_hidden.py::test_a",), ("tests/test_box.py::test_kept",), files=(hidden,))
     tags = {"source": "forge", "package": "box", "level": "report", "split": "train", "kind": "repair"}
-    task = Task("forge:box:swap:1", "It is 1 ü.\n", repository, checks, packages=("six==1.17.0",), setup=("true",), tags=tags)
+    task = a_task("forge:box:swap:1", "It is 1 ü.\n", repository, checks, packages=("six==1.17.0",), setup=("true",), tags=tags)
     return Member(task, {"report": "It is 1 ü.\n", "named": "test_a fails"}, format_rows.PATCHES[0], "E assert")
 
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.tasks.caches import a_cache
 
 from patchgrad.cli import main
 from patchgrad.errors import TaskError
@@ -171,7 +172,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> tuple[Repository, dict[
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
+    return a_cache(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="module")
@@ -367,7 +368,7 @@ def test_the_verb_makes_a_set(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("patchgrad.cli.tasks.mine.cache", lambda: kept)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(kept.parent))
     words = ["tasks", "mine", str(history[0].folder), "--out", str(tmp_path / "set")]
     assert main([*words, "--count", "3", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -429,7 +430,8 @@ def vanished(folder: Path) -> str:
 def test_what_gives_no_tasks_is_said_in_a_sentence_and_no_set_is_left(
     source: Callable[[Path], str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("patchgrad.cli.tasks.mine.cache", lambda: tmp_path / "cache")
+    a_cache(tmp_path / "cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert main(["tasks", "mine", source(tmp_path), "--out", str(tmp_path / "set")]) == 2
     told = capsys.readouterr().err.strip().splitlines()[-1]
     assert told.startswith("patchgrad: ")

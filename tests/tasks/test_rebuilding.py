@@ -13,12 +13,11 @@ import pytest
 
 from patchgrad.cli import main
 from patchgrad.errors import TaskError
-from patchgrad.tasks.archive import pack, store
 from patchgrad.tasks.projects import open_project
 from patchgrad.tasks.projects.furnish import prepare
 from patchgrad.tasks.rebuilding import FROZEN, freeze, rebuild
 from patchgrad.tasks.sets import MANIFEST, TASKS, Member, Origin, save
-from patchgrad.values import Checks, Task
+from patchgrad.testing.tasks import a_repository, a_task
 
 FILES = {"box.py": "def area(a):\n    return a * a\n", "test_box.py": "from box import area\n\n\ndef test_it():\n    assert area(2) == 4\n"}
 
@@ -40,8 +39,8 @@ def sdist(cache: Path, files: dict[str, str]) -> str:
 def a_set(folder: Path, source: str, cache: Path, sha: str = "") -> Origin:
     project, files = open_project(source, cache, sha)
     tree = prepare(project, files)
-    repository = store(folder / "archives", pack({name: text for name, text in tree.items() if name != "left.py"}))
-    task = Task("box-1", "", repository, Checks(("test_box.py::test_it",), ()), tags={"source": "forge", "package": "box"})
+    repository = a_repository(folder / "archives", {name: text for name, text in tree.items() if name != "left.py"})
+    task = a_task("box-1", "", repository, fail_to_pass=("test_box.py::test_it",), tags={"source": "forge", "package": "box"})
     origin = Origin(project.kind, "box", project.version, project.address, "MIT", "patchgrad tasks forge", 1, left_out=("left.py",))
     save(folder, [Member(task, {"report": ""}, "")], [origin])
     return origin

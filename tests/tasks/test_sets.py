@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchgrad.errors import TaskError
-from patchgrad.tasks.archive import digest, open_archive, pack, store
+from patchgrad.tasks.archive import digest, open_archive
 from patchgrad.tasks.sets import (
     MANIFEST,
     TASKS,
@@ -30,16 +30,18 @@ from patchgrad.tasks.sets import (
     save,
     unified,
 )
+from patchgrad.testing.tasks import a_repository, a_task
 from patchgrad.values import Checks, HiddenFile, Limits, Repository, Task
 
 ORIGIN = Origin("sdist", "box", "1.0", "ab" * 32, "MIT", "patchgrad tasks forge box", 3, {"survived": 2}, ("six==1.17.0",))
 
 
 def a_member(folder: Path, name: str, kind: str = "repair", package: str = "box") -> Member:
-    repository = store(folder / "archives", pack({"box.py": package.encode()}))
+    repository = a_repository(folder / "archives", {"box.py": package})
     tags = {"source": "forge", "package": package, "kind": kind, "family": "op_swap", "split": "train", "licence": "MIT", "level": "report"}
     levels = {"report": "It fails.", "located": "It fails in box.py."}
-    return Member(Task(name, "It fails.", repository, Checks(("t.py::a",), ("t.py::b",)), tags=tags), levels, f"repair of {name}")
+    task = a_task(name, "It fails.", repository, fail_to_pass=("t.py::a",), pass_to_pass=("t.py::b",), tags=tags)
+    return Member(task, levels, f"repair of {name}")
 
 
 def content(folder: Path) -> dict[str, bytes]:

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from patchgrad.errors import TaskError
 from patchgrad.tasks.sets import Member
 from patchgrad.tasks.splits import LOOK_ALIKES, MIX, By, groups, mixed, split, trainable
-from patchgrad.values import Checks, Repository, Task
+from patchgrad.testing.tasks import a_task
+from patchgrad.values import Task
 
 
 def task(name: str, **tags: str) -> Task:
-    return Task(name, "", Repository("archive", "", ""), Checks(("t::a",), ()), tags=tags)
+    return a_task(name, fail_to_pass=("t::a",), tags=tags)
 
 
 def member(name: str, **tags: str) -> Member:

@@ -13,11 +13,10 @@ import pytest
 
 from patchgrad.cli import main
 from patchgrad.errors import TaskError
-from patchgrad.tasks.archive import pack, store
 from patchgrad.tasks.sets import Member, members, save
 from patchgrad.tasks.statements.model import LEVEL, Writer, write
 from patchgrad.testing.endpoint import ScriptedEndpoint, Trouble
-from patchgrad.values import Checks, Task
+from patchgrad.testing.tasks import a_repository, a_task
 
 REPAIR = "--- a/shop.py\n+++ b/shop.py\n@@ -1 +1 @@\n-    return price - tax\n+    return price + tax\n"
 CLEAN = "The total is too low\n\nWith a price of 2 and a tax of 1 the shop says 1, and 3 is expected."
@@ -38,9 +37,9 @@ def serve() -> Iterator[Any]:
 
 
 def a_member(folder: Path) -> Member:
-    repository = store(folder / "archives", pack({"shop.py": b"def total(price, tax):\n    return price - tax\n"}))
-    checks = Checks(("test_shop.py::test_total",), ())
-    task = Task("shop-1", "It is wrong.", repository, checks, tags={"package": "shop", "family": "op_swap", "level": "report"})
+    repository = a_repository(folder / "archives", {"shop.py": "def total(price, tax):\n    return price - tax\n"})
+    tags = {"package": "shop", "family": "op_swap", "level": "report"}
+    task = a_task("shop-1", "It is wrong.", repository, fail_to_pass=("test_shop.py::test_total",), tags=tags)
     return Member(task, {"report": "It is wrong."}, REPAIR, "FAILED test_shop.py::test_total - assert 1 == 3\n")
 
 

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 import pytest
 import torch
+from tests.attempts import alike
 
 from patchgrad.errors import ConfigError, StoreError
 from patchgrad.learning.objectives.clipped import Clipped
@@ -27,17 +28,34 @@ from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.recipes.optimiser import Optimiser
 from patchgrad.runs.planning.shapes import an_optimiser
 from patchgrad.testing.trainer import example_batches
-from patchgrad.trainers import local
+from patchgrad.trainers import forward
 from patchgrad.trainers import optimisers as muon
 from patchgrad.trainers.checkpoint import version_of
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.optimisers import AdamW, orthogonal
 from patchgrad.trainers.schedules import constant, cosine
-from patchgrad.values import Action, Batch, Call, Message, Observation, Sample, Sampling, Segment, ToolState, Turn, floats, ids
+from patchgrad.values import (
+    Action,
+    Batch,
+    Call,
+    Message,
+    Observation,
+    Sample,
+    Sampling,
+    ScoredSample,
+    Segment,
+    StepSettings,
+    ToolState,
+    Turn,
+    WeightedSample,
+    floats,
+    ids,
+)
 
 torch.set_num_threads(1)  # several test runs may share the cores
 TOKENIZER = ChatTokenizer.train(["print hello", "exit code 0"], 300)
 CONFIG = DecoderConfig(TOKENIZER.vocabulary, 40, 2, 5, 1, 8, intermediate=64)
+STEP = StepSettings(1e-3)
 
 
 async def rollout(policy: EmbeddedPolicy, name: str) -> Sample:
@@ -53,7 +71,7 @@ async def rollout(policy: EmbeddedPolicy, name: str) -> Sample:
         turns.append(Turn(context, previous, Call("shell", ""), Observation("", ToolState()), "state", "parent"))
     segment = Segment(tuple(turns))
     count = len(segment.logprobs())
-    return Sample.of(segment, floats(np.ones(count)), np.ones(count, bool), name, "group")
+    return Sample(segment, floats(np.ones(count)), np.ones(count, bool), name, "group")
 
 
 def sampled(network: Decoder) -> list[Sample]:
@@ -70,7 +88,7 @@ def played(policy: EmbeddedPolicy) -> list[Sample]:
 def test_the_trainer_agrees_with_the_policy_that_sampled() -> None:
     network = Decoder(CONFIG)
     trainer = LocalTrainer(network, optimiser="adamw")
-    update = trainer.update(pack(sampled(network), 200), Clipped())
+    update = trainer.update(pack(alike(sampled(network)), 200), Clipped(), STEP)
     assert update.metrics["logprob_diff"] < 1e-4
     assert update.metrics["ratio"] == pytest.approx(1.0, abs=1e-4)
     assert update.metrics["kl3"] == pytest.approx(0.0, abs=1e-6)
@@ -79,11 +97,11 @@ def test_the_trainer_agrees_with_the_policy_that_sampled() -> None:
 
 
 def test_the_policy_says_what_it_was_rewarded_for() -> None:
-    trainer = LocalTrainer(Decoder(CONFIG), schedule=3e-3)
-    batch = pack(sampled(trainer.network), 500)
-    before = trainer.update(batch, cross_entropy).metrics["nll"]
+    trainer = LocalTrainer(Decoder(CONFIG))
+    batch = pack(alike(sampled(trainer.network)), 500)
+    before = trainer.update(batch, cross_entropy, StepSettings(3e-3)).metrics["nll"]
     for _ in range(12):
-        after = trainer.update(batch, cross_entropy).metrics["nll"]
+        after = trainer.update(batch, cross_entropy, StepSettings(3e-3)).metrics["nll"]
     assert after < before - 1
 
 
@@ -99,32 +117,32 @@ def test_a_masked_turn_has_no_gradient_at_all() -> None:
             sizes = [len(turn.action.token_ids) for turn in sample.segment.turns]
             second = np.repeat([False, True, False], sizes)
             advantages = floats(np.where(second, advantage, sample.advantages))
-            old = floats(np.where(second, sample.old - moved, sample.old))
-            told.append(replace(sample, advantages=advantages, old=old, keep=~second if masked else sample.keep))
+            scored = ScoredSample.as_sampled(replace(sample, advantages=advantages, keep=~second if masked else sample.keep))
+            told.append(WeightedSample.alike(replace(scored, old=floats(np.where(second, scored.old - moved, scored.old)))))
         network.load_state_dict(start)
-        LocalTrainer(network, schedule=1e-3).update(pack(told, 200), Clipped())
+        LocalTrainer(network).update(pack(told, 200), Clipped(), STEP)
         return {name: tensor.clone() for name, tensor in network.state_dict().items()}
 
-    def alike(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> bool:
+    def same(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> bool:
         return all(torch.equal(one[name], two[name]) for name in one)
 
-    assert alike(stepped(True, 1.0, 0.0), stepped(True, -1000.0, 3.0))
-    assert not alike(stepped(False, 1.0, 0.0), stepped(False, -1000.0, 3.0))
-    assert not alike(stepped(True, 1.0, 0.0), start)
+    assert same(stepped(True, 1.0, 0.0), stepped(True, -1000.0, 3.0))
+    assert not same(stepped(False, 1.0, 0.0), stepped(False, -1000.0, 3.0))
+    assert not same(stepped(True, 1.0, 0.0), start)
 
 
 def test_warm_up_trains_observations_at_their_weight() -> None:
-    samples = sampled(Decoder(CONFIG))
+    samples = alike(sampled(Decoder(CONFIG)))
     plain, warm = pack(samples, 500), pack(samples, 500, context=0.2)
     assert warm.trained == sum(len(p.tokens) - len(p.starts) + 1 for p in warm.micro_batches)
-    one, two = (LocalTrainer(Decoder(CONFIG)).update(batch, cross_entropy).metrics for batch in (plain, warm))
+    one, two = (LocalTrainer(Decoder(CONFIG)).update(batch, cross_entropy, STEP).metrics for batch in (plain, warm))
     assert one["loss"] == pytest.approx(one["nll"])
     assert two["loss"] < two["nll"]
 
 
 def test_the_mean_is_over_the_trained_tokens_of_the_whole_batch() -> None:
     whole, cut = example_batches(CONFIG.vocabulary)
-    one, two = (LocalTrainer(Decoder(CONFIG)).update(batch, cross_entropy).metrics for batch in (whole, cut))
+    one, two = (LocalTrainer(Decoder(CONFIG)).update(batch, cross_entropy, STEP).metrics for batch in (whole, cut))
     assert one["loss"] == pytest.approx(two["loss"], rel=1e-5)
     assert one["loss"] == pytest.approx(math.log(CONFIG.vocabulary), rel=0.05)
 
@@ -141,14 +159,14 @@ def attempts_of_one_task() -> list[Sample]:
             turns.append(
                 Turn(ids(said if turn else np.concatenate([stem, said])), action, Call("shell", ""), Observation("", ToolState()), "", "")
             )
-        samples.append(Sample.of(Segment(tuple(turns)), floats(random.normal(size=18)), np.ones(18, bool), str(number), "0"))
+        samples.append(Sample(Segment(tuple(turns)), floats(random.normal(size=18)), np.ones(18, bool), str(number), "0"))
     return samples
 
 
 @pytest.mark.parametrize("share", [False, True])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_gradients_added_up_over_packs_workers_and_prefixes_are_those_of_one_pack(threads: int, share: bool) -> None:
-    samples = attempts_of_one_task()
+    samples = alike(attempts_of_one_task())
     whole, parts = pack(samples, 10_000), pack(samples, 500)
     assert len(parts.micro_batches) > 1 == len(whole.micro_batches)
     alone = LocalTrainer(Decoder(CONFIG).double(), share=False).gradients(whole, Clipped())[0]
@@ -164,7 +182,7 @@ def test_a_gradient_is_clipped_and_a_broken_one_skipped() -> None:
     batch, _ = example_batches(CONFIG.vocabulary)
     trainer = LocalTrainer(Decoder(CONFIG))
     before = {name: tensor.clone() for name, tensor in trainer.weights().items()}
-    update = trainer.update(batch, lambda tokens: (tokens.logprobs * math.nan, {}))
+    update = trainer.update(batch, lambda tokens: (tokens.logprobs * math.nan, {}), STEP)
     assert update.metrics["skipped"] == 1.0
     assert all(torch.equal(before[name], tensor) for name, tensor in trainer.weights().items())
     assert trainer.version == 1
@@ -172,8 +190,8 @@ def test_a_gradient_is_clipped_and_a_broken_one_skipped() -> None:
 
 def test_bfloat16_is_near_float32() -> None:
     batch, _ = example_batches(CONFIG.vocabulary)
-    full = LocalTrainer(Decoder(CONFIG)).update(batch, cross_entropy).metrics
-    half = LocalTrainer(Decoder(CONFIG), precision="bfloat16").update(batch, cross_entropy).metrics
+    full = LocalTrainer(Decoder(CONFIG)).update(batch, cross_entropy, STEP).metrics
+    half = LocalTrainer(Decoder(CONFIG), precision="bfloat16").update(batch, cross_entropy, STEP).metrics
     assert half["loss"] == pytest.approx(full["loss"], rel=1e-2)
     assert half["grad_norm"] == pytest.approx(full["grad_norm"], rel=5e-2)
 
@@ -186,16 +204,14 @@ def test_products_are_rounded_for_a_while_where_the_processor_multiplies_such_nu
     batch, _ = example_batches(CONFIG.vocabulary)
     trainer = LocalTrainer(Decoder(CONFIG))
     full = trainer.gradients(batch, cross_entropy)[0]
-    with trainer.rounding("bfloat16"):
-        rounded = trainer.gradients(batch, cross_entropy)[0]
+    rounded = trainer.gradients(batch, cross_entropy, "bfloat16")[0]
     assert all(gradient.dtype == torch.float32 for gradient in rounded.values())
     same = [torch.equal(rounded[name], full[name]) for name in full]
     assert not all(same) if multiplies else all(same)
     again = trainer.gradients(batch, cross_entropy)[0]
     assert all(torch.equal(again[name], full[name]) for name in full)
-    monkeypatch.setattr(local, "ALIKE", 1)
-    with trainer.rounding("bfloat16"):
-        bare = trainer.gradients(batch, cross_entropy)[0]
+    monkeypatch.setattr(forward, "ALIKE", 1)
+    bare = trainer.gradients(batch, cross_entropy, "bfloat16")[0]
     for name, gradient in bare.items():
         torch.testing.assert_close(gradient, rounded[name], rtol=0.02, atol=0.02 * float(gradient.abs().max()), msg=name)
 
@@ -230,11 +246,11 @@ def test_in_bfloat16_the_sampler_and_the_trainer_stay_near(lora: Lora | None, mo
                 parameter.normal_(std=0.05, generator=torch.Generator().manual_seed(0))
     policy = EmbeddedPolicy(network, TOKENIZER, sessions=4, context=300, room=1 << 24, precision="bfloat16")
     policy.load(trainer.weights(), 0)
-    batch = pack(played(policy), 500)
+    batch = pack(alike(played(policy)), 500)
     apart = np.concatenate(
         [np.abs(said - one.sampled)[one.mask] for said, one in zip(trainer.score(batch), batch.micro_batches, strict=True)]
     )
-    assert trainer.update(batch, Clipped()).metrics["entropy"] < 0.95 * math.log(CONFIG.vocabulary)
+    assert trainer.update(batch, Clipped(), STEP).metrics["entropy"] < 0.95 * math.log(CONFIG.vocabulary)
     assert apart.mean() < most
     assert apart.max() < 20 * most
 
@@ -248,7 +264,7 @@ def test_what_is_computed_again_is_the_same_and_is_not_kept() -> None:
 
 
 def adapted() -> LocalTrainer:
-    trainer = LocalTrainer(Decoder(CONFIG), lora=Lora(4), schedule=1e-2)
+    trainer = LocalTrainer(Decoder(CONFIG), lora=Lora(4))
     with torch.no_grad():  # as if it had been trained: adapters begin as nothing
         for name, parameter in trainer.parameters.items():
             if name.endswith("lora_B"):
@@ -258,11 +274,11 @@ def adapted() -> LocalTrainer:
 
 def test_adapters_begin_as_nothing_and_merged_they_are_the_network_that_was_trained(tmp_path: Path) -> None:
     batch, _ = example_batches(CONFIG.vocabulary)
-    plain, trainer = LocalTrainer(Decoder(CONFIG)), LocalTrainer(Decoder(CONFIG), lora=Lora(4), schedule=1e-2)
+    plain, trainer = LocalTrainer(Decoder(CONFIG)), LocalTrainer(Decoder(CONFIG), lora=Lora(4))
     before = {name: parameter.clone() for name, parameter in trainer.network.named_parameters()}
     assert all(np.array_equal(one, other) for one, other in zip(trainer.score(batch), plain.score(batch), strict=True))
     for _ in range(3):
-        trainer.update(batch, cross_entropy)
+        trainer.update(batch, cross_entropy, StepSettings(1e-2))
     moved = {name for name, parameter in trainer.network.named_parameters() if not torch.equal(parameter, before[name])}
     assert moved == {name for name in before if name.endswith((".lora_A", ".lora_B"))}
     trainer.save(tmp_path)
@@ -300,10 +316,10 @@ def bytes_kept(gradient_checkpointing: bool) -> int:
 
 def test_an_update_tells_how_far_policies_are_apart() -> None:
     trainer = LocalTrainer(Decoder(CONFIG))
-    batch = pack(sampled(Decoder(CONFIG, seed=1)), 500)
+    batch = pack(alike(sampled(Decoder(CONFIG, seed=1))), 500)
     (said,), (whole,) = trainer.score(batch), batch.micro_batches
     old = floats(np.where(whole.mask, whole.sampled - np.arange(len(whole.mask)) % 3 / 4, 0.0))
-    found = trainer.update(replace(batch, micro_batches=(replace(whole, old=old),)), cross_entropy).metrics
+    found = trainer.update(replace(batch, micro_batches=(replace(whole, old=old),)), cross_entropy, STEP).metrics
     at = whole.mask
     for prefix, above, below in (("", said, old), ("sampler_", old, whole.sampled)):
         difference = (above - below)[at].astype(np.float64)
@@ -321,9 +337,9 @@ def test_an_update_tells_how_far_policies_are_apart() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_measures_add_up_over_packs_and_threads(threads: int) -> None:
-    samples = sampled(Decoder(CONFIG, seed=1))
-    one = LocalTrainer(Decoder(CONFIG)).update(pack(samples, 5000), Clipped()).metrics
-    many = LocalTrainer(Decoder(CONFIG), threads=threads).update(pack(samples, 60), Clipped()).metrics
+    samples = alike(sampled(Decoder(CONFIG, seed=1)))
+    one = LocalTrainer(Decoder(CONFIG)).update(pack(samples, 5000), Clipped(), STEP).metrics
+    many = LocalTrainer(Decoder(CONFIG), threads=threads).update(pack(samples, 60), Clipped(), STEP).metrics
     for name in ("loss", "logprob_diff", "ratio", "ratio_max", "ess", "kl1", "kl3", "clip_low", "clip_high", "entropy", "sampler_ratio"):
         assert many[name] == pytest.approx(one[name], rel=1e-4, abs=1e-6), name
 
@@ -342,14 +358,14 @@ def test_a_mean_over_tokens_is_bit_for_bit_the_sum_over_their_number() -> None:
         def step(self, gradients: Mapping[str, torch.Tensor], rate: float, spread: object = map) -> None:
             seen.update({name: gradient.clone() for name, gradient in gradients.items()})
 
-    LocalTrainer(Decoder(CONFIG), optimiser=Seeing, clip=math.inf).update(batch, cross_entropy)
+    LocalTrainer(Decoder(CONFIG), optimiser=Seeing, clip=math.inf).update(batch, cross_entropy, STEP)
     assert all(torch.equal(expected[name], gradient) for name, gradient in seen.items())  # type: ignore[arg-type]
     assert seen.keys() == expected.keys()
 
 
 def test_an_empty_batch_is_refused() -> None:
     with pytest.raises(ConfigError, match="without a trained token"):
-        LocalTrainer(Decoder(CONFIG)).update(Batch((), 0, 0), cross_entropy)
+        LocalTrainer(Decoder(CONFIG)).update(Batch((), 0, 0), cross_entropy, STEP)
 
 
 def test_a_checkpoint_of_another_kind_is_refused(tmp_path: Path) -> None:
@@ -373,12 +389,11 @@ def test_schedules_are_their_formulas() -> None:
     assert [wave(step) for step in (0, 1, 2, 4, 6, 9)] == pytest.approx([0.5, 1.0, 1.0, 0.55, 0.1, 0.1])
 
 
-def test_a_new_schedule_starts_at_its_own_first_step() -> None:
+def test_each_step_has_the_rate_that_it_is_told() -> None:
     batch, _ = example_batches(CONFIG.vocabulary)
-    trainer = LocalTrainer(Decoder(CONFIG), schedule=1e-3)
-    trainer.update(batch, cross_entropy)
-    trainer.schedule = constant(1.0, warmup=10)
-    assert trainer.update(batch, cross_entropy).metrics["rate"] == pytest.approx(0.1)
+    trainer = LocalTrainer(Decoder(CONFIG))
+    assert trainer.update(batch, cross_entropy, STEP).metrics["rate"] == 1e-3
+    assert trainer.update(batch, cross_entropy, StepSettings(constant(1.0, warmup=10)(0))).metrics["rate"] == pytest.approx(0.1)
 
 
 def test_adamw_steps_as_torch_s_own() -> None:
@@ -414,12 +429,12 @@ def test_muon_steps_by_the_same_adamw_what_is_no_matrix() -> None:
 def test_an_optimiser_that_forgot_steps_as_a_new_one_does(optimiser: Literal["muon", "adamw"], tmp_path: Path) -> None:
     first, second = example_batches(CONFIG.vocabulary)
     trainer = LocalTrainer(Decoder(CONFIG), optimiser=optimiser)
-    trainer.update(first, cross_entropy)
+    trainer.update(first, cross_entropy, STEP)
     trainer.save(tmp_path)
     fresh = LocalTrainer(load(tmp_path), optimiser=optimiser)
     trainer.reset_optimiser()
-    trainer.update(second, cross_entropy)
-    fresh.update(second, cross_entropy)
+    trainer.update(second, cross_entropy, STEP)
+    fresh.update(second, cross_entropy, STEP)
     assert all(torch.equal(tensor, fresh.weights()[name]) for name, tensor in trainer.weights().items())
 
 
@@ -466,13 +481,13 @@ class Seen:
 
 def test_what_is_held_stays_and_has_no_part_in_the_norm_that_is_clipped() -> None:
     network = Decoder(CONFIG)
-    batch, name = pack(sampled(network), 500), "model.embed_tokens.weight"
+    batch, name = pack(alike(sampled(network)), 500), "model.embed_tokens.weight"
     free = LocalTrainer(copy.deepcopy(network), optimiser=Seen, clip=1e9)
-    whole = free.update(batch, cross_entropy).metrics["grad_norm"]
+    whole = free.update(batch, cross_entropy, STEP).metrics["grad_norm"]
     rows = TOKENIZER.vocabulary // 2
     trainer = LocalTrainer(network, optimiser=Seen, clip=1e-3, held=Rows(network, rows))
     before = network.model.embed_tokens.weight.detach().clone()
-    norm = trainer.update(batch, cross_entropy).metrics["grad_norm"]
+    norm = trainer.update(batch, cross_entropy, STEP).metrics["grad_norm"]
     assert isinstance(free.optimiser, Seen)
     assert isinstance(trainer.optimiser, Seen)
     all_of_it, seen = free.optimiser.gradients, trainer.optimiser.gradients
@@ -485,21 +500,20 @@ def test_what_is_held_stays_and_has_no_part_in_the_norm_that_is_clipped() -> Non
 
 
 def test_what_is_frozen_costs_no_gradient_and_never_moves() -> None:
-    trainer = LocalTrainer(Decoder(CONFIG), schedule=3e-3)
-    trainer.freeze(("model.embed_tokens.weight", "model.layers.0.*"))
+    trainer = LocalTrainer(Decoder(CONFIG), frozen=("model.embed_tokens.weight", "model.layers.0.*"))
     before = {name: weight.clone() for name, weight in trainer.weights().items()}
-    batch = pack(sampled(trainer.network), 500)
+    batch = pack(alike(sampled(trainer.network)), 500)
     for _ in range(2):
-        trainer.update(batch, cross_entropy)
+        trainer.update(batch, cross_entropy, StepSettings(3e-3))
     still = {name for name, weight in trainer.weights().items() if torch.equal(weight, before[name])}
     assert still == {name for name in before if name == "model.embed_tokens.weight" or name.startswith("model.layers.0.")}
     assert not any("layers.0." in name or "embed" in name for name in trainer.optimiser.state())
     assert {name for name, p in trainer.network.named_parameters() if not p.requires_grad} == still, "nor is one computed"
-    trainer.freeze(("model.layers.1.*",))
+    trainer = LocalTrainer(Decoder(CONFIG), frozen=("model.layers.1.*",))
     assert all(p.requires_grad == ("layers.1." not in name) for name, p in trainer.network.named_parameters())
 
 
 @pytest.mark.parametrize(("patterns", "says"), [(("model.embed",), "no such parameter"), (("*",), "nothing is left to train")])
 def test_freezing_nothing_or_everything_is_refused(patterns: tuple[str, ...], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        LocalTrainer(Decoder(CONFIG)).freeze(patterns)
+        LocalTrainer(Decoder(CONFIG), frozen=patterns)

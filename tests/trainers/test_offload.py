@@ -15,8 +15,10 @@ from patchgrad.networks.folder import load
 from patchgrad.networks.lora import Lora
 from patchgrad.testing.trainer import example_batches
 from patchgrad.trainers.local import LocalTrainer
+from patchgrad.values import StepSettings
 
 CONFIG = DecoderConfig(300, 40, 2, 5, 1, 8, intermediate=64)
+STEP, TINY = StepSettings(1e-3), StepSettings(1e-6)
 Name = Literal["muon", "adamw"]
 
 
@@ -26,20 +28,20 @@ def test_steps_are_the_same_to_the_bit(optimiser: Name, lora: Lora | None) -> No
     first, second = example_batches(CONFIG.vocabulary)
     sides = [LocalTrainer(Decoder(CONFIG), optimiser=optimiser, lora=lora, offload=offload) for offload in (False, True)]
     for trainer in sides:
-        trainer.update(first, cross_entropy)
-        trainer.update(second, cross_entropy)
+        trainer.update(first, cross_entropy, STEP)
+        trainer.update(second, cross_entropy, STEP)
     assert all(torch.equal(tensor, sides[1].weights()[name]) for name, tensor in sides[0].weights().items())
 
 
 def test_in_bfloat16_steps_too_small_for_a_weight_add_up() -> None:
     batch, _ = example_batches(CONFIG.vocabulary)
-    trainer = LocalTrainer(Decoder(CONFIG), optimiser="adamw", precision="bfloat16", offload=True, schedule=1e-6)
+    trainer = LocalTrainer(Decoder(CONFIG), optimiser="adamw", precision="bfloat16", offload=True)
     name = "model.layers.0.mlp.up_proj.weight"
     parameter = trainer.parameters[name]
     assert parameter.dtype == torch.bfloat16
     before, moved = parameter.clone(), []
     for _ in range(40):
-        trainer.update(batch, cross_entropy)
+        trainer.update(batch, cross_entropy, TINY)
         moved.append(float((parameter != before).float().mean()))
     assert moved[0] < 0.5 < moved[-1] + 0.45
     assert moved[-1] > 3 * moved[0]
@@ -47,15 +49,16 @@ def test_in_bfloat16_steps_too_small_for_a_weight_add_up() -> None:
 
 def test_what_is_forgotten_is_momentum_and_no_bit_of_a_weight() -> None:
     batch, _ = example_batches(CONFIG.vocabulary)
-    trainer = LocalTrainer(Decoder(CONFIG), optimiser="adamw", precision="bfloat16", offload=True, schedule=1e-6)
-    trainer.update(batch, cross_entropy)
+    trainer = LocalTrainer(Decoder(CONFIG), optimiser="adamw", precision="bfloat16", offload=True)
+    trainer.update(batch, cross_entropy, TINY)
     before = {name: tensor.clone() for name, tensor in trainer.optimiser.state().items()}
     trainer.reset_optimiser()
     after = trainer.optimiser.state()
     assert all(torch.equal(after[name], tensor) for name, tensor in before.items() if name.startswith("copy."))
     assert not any(after[name].any() for name in after if name.startswith("first."))
-    trainer.freeze(("model.embed_tokens.weight",))
-    left = trainer.optimiser.state()
+    frozen = ("model.embed_tokens.weight",)
+    later = LocalTrainer(trainer.hand_over(), optimiser="adamw", precision="bfloat16", offload=True, frozen=frozen)
+    left = later.optimiser.state()
     assert {name for name in before if name not in left} == {f"{of}.model.embed_tokens.weight" for of in ("copy", "first", "second")}
     assert all(torch.equal(tensor, before[name]) for name, tensor in left.items() if name.startswith("copy."))
 
@@ -77,11 +80,11 @@ def test_a_resumed_step_is_the_same(tmp_path: Path) -> None:
         return LocalTrainer(network, precision="bfloat16", offload=True)
 
     trainer = fresh(Decoder(CONFIG))
-    trainer.update(first, cross_entropy)
+    trainer.update(first, cross_entropy, STEP)
     trainer.save(tmp_path)
     resumed = fresh(load(tmp_path))
     resumed.load(tmp_path)
     for one in (trainer, resumed):
-        one.update(second, cross_entropy)
+        one.update(second, cross_entropy, STEP)
     both = zip(trainer.score(first), resumed.score(first), strict=True)
     assert all(np.array_equal(told, again) for told, again in both)

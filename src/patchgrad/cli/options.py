@@ -26,7 +26,7 @@ OWN = {
     "train": ({"--resume", "--print", "--accept-changed-code"}, {"--run", "--scale"}),
     "plan": ({"--calibrate"}, {"--scale", "--memory", "--host-memory"}),
     "evaluate": (
-        {"--print", "--plan"},  # bare words follow the second
+        {"--print", "--plan", "--resume"},  # bare words follow the second
         {
             *(
                 "--checkpoint",
@@ -103,7 +103,7 @@ def recipe(name: str, scale: str | None = None) -> Recipe:
         if scale is not None:
             raise ConfigError(f"--scale is of a recipe's name, and {path} is a file: write scale = {json.dumps(scale)} beside its preset.")
         importable(path.parent)
-        return reading.read(recipes.Recipe, text_of(path))
+        return reading.read_recipe(text_of(path))
     raise ConfigError(f"There is no recipe {name}; {nearest(name, list(recipes.RECIPES))}")
 
 

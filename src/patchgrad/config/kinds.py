@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import json
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal, Self, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 from patchgrad.errors import ConfigError
 
 NONE = "none"
+CLOSE = 0.8  # a key is meant that is another by a letter or so
 
 
 class Inline:
@@ -48,9 +49,14 @@ def is_rows(item: Any) -> TypeGuard[tuple[Any, ...]]:
     return isinstance(item, tuple) and bool(item) and is_table(item[0])
 
 
+_HINTS: dict[Any, dict[str, Any]] = {}
+
+
 def hints(cls: Any) -> dict[str, Any]:
     """The types of a dataclass's fields."""
-    return get_type_hints(cls)
+    if cls not in _HINTS:
+        _HINTS[cls] = get_type_hints(cls)
+    return _HINTS[cls]
 
 
 def optional(kind: Any) -> tuple[Any, bool]:
@@ -67,12 +73,15 @@ def dotted(path: tuple[str, ...]) -> str:
     return ".".join(path)
 
 
-def known(key: str, names: Iterable[str], path: tuple[str, ...]) -> None:
-    """`ConfigError` for a key that is not among the names, with the nearest one."""
+def known(key: str, names: Iterable[str], path: tuple[str, ...], below: Callable[[], Iterable[str]] = tuple) -> None:
+    """`ConfigError` for a key that is not among the names, with the nearest one, or with the nearest that stands `below` one of them."""
     there = list(names)
     if key in there:
         return
     near = difflib.get_close_matches(key, there, n=1, cutoff=0.5)
+    if not near or difflib.SequenceMatcher(None, key, near[0]).ratio() < CLOSE:
+        inner = {name.rpartition(".")[2]: name for name in below()}
+        near = [inner[name] for name in difflib.get_close_matches(key, inner, n=1, cutoff=CLOSE)] or near
     hint = f"did you mean {dotted((*path, near[0]))}?" if near else f"valid here: {', '.join(sorted(there))}."
     raise ConfigError(f"There is no key {dotted((*path, key))}; {hint}")
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from patchgrad.config.kinds import NONE, Inline, dotted, hints, is_inline, is_rows, is_table, known, optional, words, wrong
 from patchgrad.config.reading import from_table
+from patchgrad.config.writing import leaves
 from patchgrad.errors import ConfigError
 
 T = TypeVar("T")
@@ -39,7 +41,7 @@ def _set(value: Any, changes: Changes, path: tuple[str, ...]) -> Any:
             known(head, [str(i) for i in range(len(value))], path)
         return tuple(_set(item, inside[str(i)], (*path, str(i))) if str(i) in inside else item for i, item in enumerate(value))
     for head in inside:
-        known(head, [field.name for field in fields(value)], path)
+        known(head, [field.name for field in fields(value)], path, partial(leaves, value))
     return replace(value, **{head: _field(value, head, rest, (*path, head)) for head, rest in inside.items()})
 
 

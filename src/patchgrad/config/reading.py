@@ -5,9 +5,11 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from functools import partial
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from patchgrad.config.kinds import NONE, dotted, hints, is_inline, is_rows, is_table, known, optional, wrong
+from patchgrad.config.writing import leaves
 from patchgrad.errors import ConfigError
 
 T = TypeVar("T")
@@ -44,7 +46,7 @@ def merged(value: T, table: Mapping[str, Any]) -> T:
 def _merged(value: Any, table: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     kinds = hints(type(value))
     for key in table:
-        known(key, kinds, path)
+        known(key, kinds, path, partial(leaves, value))
     return replace(value, **{key: _onto(getattr(value, key), kinds[key], item, (*path, key)) for key, item in table.items()})
 
 
@@ -59,15 +61,19 @@ def _onto(current: Any, kind: Any, item: Any, path: tuple[str, ...]) -> Any:
 
 
 def from_table(cls: Any, table: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    """A dataclass from its table; what is missing has its default."""
+    """A dataclass from its table; what is missing has its default, and so has what a table in it leaves out."""
     kinds, own = hints(cls), {field.name: field for field in fields(cls)}
     for key in table:
         known(key, own, path)
-    given = {key: read(kinds[key], item, (*path, key)) for key, item in table.items()}
+    given = {key: _onto(_default(own[key]), kinds[key], item, (*path, key)) for key, item in table.items()}
     absent = [name for name, field in own.items() if name not in given and _required(field)]
     if absent:
         raise ConfigError(f"{dotted((*path, absent[0]))} is missing, and it has no default.")
     return cls(**given)
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default_factory() if field.default_factory is not MISSING else field.default
 
 
 def _required(field: Field[Any]) -> bool:

@@ -55,7 +55,7 @@ async def iterate(
     groups = await collect_groups(harness, policy, tasks, sizes.attempts, settings, label, sizes.start)
     if sizes.forking:
         groups = await branched(harness, policy, groups, sizes.forking, settings)
-    meter.lap("play")
+    meter.lap("collect")
     journalled = harness.journal.holds if harness.journal.keeps else None
     verify_rollouts(groups, Requirements(journalled, frozenset({policy.version}), policy.tokenizer.fingerprint, policy.stops))
     updates = await asyncio.to_thread(learn, groups, algorithm, learner.trainer, sizes, settings.seed)

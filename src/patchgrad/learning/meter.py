@@ -29,7 +29,7 @@ class Meter:
 
     def usage(self, groups: Sequence[Group]) -> dict[str, float]:
         cores = len(os.sched_getaffinity(0))
-        play, learn_ = self._laps["play"], self._laps.get("learn", (0.0, 0.0, 0.0))
+        play, learn_ = self._laps["collect"], self._laps.get("learn", (0.0, 0.0, 0.0))
         tools = sum(turn.observation.seconds for g in groups for r in g.rollouts for turn in r.trajectory.turns)
         tests = sum(r.verdict.seconds for g in groups for r in g.rollouts)
         outside = max(0.0, play[2] - play[1])

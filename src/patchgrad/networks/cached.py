@@ -1,6 +1,6 @@
 """The same network for sampling: fused weights, keys and values kept from token to token and from turn to turn.
 
-What makes it fast on one core, each measured (`benchmarks/policy.py`):
+What makes it fast on one core, each measured (`benchmarks/sampling/policy.py`):
 
 * query, key and value projections are one matrix, gate and up another; the norms' weights are folded into the matrix that follows;
 * head dimensions are reordered so that a rotation's pair is adjacent;

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from patchgrad.contracts import Weights
-from patchgrad.errors import PolicyFault
+from patchgrad.errors import ContextFault, PolicyFault
 from patchgrad.values import Action, Ids, Message, Origin, Sampling, floats, ids, stream_digest
 
 MESSAGE, OPEN, STOP = 256, 257, 258  # bytes are 0..255; then: a message begins, the assistant's turn opens, a turn ends
@@ -67,10 +67,11 @@ class ScriptedPolicy:
         return self.tokenizer.encode(messages, previous)
 
     async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
+        sampling.check()
         await asyncio.sleep(self._delay)
         limit = min(sampling.max_tokens, self._context - len(tokens))
         if limit < 1 or not len(tokens):
-            raise PolicyFault(f"a stream of {len(tokens)} tokens leaves nothing to sample in a context of {self._context}")
+            raise ContextFault(f"a stream of {len(tokens)} tokens leaves nothing to sample in a context of {self._context}")
         turn = self._said.get(session, int(np.count_nonzero(tokens == OPEN)) - 1)
         said = [*self._text(session, turn).encode(), STOP][:limit]
         self._said[session] = turn + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import takewhile
 
 from patchgrad.contracts import Journal
 from patchgrad.errors import StoreError
@@ -52,7 +53,9 @@ class MemoryJournal:
         self._links.setdefault(attempt, {})[ending.address] = ending
 
     def recall(self, attempt: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]:
-        return chain(self._links.get(attempt, {}).values(), root)
+        turns, ending = chain(self._links.get(attempt, {}).values(), root)
+        there = tuple(takewhile(lambda turn: turn.state in self._states, turns))
+        return there, ending if len(there) == len(turns) else None
 
     def snapshot(self, address: str, directory: str) -> Snapshot:
         if address not in self._states:
@@ -67,10 +70,12 @@ class MemoryJournal:
 class LayeredJournal:
     """Writes to one journal and reads states from another one too: attempts that go on after turns of another run."""
 
-    keeps = True
-
     def __init__(self, own: Journal, source: Journal) -> None:
         self._own, self._source = own, source
+
+    @property
+    def keeps(self) -> bool:
+        return self._own.keeps
 
     async def turn(self, attempt: str, turn: Turn) -> None:
         await self._own.turn(attempt, turn)

@@ -57,7 +57,7 @@ def measure(
 def _afforded(evaluation: Evaluation) -> AbstractContextManager[None]:
     if evaluation.remote:  # an endpoint is measured without torch, and its memory is its own
         return nullcontext()
-    from patchgrad.runs.opening import afforded
+    from patchgrad.runs.build.measured import afforded
 
     return afforded(evaluation)
 
@@ -146,7 +146,7 @@ async def _policy(evaluation: Evaluation) -> Policy:
     if evaluation.remote:
         chat = Chat(evaluation.policy, evaluation.model, os.environ.get(KEY, ""), seconds=min(ANSWER, choice.limits.seconds))
         return await EndpointPolicy.open(chat, context=choice.limits.context, sampling=choice.sampling)
-    from patchgrad.runs.opening import opened
+    from patchgrad.runs.build.measured import opened
 
     return opened(evaluation)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from patchgrad.recipes.recipe import Recipe
+
 
 @dataclass(frozen=True, slots=True)
 class PhaseId:
@@ -36,3 +38,14 @@ class PhaseId:
     def __str__(self) -> str:
         names = {"base": "base", "evaluate base": "evaluate-base", "evaluate": f"evaluate-{self.trained}"}
         return names.get(self.kind, f"{self.trained}-{self.iteration}")
+
+
+def phase_ids(recipe: Recipe) -> list[PhaseId]:
+    """The phases of a recipe in order; the same recipe gives the same list, so a position in it is a place to resume."""
+    found = [PhaseId("base"), PhaseId("evaluate base")]
+    found += [PhaseId("imitate", 0, number) for number in range(recipe.rft.rounds)]
+    found += [PhaseId("evaluate")] if recipe.rft.rounds else []
+    for number, stage in enumerate(recipe.stages, 1):
+        found += [PhaseId("reinforce", number, iteration) for iteration in range(stage.iterations)]
+        found.append(PhaseId("evaluate", number))
+    return found

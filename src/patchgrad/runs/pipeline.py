@@ -13,12 +13,10 @@ from functools import partial
 
 from patchgrad.learning.curricula import Prefixes
 from patchgrad.recipes.recipe import Recipe
-from patchgrad.recipes.rft import Rft
-from patchgrad.recipes.stage import Stage
 from patchgrad.runs.build import learner as learners
 from patchgrad.runs.build.curriculum import curriculum
-from patchgrad.runs.phase_id import PhaseId
-from patchgrad.runs.phases.base import base
+from patchgrad.runs.phase_id import PhaseId, phase_ids
+from patchgrad.runs.phases.base_policy import base
 from patchgrad.runs.phases.evaluation import evaluate
 from patchgrad.runs.phases.imitation import imitate
 from patchgrad.runs.phases.reinforce import plateaued, reinforce
@@ -40,24 +38,24 @@ class Phase:
 
 
 def phases(recipe: Recipe) -> list[Phase]:
-    """Every phase after the base; the same recipe gives the same list, so a position in it is a place to resume."""
-    found = [_measured(PhaseId("evaluate base"), "base")]
-    found += [Phase(id := PhaseId("imitate", 0, number), partial(imitate, id=id)) for number in range(recipe.rft.rounds)]
-    if recipe.rft.rounds:
-        found.append(_measured(PhaseId("evaluate"), "+ RFT", recipe.rft if recipe.stages else None))
-    for number, stage in enumerate(recipe.stages, 1):
-        ids = [PhaseId("reinforce", number, iteration) for iteration in range(stage.iterations)]
-        ended = partial(plateaued, stage=stage)
-        found += [Phase(id, partial(reinforce, id=id, stage=stage), ended if id.iteration else _never) for id in ids]
-        middle = stage if number < len(recipe.stages) else None
-        found.append(_measured(PhaseId("evaluate", number), f"+ stage {number} RL", middle))
-    if recipe.evaluation.after == "last":  # the others still say which checkpoints are kept
-        found = [replace(phase, act=_unchanged) if phase.id.evaluates and phase is not found[-1] else phase for phase in found]
-    return found
+    """What is done in each phase after the base."""
+    ids = phase_ids(recipe)[1:]
+    seldom = recipe.evaluation.after == "last"  # then the others still say which checkpoints are kept
+    return [Phase(id, _unchanged) if seldom and id.evaluates and id != ids[-1] else _phase(recipe, id) for id in ids]
 
 
-def _measured(id: PhaseId, name: str, trained: Rft | Stage | None = None) -> Phase:
-    return Phase(id, partial(evaluate, name=name, trained=trained))
+def _phase(recipe: Recipe, id: PhaseId) -> Phase:
+    if id.kind == "imitate":
+        return Phase(id, partial(imitate, id=id))
+    if id.kind == "reinforce":
+        stage = recipe.stages[id.stage - 1]
+        return Phase(id, partial(reinforce, id=id, stage=stage), partial(plateaued, stage=stage) if id.iteration else _never)
+    if id.kind == "evaluate base":
+        return Phase(id, partial(evaluate, name="base", trained=None))
+    name = f"+ stage {id.stage} RL" if id.stage else "+ RFT"
+    trained = recipe.stages[id.stage - 1] if id.stage else recipe.rft
+    last = id.stage == len(recipe.stages)
+    return Phase(id, partial(evaluate, name=name, trained=None if last else trained))
 
 
 async def _unchanged(context: RunContext, session: Session) -> Session:

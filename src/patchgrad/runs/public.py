@@ -20,7 +20,7 @@ from patchgrad.runs.components.code import places_of
 from patchgrad.runs.components.places import importable
 from patchgrad.runs.opened import Run
 from patchgrad.runs.planning.plan import MemoryPlan
-from patchgrad.runs.reading import load_recipe, preset, read, refuse
+from patchgrad.runs.reading import load_recipe, preset, read_recipe, refuse
 from patchgrad.values import Report
 
 
@@ -55,7 +55,7 @@ def of_file(path: Path) -> Recipe:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigError(f"{path} cannot be read: {reason}.") from error
     importable(path.parent)
-    return read(Recipe, text)
+    return read_recipe(text)
 
 
 def _text(value: Any) -> str:

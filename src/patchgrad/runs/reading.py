@@ -1,6 +1,6 @@
 """Recipes and evaluations from text: of a preset, of a file, of a run; and what a command line changes of them.
 
-read(Recipe, text)           a file: all keys, or `preset = "laptop"` and what differs; a key that moved is refused with its new name
+read_recipe(text)            a file: all keys, or `preset = "laptop"` and what differs; a key that moved is refused with its new name
 load_recipe(text)            a run's own: what an older version wrote is read under the names of today
 change(recipe, {"seed": "3"})
 """
@@ -25,20 +25,27 @@ def preset(name: str, scale: str | None = None) -> Recipe:
     if scale is None:
         return RECIPES[name]()
     if name not in SCALED:
-        raise ConfigError(f"{name} has one scale: leave it out, or name {', '.join(SCALED)}.")
+        raise ConfigError(f"{name} has one scale: leave --scale out, or name {', '.join(SCALED)}.")
     if scale not in get_args(Scale):
         raise ConfigError(f"There is no scale {scale}; there are: {', '.join(get_args(Scale))}.")
     return SCALED[name](cast("Scale", scale))
 
 
-def read(cls: type[T], text: str) -> T:
+def read_recipe(text: str) -> Recipe:
     """What a file says; one that names a `preset`, and its `scale`, says what differs from it."""
     table = parsed(text)
     refuse(flat(table))
-    if cls is Recipe and "preset" in table:
-        name, scale = table.pop("preset"), table.pop("scale", None)
-        return merged(preset(str(name), None if scale is None else str(scale)), table)
-    return of_table(cls, table)
+    if "preset" not in table:
+        return of_table(Recipe, table)
+    name, scale = table.pop("preset"), table.pop("scale", None)
+    return merged(preset(str(name), None if scale is None else str(scale)), table)
+
+
+def read_evaluation(text: str) -> Evaluation:
+    """What a file says; a key that it leaves out has its default."""
+    table = parsed(text)
+    refuse(flat(table))
+    return of_table(Evaluation, table)
 
 
 def change(value: T, changes: Mapping[str, str]) -> T:

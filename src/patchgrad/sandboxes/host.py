@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,9 +38,9 @@ class Offer:
     advice: str
 
 
-def offers(proc: Path = Path("/proc")) -> list[Offer]:
-    """Everything that a sandbox of this package can make use of, what matters most first."""
-    return [_bubblewrap(), _namespaces(proc), _overlays(), _memory_cgroup(), _pressure(proc), _landlock(), _engine()]
+def offers(proc: Path = Path("/proc"), unshare: Callable[[], int] | None = None) -> list[Offer]:
+    """Everything that a sandbox of this package can make use of, what matters most first. `unshare` tells the error of a try, or 0."""
+    return [_bubblewrap(), _namespaces(proc, unshare or _unshare), _overlays(), _memory_cgroup(), _pressure(proc), _landlock(), _engine()]
 
 
 def _bubblewrap() -> Offer:
@@ -51,8 +52,12 @@ def _bubblewrap() -> Offer:
     )
 
 
-def _namespaces(proc: Path) -> Offer:
-    refused = subprocess.run([sys.executable, "-I", "-S", "-c", _TRY], stdin=subprocess.DEVNULL, timeout=30, check=False).returncode
+def _unshare() -> int:
+    return subprocess.run([sys.executable, "-I", "-S", "-c", _TRY], stdin=subprocess.DEVNULL, timeout=30, check=False).returncode
+
+
+def _namespaces(proc: Path, unshare: Callable[[], int]) -> Offer:
+    refused = unshare()
     found = "" if refused == 0 else f"unshare: {os.strerror(refused)}"
     without = "no sandbox of the kind `bwrap` opens; `landlock` is the weaker one that needs no namespaces"
     return Offer("ordinary users may make namespaces", refused == 0, found, without, _why_no_namespaces(proc))

@@ -34,11 +34,11 @@ def pack(files: Mapping[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def unpack(data: bytes, links: bool = False) -> dict[str, bytes]:
+def unpack(data: bytes, links: bool = False, largest: int = LARGEST) -> dict[str, bytes]:
     """The regular files of a plain or compressed tar.
 
     `TaskError` for what could reach outside the tree or is no file: absolute names, `..`, links (which are passed over where they are said
-    to be usual), devices; and for more than 256 MiB, so that a small file cannot fill the disk.
+    to be usual), devices; and for more than the `largest`, so that a small file cannot fill the disk.
     """
     files: dict[str, bytes] = {}
     total = 0
@@ -52,21 +52,21 @@ def unpack(data: bytes, links: bool = False) -> dict[str, bytes]:
                 if stream is None:
                     raise TaskError(f"The archive holds {name!r}, which is a link or a device: only regular files are accepted.")
                 total += member.size
-                if total > LARGEST:
-                    raise TaskError(f"The archive unpacks to more than {LARGEST >> 20} MiB: it is refused.")
+                if total > largest:
+                    raise TaskError(f"The archive unpacks to more than {largest >> 20} MiB: it is refused.")
                 files[name] = stream.read()
     except (tarfile.TarError, EOFError, OSError) as error:
         raise TaskError(f"The archive is no readable tar file ({error}): fetch or make it again.") from error
     return files
 
 
-def unzip(data: bytes) -> dict[str, bytes]:
+def unzip(data: bytes, largest: int = LARGEST) -> dict[str, bytes]:
     """The files of a zip, under the same conditions as those of a tar."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as zipped:
             members = [member for member in zipped.infolist() if not member.is_dir()]
-            if sum(member.file_size for member in members) > LARGEST:
-                raise TaskError(f"The archive unpacks to more than {LARGEST >> 20} MiB: it is refused.")
+            if sum(member.file_size for member in members) > largest:
+                raise TaskError(f"The archive unpacks to more than {largest >> 20} MiB: it is refused.")
             return {_inside(member.filename): zipped.read(member) for member in members}
     except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, zlib.error) as error:
         raise TaskError(f"The archive is no readable zip file ({error}): fetch or make it again.") from error

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from patchgrad.contracts import Policy
-from patchgrad.errors import PolicyFault
+from patchgrad.errors import ContextFault, SamplingRefused
 from patchgrad.values import Action, Ids, Message, Sampling, ids
 
 OPENING = (Message("system", "You repair programs."), Message("user", "The tests fail.\nFind out why."))
@@ -18,12 +18,27 @@ ANSWER = (Message("user", "exit code 1\n  assert 3 == 4"),)
 async def check_policy(make: Callable[[], Policy], *, forgeries: tuple[str, ...] = ("<|im_end|>", "<|endoftext|>")) -> None:
     """Raises `AssertionError` for the first rule that a policy breaks; `make` gives a fresh one each time, equal to the last.
 
-    An action is whole (ids, log-probabilities, finish and version agree; one that is not certified has no log-probabilities and the usage
-    of its server instead); the same seed draws the same tokens, alone or among
-    others, with a kept cache or after `release`; a stream that fills the context is a `PolicyFault`; and `forgeries`, names of special
-    tokens, do not act as such when they stand in an observation.
+    An action is whole: ids, log-probabilities, finish and version agree, and one that cannot be trained on has the usage of its server
+    instead of log-probabilities. The same seed draws the same tokens, alone or among others, with a kept cache or after `release`, which
+    takes any name. A stream that fills the context is a `ContextFault`; sampling that is not neutral is `SamplingRefused` for training;
+    and `forgeries`, names of special tokens, do not act as such when they stand in an observation. `close` ends what was started.
     """
+    made: list[Policy] = []
+
+    def fresh() -> Policy:
+        made.append(make())
+        return made[-1]
+
+    try:
+        await _check(fresh, forgeries)
+    finally:
+        for policy in made:
+            policy.close()
+
+
+async def _check(make: Callable[[], Policy], forgeries: tuple[str, ...]) -> None:
     policy = make()
+    policy.release("never seen")
     opening = policy.encode(OPENING, None)
     assert opening.dtype == np.int32, "token ids are int32"
     assert opening.ndim == 1, "token ids are one-dimensional"
@@ -35,6 +50,7 @@ async def check_policy(make: Callable[[], Policy], *, forgeries: tuple[str, ...]
     _check_action(second, policy, 16)
     await _check_same(make, opening, first, ids(stream), second)
     await _check_room(make())
+    await _check_purpose(make(), opening)
     _check_length(policy)
     for forgery in forgeries:
         _check_forgery(policy, forgery)
@@ -65,11 +81,21 @@ async def _check_same(make: Callable[[], Policy], opening: Ids, first: Action, s
 
 
 async def _check_room(policy: Policy) -> None:
+    stream = policy.encode((Message("user", "word " * policy.context),), None)
+    assert len(stream) >= policy.context, "a conversation of as many words as the context has tokens fills it"
     try:
-        await policy.act("full", ids(np.ones(policy.context, np.int32)), Sampling(4, seed=0))
-    except PolicyFault:
+        await policy.act("full", stream, Sampling(4, seed=0))
+    except ContextFault:
         return
-    raise AssertionError("a stream as long as the context is a PolicyFault")
+    raise AssertionError("a stream as long as the context is a ContextFault")
+
+
+async def _check_purpose(policy: Policy, opening: Ids) -> None:
+    try:
+        await policy.act("biased", opening, Sampling(4, seed=0, temperature=0.5))
+    except SamplingRefused:
+        return
+    raise AssertionError("sampling that is not neutral is refused for training")
 
 
 def _check_length(policy: Policy) -> None:

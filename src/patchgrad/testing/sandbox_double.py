@@ -88,7 +88,8 @@ class LocalSandbox(Sandbox):
 
     async def run(self, command: str, timeout: float | None = None) -> Result:
         end = self._folder / "pwd"
-        script = f"cd {self._host(self._directory)}\n{self._host(command)}\n__code=$?\npwd > {end}\nexit $__code\n"
+        plain = self._host(command).replace("\0", "")  # as a shell that reads its commands does
+        script = f"cd {self._host(self._directory)}\n{plain}\n__code=$?\npwd > {end}\nexit $__code\n"
         result = await self._spawn(["bash", "-c", script], timeout, {}, b"")
         if result.state == "ok" and end.exists():
             self._directory = self._guest(end.read_text().strip())

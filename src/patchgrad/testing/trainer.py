@@ -31,8 +31,9 @@ def check_trainer(make: Callable[[], Trainer], vocabulary: int, folder: Path, *,
 
     One update is one version; repeated updates on one batch make it likelier; the way a batch is cut into micro-batches changes nothing
     beyond `tolerance`; tokens outside the mask have no gradient of their own; a token's weight multiplies its cost; log-probabilities are
-    told without a change, and ratios to them are 1; draws from the softmax are not surprising; and after `load` the next update is
-    bitwise the one that would have followed `save`.
+    told without a change, and ratios to them are 1; draws from the softmax are not surprising; a step of rate 0 moves nothing; after
+    `reset_optimiser` the next update is bitwise that of a fresh trainer; and after `load` it is bitwise the one that would have followed
+    `save`.
     """
     whole, cut = example_batches(vocabulary)
     trainer = make()
@@ -48,6 +49,7 @@ def check_trainer(make: Callable[[], Trainer], vocabulary: int, folder: Path, *,
     _check_weights(make, whole)
     _check_score(trainer, whole, cut)
     _check_excess(trainer, whole, cut, vocabulary)
+    _check_reset(make, whole)
     _check_resume(make, trainer, whole, folder, likelihood)
 
 
@@ -84,6 +86,20 @@ def _check_weights(make: Callable[[], Trainer], batch: Batch) -> None:
     one, two = (make().update(given, likelihood, STEP).metrics for given in (batch, doubled))
     assert math.isclose(2 * one["loss"], two["loss"], rel_tol=1e-5), "a weight of 2 is twice the cost"
     assert math.isclose(2 * one["grad_norm"], two["grad_norm"], rel_tol=1e-4), "a weight of 2 is twice the gradient"
+
+
+def _check_reset(make: Callable[[], Trainer], batch: Batch) -> None:
+    """A step of rate 0 leaves momentum and nothing else; without it the trainer is as a fresh one."""
+    trainer, fresh = make(), make()
+    before = {name: tensor.clone() for name, tensor in trainer.weights().items()}
+    trainer.update(batch, likelihood, StepSettings(0.0))
+    trainer.reset_optimiser()
+    assert all(bool((tensor == before[name]).all()) for name, tensor in trainer.weights().items()), "a step of rate 0 moves no weight"
+    assert trainer.version == fresh.version + 1, "forgetting momentum is no update"
+    trainer.update(batch, likelihood, STEP)
+    fresh.update(batch, likelihood, STEP)
+    for name, tensor in trainer.weights().items():
+        assert bool((tensor == fresh.weights()[name]).all()), f"after a reset the update of {name} is not that of a fresh one"
 
 
 def _check_score(trainer: Trainer, whole: Batch, cut: Batch) -> None:

@@ -109,6 +109,12 @@ class LocalTrainer:
         own = self.optimiser
         self.optimiser = own.fresh(self.parameters) if isinstance(own, Offloaded) else self._optimiser()
 
+    def hand_over(self) -> Decoder:
+        """The network for another trainer, its weights exact: an offloaded optimiser knows bits that a network in `bfloat16` has lost."""
+        if isinstance(self.optimiser, Offloaded):
+            self.optimiser.hand_over()
+        return self.network
+
     def update(self, batch: Batch, objective: Objective, settings: StepSettings) -> Update:
         """One optimiser step on the batch's weighted mean cost per trained token.
 

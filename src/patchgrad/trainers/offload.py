@@ -52,6 +52,11 @@ class Offloaded:
         self.optimiser.restore(state)
         self._write_back()
 
+    def hand_over(self) -> None:
+        """The parameters become the copies themselves, exact and in host memory; nothing is stepped afterwards."""
+        for name, parameter in self.parameters.items():
+            parameter.data = self.copies[name]
+
     @torch.no_grad()
     def _write_back(self) -> None:
         for name, parameter in self.parameters.items():

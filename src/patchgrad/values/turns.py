@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from patchgrad.errors import ConfigError
+from patchgrad.errors import ConfigError, SamplingRefused
 from patchgrad.values.arrays import Bools, Floats, Ids, digest, frozen, stored, stored_as
 from patchgrad.values.tasks import Task, root_address
 
@@ -44,6 +44,13 @@ class Sampling:
         """Is the sampling distribution the policy's own softmax, untouched?"""
         shape = (self.temperature, self.top_p, self.top_k, self.min_p, self.repetition_penalty)
         return shape == (1.0, 1.0, 0, 0.0, 1.0)
+
+    def check(self) -> None:
+        """Raises `SamplingRefused` where training on what is drawn would be biased."""
+        if self.purpose == "training" and not self.neutral:
+            raise SamplingRefused(
+                "training takes only neutral sampling (temperature 1, nothing cut): sample for another purpose to evaluate"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,11 @@ from html import escape
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
+from patchgrad.config import flat, renamed
 from patchgrad.errors import ConfigError
 from patchgrad.evaluation import Comparison, limits, over_seeds, pooled
+from patchgrad.recipes.moved import MOVED
 from patchgrad.store import Run, read_reports
 from patchgrad.store.files import put
 from patchgrad.values import Estimate, Report
@@ -89,23 +90,10 @@ def _read(path: Path) -> tuple[str, str, Told]:
         told = Told(int(about.get("seed", 0)), reports, about.get("metrics", []), about.get("recipe", {}))
         return arm, json.dumps([arm if "arm" in about else str(path), told.recipe], sort_keys=True), told
     run = Run.open(path)
-    recipe = dict(_flat(tomllib.loads(run.recipe)))
+    recipe = {renamed(key, MOVED) or key: item for key, item in flat(tomllib.loads(run.recipe)).items()}  # of an older version too
     seed, name = recipe.pop("seed", 0), str(recipe.pop("name", path.name))
     key = json.dumps([name, recipe], sort_keys=True)
     return name, key, Told(int(str(seed)), {report.name: report for report in run.reports()}, run.metrics(), recipe)
-
-
-def _flat(table: Mapping[str, Any], before: str = "") -> list[tuple[str, object]]:
-    found: list[tuple[str, object]] = []
-    for key, item in table.items():
-        rows = list(enumerate(item)) if isinstance(item, list) and item and isinstance(item[0], dict) else None
-        if isinstance(item, dict):
-            found += _flat(item, f"{before}{key}.")
-        elif rows is not None:
-            found += [leaf for i, row in rows for leaf in _flat(row, f"{before}{key}.{i}.")]
-        else:
-            found.append((f"{before}{key}", item))
-    return found
 
 
 # --- the page ------------------------------------------------------------------------------------

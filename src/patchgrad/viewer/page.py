@@ -268,7 +268,7 @@ def _time(metrics: Sequence[Record], elsewhere: bool) -> str:
 
 
 def _by_the_clock(spent: Mapping[str, Mapping[str, float]]) -> str:
-    """What is seen from here where a GPU or a server works too: whether playing or learning would have to become faster."""
+    """What is seen from here where a GPU or a server works too: whether sampling or learning would have to become faster."""
     wall, learning = (sum(phase[kind] for phase in spent.values()) for kind in ("wall", "learning"))
     share = learning / (wall or 1.0)
     cores = "The bars are of the cores alone: a GPU's work is in none of them, and a server's counts as tools and tests."

@@ -6,16 +6,14 @@ import pytest
 
 from patchgrad.errors import ConfigError
 from patchgrad.grading.rewards import Resolved, TurnPenalty, Weighted
+from patchgrad.testing.tasks import a_task
 from patchgrad.values import (
     NO_IDS,
     Action,
     Call,
-    Checks,
     Observation,
-    Repository,
     Segment,
     Stop,
-    Task,
     TestOutcome,
     ToolState,
     Trajectory,
@@ -24,7 +22,7 @@ from patchgrad.values import (
     floats,
 )
 
-TASK = Task("t", "", Repository("archive", "", ""), Checks((), ()))
+TASK = a_task()
 GOOD = Verdict("t", "p", ("applied", "collected", "ran"), (TestOutcome("a", "fail_to_pass", "passed"),))
 BAD = Verdict("t", "p", ("applied", "collected", "ran"), (TestOutcome("a", "fail_to_pass", "failed"),))
 TAMPERED = Verdict("t", "p", GOOD.stages, GOOD.tests, ("edited test a",))

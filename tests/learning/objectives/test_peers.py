@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.attempts import attempt
+from tests.attempts import alike, attempt
 from torch import Tensor
 
 from patchgrad.contracts import Aggregate, Correction, Estimator, Objective, Trained
@@ -79,7 +79,7 @@ def ours(objective: Objective, aggregate: Aggregate, of: Case, factors: Tensor |
     rows = of.mask.nonzero()[:, 0]
     advantages = of.advantages[:, None].expand(6, 9)
     tokens = Trained(logprobs[of.mask], of.old[of.mask], of.reference[of.mask], advantages[of.mask], rows)
-    weights = torch.tensor(aggregate([sample(of, row) for row in range(6)]), dtype=torch.float64)[rows]
+    weights = torch.tensor(aggregate(alike([sample(of, row) for row in range(6)])), dtype=torch.float64)[rows]
     costs = weights * objective(tokens)[0] * (1.0 if factors is None else factors[of.mask])
     loss = costs.sum() / of.mask.sum()
     return loss.detach(), torch.autograd.grad(loss, logprobs)[0]
@@ -89,7 +89,7 @@ def sample(of: Case, row: int) -> Sample:
     """As many trained tokens as the mask has in that row."""
     count = int(of.mask[row].sum())
     (turn,) = attempt(str(row), [[(1, count)]]).trajectory.turns
-    return Sample.of(Segment((turn,)), floats(np.ones(count)), np.ones(count, bool), str(row), of.groups[row])
+    return Sample(Segment((turn,)), floats(np.ones(count)), np.ones(count, bool), str(row), of.groups[row])
 
 
 def theirs(function: Callable[[Tensor], Tensor], of: Case) -> tuple[Tensor, Tensor]:

@@ -65,7 +65,9 @@ def split(path: str, text: str) -> File:
 
 
 def locate(path: str, state: ToolState) -> str:
-    """An absolute path: `locate("cart.py", ToolState("/testbed/shop"))` is `/testbed/shop/cart.py`."""
+    """An absolute path: `locate("cart.py", ToolState("/testbed/shop"))` is `/testbed/shop/cart.py`; `Unusable` for no path."""
+    if "\0" in path:
+        raise Unusable("A path has no null byte.")
     return posixpath.normpath(posixpath.join(state.directory, path))
 
 

@@ -27,9 +27,9 @@ from patchgrad.evaluation import PROTOCOLS
 
 MODES = {"compare": comparing, "plan": planning, "predictions": handed_in}
 TAKES = {
-    "RUN": {"checkpoint", "tasks", "protocol", "out", "print"},
-    "FILE.toml": {"out", "print"},
-    "--policy": {"model", "tasks", "protocol", "out", "print"},
+    "RUN": {"checkpoint", "tasks", "protocol", "out", "resume", "print"},
+    "FILE.toml": {"out", "resume", "print"},
+    "--policy": {"model", "tasks", "protocol", "out", "resume", "print"},
     "--predictions": {"tasks", "out", "recorded", "run_id", "concurrency"},
     "--compare": set[str](),
     "--plan": {"difference", "power", "size", "rate", "alike"},
@@ -47,6 +47,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tasks", metavar="SET", help="a set's folder (with --predictions also a file of rows)")
     parser.add_argument("--protocol", metavar="NAME", help=f"measure as others do: {', '.join(PROTOCOLS)}")
     parser.add_argument("--out", metavar="DIR", help="keep it: every attempt, the report, predictions and reports in SWE-bench's format")
+    parser.add_argument("--resume", action="store_true", help="go on with the evaluation that --out has: what is done is not done again")
     handed_in.options(parser)
     comparing.options(parser)
     planning.options(parser)

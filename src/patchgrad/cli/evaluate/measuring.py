@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         text = of_evaluation(evaluation, arguments.print == shared.FULL)
         print(json.dumps({"evaluation": plain(evaluation)}) if arguments.json else text, end="\n" if arguments.json else "")
         return 0
-    with _kept(arguments.out, evaluation) as out, shared.installed(), choose(quiet=arguments.json) as tracker:
+    with _kept(arguments.out, evaluation, arguments.resume) as out, shared.installed(), choose(quiet=arguments.json) as tracker:
         report = api.measure(evaluation, tracker, recipe=recipe, out=out)
     return tell(report, arguments.json, out.folder if out is not None else None)
 
@@ -62,10 +62,9 @@ def _of_run(arguments: argparse.Namespace) -> tuple[Evaluation, Recipe | None]:
 
 def _of_file(arguments: argparse.Namespace) -> Evaluation:
     """An evaluation as `--print` wrote it, or as it stands in a folder that kept one."""
-    from patchgrad import recipes
-    from patchgrad.runs.reading import read
+    from patchgrad.runs.reading import read_evaluation
 
-    return shared.changed(read(recipes.Evaluation, shared.text_of(Path(arguments.run))), arguments.changes)
+    return shared.changed(read_evaluation(shared.text_of(Path(arguments.run))), arguments.changes)
 
 
 def _of_any(arguments: argparse.Namespace) -> Evaluation:
@@ -82,10 +81,16 @@ def _of_any(arguments: argparse.Namespace) -> Evaluation:
 
 
 @contextmanager
-def _kept(folder: str | None, evaluation: Evaluation) -> Iterator[Run | None]:
-    """The folder that keeps an evaluation, made before it begins and gone again if nothing came of it."""
+def _kept(folder: str | None, evaluation: Evaluation, resume: bool) -> Iterator[Run | None]:
+    """The folder that keeps an evaluation, made before it begins and gone again if nothing came of it; or one that it goes on with."""
     if folder is None:
+        if resume:
+            raise ConfigError("--resume goes on with an evaluation that was kept: name its folder, as in --out evaluations/mine.")
         yield None
+        return
+    if resume:
+        with _begun(Path(folder), evaluation) as out:
+            yield out
         return
     with Run.create(Path(folder), dumps(evaluation)) as out:
         try:
@@ -93,3 +98,12 @@ def _kept(folder: str | None, evaluation: Evaluation) -> Iterator[Run | None]:
         except (PatchgradError, OSError):
             out.abandon()
             raise
+
+
+def _begun(folder: Path, evaluation: Evaluation) -> Run:
+    """An evaluation that was interrupted; half of one and half of another could be compared with nothing."""
+    from patchgrad.runs.reading import load_evaluation
+
+    if load_evaluation(Run.open(folder).recipe) != evaluation:
+        raise ConfigError(f"{folder} holds another evaluation than the one that is asked for; keep this one in another folder.")
+    return Run.resume(folder)

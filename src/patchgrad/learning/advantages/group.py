@@ -31,11 +31,20 @@ def normalised(
 ) -> Rewards:
     """`normalised([1, 0, 0, 1, .5], "sample")` is `[.999998, -.999998, -.999998, .999998, 0]`; equal rewards give zeros."""
     ddof = 1 if std == "sample" and len(rewards) > 1 else 0
-    centred: Rewards = rewards - (rewards.mean() - baseline_offset)
-    if not (rewards != rewards[0]).any():
-        return np.zeros(len(rewards))  # rounding in the mean, divided by delta, must not become a signal
-    scaled: Rewards = centred / (rewards.std(ddof=ddof) + delta)
+    if _equal(rewards):
+        return np.zeros(len(rewards))
+    scaled: Rewards = (rewards - (rewards.mean() - baseline_offset)) / (rewards.std(ddof=ddof) + delta)
     return scaled
+
+
+def mean_only(rewards: Rewards) -> Rewards:
+    """`mean_only([1, 0, 0, 1, .5])` is `[.5, -.5, -.5, .5, 0]`; equal rewards give zeros."""
+    return np.zeros(len(rewards)) if _equal(rewards) else rewards - rewards.mean()
+
+
+def _equal(rewards: Rewards) -> bool:
+    """Have all attempts earned the same? Then rounding in their mean must not become a signal: optimisers divide by a gradient's size."""
+    return not (rewards != rewards[0]).any()
 
 
 def leave_one_out(rewards: Rewards) -> Rewards:
@@ -44,14 +53,13 @@ def leave_one_out(rewards: Rewards) -> Rewards:
     A single rollout has no others to be compared with: zero.
     """
     count = len(rewards)
-    centred: Rewards = rewards - rewards.mean()
-    return centred * (count / (count - 1)) if count > 1 else np.zeros(count)
+    return mean_only(rewards) * (count / (count - 1)) if count > 1 else np.zeros(count)
 
 
 def mean_scaled(rewards: Rewards) -> Rewards:
     """`mean_scaled([1, 0, 0, 1, .5])` is `[1, -1, -1, 1, 0]`; without a mean above 0 there is nothing to divide by: zeros."""
     mean = float(rewards.mean())
-    return (rewards - mean) / mean if mean > 0 and (rewards != rewards[0]).any() else np.zeros(len(rewards))
+    return (rewards - mean) / mean if mean > 0 and not _equal(rewards) else np.zeros(len(rewards))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +83,7 @@ class MeanOnly:
     """Dr. GRPO: not divided by the deviation, which would weigh very easy and very hard tasks up."""
 
     def __call__(self, group: Group) -> list[Floats]:
-        rewards = _rewards(group)
-        return _broadcast(group, rewards - rewards.mean())
+        return _broadcast(group, mean_only(_rewards(group)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +112,7 @@ class LengthWeighted:
             _rewards(group),
             np.array([_actions(rollout, rollout.trajectory.replayed) for rollout in group.rollouts], np.float64),
         )
-        if not (rewards != rewards[0]).any():
+        if _equal(rewards):
             return _broadcast(group, np.zeros(len(rewards)))
         centred: Rewards = rewards - (np.average(rewards, weights=lengths) - self.baseline_offset)
         return _broadcast(group, centred / (rewards.std() + self.delta))

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 
 from patchgrad.contracts import Weights
-from patchgrad.errors import ConfigError, PolicyFault, SamplingRefused
+from patchgrad.errors import ConfigError, ContextFault
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.device import DeviceDecoder
@@ -77,14 +77,11 @@ class EmbeddedPolicy:
         return self.tokenizer.encode(messages, previous)
 
     async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
-        """Samples one turn. Raises `PolicyFault` when the stream leaves no room in the context."""
-        if sampling.purpose == "training" and not sampling.neutral:
-            raise SamplingRefused(
-                "training takes only neutral sampling (temperature 1, nothing cut): sample for another purpose to evaluate"
-            )
+        """Samples one turn. Raises `ContextFault` when the stream leaves no room in the context."""
+        sampling.check()
         limit = min(sampling.max_tokens, self._context - len(tokens))
         if limit < 1 or not len(tokens):
-            raise PolicyFault(f"a stream of {len(tokens)} tokens leaves nothing to sample in a context of {self._context}")
+            raise ContextFault(f"a stream of {len(tokens)} tokens leaves nothing to sample in a context of {self._context}")
         return await asyncio.wrap_future(self._home(session).ask(Request(session, tokens, sampling, limit)))
 
     def _action(self, drawn: Drawn) -> Action:

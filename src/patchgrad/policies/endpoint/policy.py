@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from patchgrad.endpoints import Chat
 from patchgrad.errors import ConfigError, EndpointRefused
-from patchgrad.policies.endpoint.spelling import STOP, encode, read, spell
+from patchgrad.policies.endpoint.framing import STOP, encode, read, spell
 from patchgrad.values import Action, Floats, Ids, Message, Sampling, Usage, floats, ids
 
 NO_LOGPROBS: Floats = floats([])
@@ -91,6 +91,7 @@ class EndpointPolicy:
 
     async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
         """One answer. Raises `ContextFault` where the server says that the conversation is too long."""
+        sampling.check()
         asked = {**self.dialect.parameters(sampling), self.dialect.limit: sampling.max_tokens}
         answer = await self._chat.ask(read(tokens), asked)
         said = [*spell(answer.text), *([STOP] if answer.finish == "stop" else [])]

@@ -51,6 +51,11 @@ class ChatTokenizer:
         # Content never meets the special tokens; the frame's own are put in by id.
         tokenizer.encode_special_tokens = True
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy that was pickled: what keeps content from the special tokens is not in the pickle of a `tokenizers` tokenizer."""
+        self.__dict__.update(state)
+        self.tokenizer.encode_special_tokens = True
+
     @cached_property
     def fingerprint(self) -> str:
         """A digest of everything that decides which ids a conversation becomes."""

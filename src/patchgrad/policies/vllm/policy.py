@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from patchgrad.contracts import Weights
-from patchgrad.errors import ConfigError, PolicyFault, SamplingRefused
+from patchgrad.errors import ConfigError, ContextFault, PolicyFault
 from patchgrad.networks import folder as folders
 from patchgrad.networks.decoder import DecoderConfig
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
@@ -87,14 +87,11 @@ class VllmPolicy:
         return self.tokenizer.encode(messages, previous)
 
     async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
-        """Samples one turn. Raises `PolicyFault` when the stream leaves no room in the context, or vLLM does not answer."""
-        if sampling.purpose == "training" and not sampling.neutral:
-            raise SamplingRefused(
-                "training takes only neutral sampling (temperature 1, nothing cut): sample for another purpose to evaluate"
-            )
+        """Samples one turn. Raises `ContextFault` when the stream leaves no room in the context, `PolicyFault` without an answer."""
+        sampling.check()
         limit = min(sampling.max_tokens, self._context - len(tokens))
         if limit < 1 or not len(tokens):
-            raise PolicyFault(f"a stream of {len(tokens)} tokens leaves nothing to sample in a context of {self._context}")
+            raise ContextFault(f"a stream of {len(tokens)} tokens leaves nothing to sample in a context of {self._context}")
         return await asyncio.wrap_future(self._threads.submit(self._act, tokens, sampling, limit))
 
     def _act(self, tokens: Ids, sampling: Sampling, limit: int) -> Action:

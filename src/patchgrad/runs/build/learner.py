@@ -32,17 +32,19 @@ def learner(trainer: Trainer, policy: TrainablePolicy, curriculum: Curriculum) -
 
 
 def trainer(network: Decoder, recipe: Recipe, registry: Registry = BY_NAME, frozen: tuple[str, ...] = (), version: int = 0) -> Trainer:
-    """The recipe's optimiser over a network, or over adapters of it, where the recipe computes; planted heads are held.
-
-    A trainer of the user's is made with `network`, `recipe`, `frozen` and `version`, as far as it asks for them.
-    """
-    choice, there = recipe.optimiser, device(recipe.machine.gpus)
+    """The recipe's trainer; one of the user's is made with `network`, `recipe`, `frozen` and `version`, as far as it asks for them."""
     if recipe.trainer.name != "local":
         facts = {"network": network, "recipe": recipe, "frozen": frozen, "version": version}
         own: Trainer = conforming("trainer", registry.make("trainers", recipe.trainer, "trainer", facts), Trainer)
         return own
     if recipe.trainer.options:
         raise ConfigError("trainer: local takes no options of its own; they are the recipe's, under optimiser.")
+    return local_trainer(network, recipe, frozen, version)
+
+
+def local_trainer(network: Decoder, recipe: Recipe, frozen: tuple[str, ...] = (), version: int = 0) -> LocalTrainer:
+    """The recipe's optimiser over a network, or over adapters of it, where the recipe computes; planted heads are held."""
+    choice, there = recipe.optimiser, device(recipe.machine.gpus)
     return LocalTrainer(
         network,
         optimiser=an_optimiser(choice),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from patchgrad.recipes.evaluation_choice import EvaluationChoice
+from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.rft import Rft
 from patchgrad.recipes.stage import Stage
 from patchgrad.runs.measure import assess
@@ -33,10 +34,9 @@ async def evaluate(context: RunContext, session: Session, name: str, trained: Rf
 
 async def on_a_sample(context: RunContext, session: Session, id: PhaseId, stage: Stage) -> dict[str, float]:
     """How the policy does on held-out tasks after this iteration of a stage, where the recipe asks for it."""
-    every = context.recipe.evaluation.every
-    if not every or (id.iteration + 1) % every:
+    choice = between(context.recipe, id, stage)
+    if choice is None:
         return {}
-    choice = context.recipe.evaluation.under(stage if stage is not context.recipe.stages[-1] else None)
     sample = fifty(context.tasks.held_out) or context.tasks.held_out[: choice.sample]
     context.begin(f"{id.trained}, iteration {id.iteration + 1}: held-out tasks", len(sample) * choice.attempts)
     groups, report = await _assessed(context, session, sample, id.label, choice)
@@ -49,6 +49,14 @@ async def on_a_sample(context: RunContext, session: Session, id: PhaseId, stage:
         "held_out_turns": report.turns,
         **{f"held_out_{name}": error for name, error in errors(groups).items()},
     }
+
+
+def between(recipe: Recipe, id: PhaseId, stage: Stage) -> EvaluationChoice | None:
+    """How the policy is measured after this iteration; `None` where it is not."""
+    every = recipe.evaluation.every
+    if not every or (id.iteration + 1) % every:
+        return None
+    return recipe.evaluation.under(stage if stage is not recipe.stages[-1] else None)
 
 
 async def _assessed(

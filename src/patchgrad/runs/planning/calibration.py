@@ -11,7 +11,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from patchgrad.trainers.optimisers import STEPS, AdamW
 from patchgrad.values import digest
 
 PROBE = DecoderConfig(1024, hidden=256, layers=4, heads=4, kv_heads=2, head_size=64, intermediate=768)
-SHORT, LONG = (256,) * 8, (4096,)
+PROBES = (256,) * 8, (4096,)  # the lengths of sequences: many short ones, and a long one
 TIMES = 3  # each probe is made so often, and its fastest counts: others use the machine too
 
 
@@ -60,11 +60,11 @@ def known() -> Speed | None:
         return None
 
 
-def calibrate() -> Speed:
+def calibrate(probes: Sequence[tuple[int, ...]] = PROBES) -> Speed:
     """Measures this machine and keeps what it found."""
     with one_thread():
         network = Decoder(PROBE)
-        both = {precision: _rates(network, precision) for precision in ("float32", "bfloat16")}
+        both = {precision: _rates(network, precision, probes) for precision in ("float32", "bfloat16")}
         dense, paired = ({name: one[kind] for name, one in both.items()} for kind in (0, 1))
         speed = Speed(dense, paired, _scored(dense["float32"]), _moved(network))
     place().parent.mkdir(parents=True, exist_ok=True)
@@ -103,11 +103,9 @@ def work(
     return passes * dense + 4 * trained * shape.vocabulary * shape.hidden, passes * shape.paired * pairs
 
 
-def _rates(network: Decoder, precision: str) -> tuple[float, float]:
+def _rates(network: Decoder, precision: str, probes: Sequence[tuple[int, ...]]) -> tuple[float, float]:
     """Multiplications a second with matrices and in attention: two probes, two unknowns."""
-    made = [
-        (*work(PROBE, lengths, sum(lengths) // 4, False), _best(partial(_pass, network, lengths, precision))) for lengths in (SHORT, LONG)
-    ]
+    made = [(*work(PROBE, lengths, sum(lengths) // 4, False), _best(partial(_pass, network, lengths, precision))) for lengths in probes]
     rows = torch.tensor(made, dtype=torch.float64)
     inverse = torch.linalg.solve(rows[:, :2], rows[:, 2]).clamp(min=1e-15)
     return float(1 / inverse[0]), float(1 / inverse[1])

@@ -42,9 +42,12 @@ def make(owner: str, user: int, lives: Callable[[str], bool], proc: Path = Path(
     return top
 
 
-def place(proc: Path = Path("/proc/self")) -> Path | None:
-    """Where this process may make groups: in version 1 below its own; in version 2, whose groups hold processes or groups, beside it."""
-    if os.geteuid() != 0:
+def place(proc: Path = Path("/proc/self"), me: int | None = None) -> Path | None:
+    """Where this process may make groups: in version 1 below its own; in version 2, whose groups hold processes or groups, beside it.
+
+    `me` is whose rights it has, by default those that it runs with.
+    """
+    if (os.geteuid() if me is None else me) != 0:
         return None
     own = {}
     for line in (proc / "cgroup").read_text().splitlines():

@@ -73,17 +73,21 @@ async def forge(
     runner: Callable[[Path], Runner],
     folder: Path,
     progress: Progress | None = None,
+    fruitless: int = FRUITLESS,
 ) -> Forged:
     """Makes tasks in `folder`, whose files let an interrupted call go on; `runner` gives what runs tests with the packages of a site.
 
     The same arguments give the same tasks, whether the work was interrupted or not. The progress is called with the tasks so far, the
-    candidates so far and the last one's fate. `TaskError` for a project whose tests are of no use.
+    candidates so far and the last one's fate. After so many `fruitless` candidates the project is given up. `TaskError` for a project
+    whose tests are of no use.
     """
     project = await _furnished(project, files, order.quiet, runner, folder / "packages.json")
     complete, run = prepare(project, files, order.quiet), runner(ensure_site(project.packages))
     known = await profile(project, complete, run, folder / "profile.json")
     tree = {path: content for path, content in complete.items() if path not in known.broken}
-    bench = _Bench(Shop(project, tree, known, run, order.seed, order.confirmations, order.visible_tests), order, folder, progress)
+    bench = _Bench(
+        Shop(project, tree, known, run, order.seed, order.confirmations, order.visible_tests), order, folder, progress, fruitless
+    )
     singles = single(project, tree, known, order.seed, order.families)
     await bench.work(("repair", "implement"), singles)
     await bench.work(("pair",), pairs(bench.singles, order.seed))
@@ -104,8 +108,8 @@ async def _furnished(project: Project, files: Mapping[str, bytes], quiet: bool, 
 class _Bench:
     """Candidates on their way, and what has become of those before them."""
 
-    def __init__(self, shop: Shop, order: Order, folder: Path, progress: Progress | None) -> None:
-        self._shop, self._order, self._folder, self._progress = shop, order, folder, progress
+    def __init__(self, shop: Shop, order: Order, folder: Path, progress: Progress | None, most: int) -> None:
+        self._shop, self._order, self._folder, self._progress, self._most = shop, order, folder, progress, most
         self.limits = Limits(order.count, order.families, order.shares or SHARES)
         self._fates = {row["candidate"]: row["fate"] for row in rows(folder / LEDGER)}
         known = members(folder) if (folder / TASKS).exists() else []
@@ -135,7 +139,7 @@ class _Bench:
 
     @property
     def _fruitless(self) -> bool:
-        return not self.made and not self._known and self.rejected.total() >= FRUITLESS
+        return not self.made and not self._known and self.rejected.total() >= self._most
 
     def _wanted(self, candidate: Candidate) -> bool:
         return not self._fruitless and self.limits.admit(candidate)

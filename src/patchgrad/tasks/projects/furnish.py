@@ -129,10 +129,12 @@ async def furnish(
     *,
     before: str = "",
     quiet: bool = False,
+    seconds: float = SECONDS,
 ) -> Furnished:
     """Adds packages until no test asks for another one; `before` is the day whose versions are taken, but for pytest and its kin.
 
-    `Endless` where the tests do not come to an end, `TaskError` where what the project states it needs cannot be had.
+    `Endless` where the tests do not come to an end within these `seconds` of work, `TaskError` where what the project states it needs
+    cannot be had.
     """
     suites = [path for path in files if project.is_suite(path)]
     wanted: dict[str, str] = {}
@@ -142,9 +144,9 @@ async def furnish(
         site = _site(project, pins)
         project = replace(project, packages=pins, plugins=plugins(site))
         complete = prepare(project, files, quiet)
-        first = await runner(site)(complete, suites, places=project.tests, seconds=SECONDS)
+        first = await runner(site)(complete, suites, places=project.tests, seconds=seconds)
         if first.state != "ok":
-            raise Endless(f"The tests of {project.id} do not come to an end within {SECONDS:g} seconds of work ({first.state}).")
+            raise Endless(f"The tests of {project.id} do not come to an end within {seconds:g} seconds of work ({first.state}).")
         missing = {name: requirement for name, requirement in _asked(project, files, first).items() if name not in tried}
         tried |= missing.keys()
         known = {name: requirement for name, requirement in missing.items() if requirement}

@@ -62,16 +62,16 @@ def find(source: str, cache: Path, sha256: str = "") -> Found:
     raise TaskError("there is no such folder, and it is no package (NAME or NAME==VERSION) and no address of a git repository.")
 
 
-def from_folder(folder: Path, location: str = "") -> Found:
-    """A folder as it lies there, or the commit that it is a clean work tree of."""
+def from_folder(folder: Path, location: str = "", most: int = _MOST_FILES) -> Found:
+    """A folder as it lies there, or the commit that it is a clean work tree of; `TaskError` for more than the `most` files."""
     if not (folder / ".git").exists():
         paths = [str(path.relative_to(folder)) for path in folder.rglob("*")]
-        files = _read(folder, paths)
+        files = _read(folder, paths, most)
         return Found(
             "folder", digest(*(part for name in sorted(files) for part in (name, files[name]))), folder.resolve().name, "", "", files
         )
     listed = git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
-    files = _read(folder, [path for path in listed if path])
+    files = _read(folder, [path for path in listed if path], most)
     if git(folder, "status", "--porcelain").strip():
         return Found(
             "folder", digest(*(part for name in sorted(files) for part in (name, files[name]))), folder.resolve().name, "", "", files
@@ -90,10 +90,10 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout.decode("utf-8", "surrogateescape")
 
 
-def _read(folder: Path, paths: list[str]) -> dict[str, bytes]:
+def _read(folder: Path, paths: list[str], most: int) -> dict[str, bytes]:
     there = {path: folder / path for path in belonging(dict.fromkeys(paths, b""))}
-    if len(there) > _MOST_FILES:
-        raise TaskError(f"it has {len(there)} files, and more than {_MOST_FILES} are too many to make tasks from; name a part of it.")
+    if len(there) > most:
+        raise TaskError(f"it has {len(there)} files, and more than {most} are too many to make tasks from; name a part of it.")
     regular = {path: file for path, file in there.items() if file.is_file() and not file.is_symlink() and file.stat().st_size <= 1 << 20}
     return {path: file.read_bytes() for path, file in regular.items()}
 

@@ -1,4 +1,4 @@
-"""What the workshop builds repositories from: small functions with a docstring that says what they should do.
+"""What synthetic repositories are built from: small functions with a docstring that says what they should do.
 
 A template is a function in plain Python whose `def` line ends in a comment naming a value generator per parameter:
 

@@ -1,6 +1,6 @@
 """Attacks that anyone may run on their own host: hostile programs against a sandbox, and forged patches against the grader.
 
-    repository = store(folder, pack({path: text.encode() for path, text in FILES.items()}))
+    repository = a_repository(folder, FILES)
     findings = asyncio.run(attack_sandbox(BwrapSandboxes, repository))
     assert all(finding.held for finding in findings), [f for f in findings if not f.held]
 

@@ -11,6 +11,7 @@ PROCESSES = (
             "n=0; f() { [ $((n++)) -lt 400 ] && { sleep 20 & f; }; }; f 2>/dev/null; true",
             "[ $(ps -e | wc -l) -gt 200 ] && echo BREACH; echo HELD",
         ),
+        3.0,  # by then a shell that may not fork waits, ever longer, to try again
         ends=("ok", "timeout", "died", "out of memory"),
     ),
     Attack(

@@ -19,7 +19,8 @@ from patchgrad.testing.attacks.attack import Attack
 from patchgrad.testing.attacks.patches import CHECKS, FILES, GRADER, REPAIR, Change, Forgery
 from patchgrad.testing.attacks.processes import HOARDING, PROCESSES
 from patchgrad.testing.attacks.tricks import KERNEL, NETWORK, TRICKS
-from patchgrad.values import Checks, Limits, Repository, Task, Verdict
+from patchgrad.testing.tasks import a_task
+from patchgrad.values import Limits, Repository, Task, Verdict
 
 SANDBOX = (*PROCESSES, *HOARDING, *TRICKS, *KERNEL, *NETWORK)
 LIMITS = Limits(command_seconds=20.0, memory=256 << 20, disk=64 << 20, processes=64)
@@ -106,7 +107,7 @@ async def _backend(backend: Callable[[], Sandboxes], repository: Repository) -> 
         folder = Path(name)
         folder.chmod(0o755)
         try:
-            yield boxes, Task("attack", "", repository, Checks((), ()), limits=LIMITS), folder
+            yield boxes, a_task("attack", repository=repository, limits=LIMITS), folder
         finally:
             await boxes.close()
 

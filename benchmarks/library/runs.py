@@ -1,0 +1,31 @@
+"""Runs that are taken to their end in a folder, from nothing or from where another one was; one that stopped half-way goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from patchgrad.config import dumps
+from patchgrad.recipes import Recipe
+from patchgrad.runs.api import train
+from patchgrad.runs.starting import start_from
+from patchgrad.runs.trackers.terminal import choose
+from patchgrad.store import Run
+
+PATIENT = {"guards.patience": "1000"}
+"""Tendencies are what is studied, so no guard ends an arm for one."""
+
+
+def finished(folder: Path, recipe: Recipe, before: Path | None = None, only: Collection[str] | None = None) -> Path:
+    """The folder of a run that is done; with `before` it begins from that one's last checkpoint, and draws from tasks of `only` alone."""
+    with _begun(folder, recipe, before, only) as run, choose(quiet=False) as progress:
+        if run.recipe != dumps(recipe):
+            raise SystemExit(f"{folder} is a run of another recipe: move it away.")
+        train(recipe, run, progress)
+    return folder
+
+
+def _begun(folder: Path, recipe: Recipe, before: Path | None, only: Collection[str] | None) -> Run:
+    if folder.exists():
+        return Run.resume(folder)
+    return start_from(before, folder, recipe, only=only) if before else Run.create(folder, dumps(recipe))

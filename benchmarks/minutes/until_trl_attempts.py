@@ -1,0 +1,159 @@
+"""Attempts of ours behind the environments that TRL's GRPO with tools asks for: TRL says a turn, the agent's answer comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+from typing import Any, TypeVar
+
+from patchgrad.rollouts.budget import Budget
+
+from patchgrad.errors import ContextFault
+from patchgrad.policies.embedded import ChatTokenizer
+from patchgrad.recipes import Recipe
+from patchgrad.rollouts.attempts import Attempt, derive_seed, run_attempt
+from patchgrad.rollouts.harness import Harness
+from patchgrad.runs.algorithms import shaped
+from patchgrad.runs.build import build_harness, sandboxes
+from patchgrad.runs.train import tasks
+from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, Verdict, floats
+
+T = TypeVar("T")
+OVER = " over" * 4096  # more than any context: TRL drops it, and lets its attempt end as it is
+CUT = "<cut>"  # in front of what follows a turn that has no end, which ours puts in
+FOREVER = 86_400.0  # all attempts of a generation wait for the slowest: a limit of seconds would be one of TRL's batch
+
+
+class Relay:
+    """A policy whose actions somebody else says: `asked` gets what the agent tells it, `said` the answer.
+
+    Once it is closed every action is refused, which ends an attempt as a full context does; an attempt that begins again, as ours do after
+    a sandbox broke, closes it, since whoever speaks cannot begin again.
+    """
+
+    version = 0
+
+    def __init__(self, tokenizer: ChatTokenizer, context: int) -> None:
+        self.tokenizer, self.context = tokenizer, context
+        self.asked: asyncio.Queue[str] = asyncio.Queue()
+        self.said: asyncio.Queue[str] = asyncio.Queue()
+        self.closed = asyncio.Event()
+        self._content, self._begun = "", False
+
+    def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
+        if previous is None and self._begun:
+            self.closed.set()
+        self._content, self._begun = messages[-1].content, True
+        return self.tokenizer.encode(messages, previous)
+
+    async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
+        if not self.closed.is_set():
+            self.asked.put_nowait(self._content)
+        answer, closed = asyncio.ensure_future(self.said.get()), asyncio.ensure_future(self.closed.wait())
+        await asyncio.wait({answer, closed}, return_when=asyncio.FIRST_COMPLETED)
+        closed.cancel()
+        if not answer.done():
+            answer.cancel()
+            raise ContextFault("there is no more room for this attempt")
+        text = answer.result()
+        spelled = self.tokenizer.action(text)
+        return Action(spelled, floats([0.0] * len(spelled)), 0, text, "stop")
+
+    def release(self, session: str) -> None:
+        """It keeps nothing between turns."""
+
+
+class Bench:
+    """The recipe, its tasks, and a loop of its own in which sandboxes live; `done` are the attempts of the generation."""
+
+    def __init__(self, recipe: Recipe, base: Path, archives: Path) -> None:
+        self.recipe, self.stage = recipe, recipe.stages[0]
+        self.tasks = tasks(recipe, archives).train
+        self.tokenizer = ChatTokenizer.load(base)
+        self.begun, self.done = 0, list[Rollout]()
+        self._loop = asyncio.new_event_loop()
+        Thread(target=self._loop.run_forever, daemon=True).start()
+        self.harness: Harness = self.wait(self._made())
+
+    async def _made(self) -> Harness:
+        return build_harness(self.recipe.agent, self.recipe.sandbox, sandboxes(self.recipe.sandbox))
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Done in the sandboxes' loop, and waited for."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def elsewhere(self, work: Coroutine[Any, Any, T]) -> T:
+        """The same for who is in another loop."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    def first(self, number: int) -> str:
+        """What an attempt at this task is told first."""
+        said = self.harness.agent.prompt(self.tasks[number].instruction, ())
+        return str(said.messages[0].content)  # type: ignore[union-attr]
+
+
+def environment(bench: Bench) -> type:
+    """What TRL makes one of for each attempt of a generation."""
+    stage, recipe = bench.stage, bench.recipe
+    budget = Budget(stage.turns, stage.context, recipe.agent.action_tokens, FOREVER, recipe.agent.format_errors)
+    reward = shaped(stage.length_threshold, stage.turns, stage.length_weight)
+
+    class Terminal:
+        """An attempt at one task: whole turns in, what the agent is told out."""
+
+        def reset(self, number: int, **_: Any) -> None:
+            name = f"trl/{bench.begun}"
+            bench.begun += 1
+            bench.wait(self._begin(Attempt(bench.tasks[number], name, derive_seed(recipe.seed, name))))
+
+        async def say(self, text: str, cut: bool) -> str:
+            """Takes a turn.
+
+            Args:
+                text: The whole turn: a thought, and a command in its block.
+                cut: Whether it was cut before its end.
+
+            Returns:
+                What the agent is told.
+            """
+            told = await bench.elsewhere(self._answered(text))
+            return CUT + told if cut else told
+
+        async def get_reward(self) -> float | None:
+            rollout = await bench.elsewhere(self._ended())
+            bench.done.append(rollout)
+            return None if rollout.broken else rollout.reward.value
+
+        async def _begin(self, item: Attempt) -> None:
+            self._relay = Relay(bench.tokenizer, stage.context)
+            self._first = True
+            self._episode = asyncio.create_task(run_attempt(replace(bench.harness, grade=self._graded), self._relay, item, budget, reward))
+
+        async def _graded(self, task: Task, submission: str) -> Verdict:
+            self._relay.asked.put_nowait(OVER)  # TRL need not wait for the tests
+            return await bench.harness.grade(task, submission)
+
+        async def _answered(self, text: str) -> str:
+            if self._first:  # what it is told first stands in the prompt
+                await self._heard()
+                self._first = False
+            self._relay.said.put_nowait(text)
+            return await self._heard()
+
+        async def _heard(self) -> str:
+            asked, closed = asyncio.create_task(self._relay.asked.get()), asyncio.create_task(self._relay.closed.wait())
+            await asyncio.wait({asked, closed, self._episode}, return_when=asyncio.FIRST_COMPLETED)
+            closed.cancel()
+            if asked.done():
+                return asked.result()
+            asked.cancel()
+            return OVER
+
+        async def _ended(self) -> Rollout:
+            self._relay.closed.set()
+            return await self._episode
+
+    return Terminal

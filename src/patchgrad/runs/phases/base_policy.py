@@ -1,0 +1,66 @@
+"""The base policy: a model of the user's, or a network that learns its first words from demonstrations by a scripted policy."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+
+from patchgrad.learning.curricula import Prefixes
+from patchgrad.policies.tokenizers.chat import ChatTokenizer
+from patchgrad.runs.build import learner as learners
+from patchgrad.runs.build.curriculum import curriculum
+from patchgrad.runs.demonstrations.demonstrator import shows
+from patchgrad.runs.demonstrations.lessons import Lesson, demonstrate
+from patchgrad.runs.demonstrations.warmup import fresh_network, learn_tokenizer, steps, warm_up
+from patchgrad.runs.session import RunContext, Session, told
+from patchgrad.values import Advanced, Rollout, Update
+
+EDITS = 12  # turns: a look and eleven edits
+FIRST = 60  # episodes spelled in bytes at most, from which the tokenizer learns its words
+
+
+async def base(context: RunContext) -> Session:
+    """The first session of a run."""
+    recipe, registry = context.recipe, context.registry
+    chosen, prefixes = curriculum(recipe, context.tasks.train, registry), Prefixes(context.run.journal.recall)
+    if recipe.policy.model:
+        return Session(learners.learner(*learners.open_model(recipe.policy.model, recipe, registry), chosen), chosen, prefixes)
+    tokenizer, shown = await _demonstrated(context)
+    context.run.write_rollouts("demonstrations", 0, shown)
+    network = fresh_network(recipe, tokenizer, shown)
+    warm = learners.local_trainer(network, recipe)
+    context.begin("warm-up", steps(recipe, len(shown)))
+
+    def update(made: Update) -> None:
+        context.tracker.event(Advanced(1, {"loss": made.metrics["loss"]}))
+
+    await asyncio.to_thread(warm_up, recipe, shown, warm, update)
+    trainer = learners.trainer(warm.hand_over(), recipe, registry, recipe.optimiser.frozen, warm.version)
+    policy = learners.policy(network, tokenizer, recipe, registry)
+    policy.load(trainer.weights(), trainer.version)  # a warm-up has taken steps: what is resumed here says so too
+    return Session(learners.learner(trainer, policy, chosen), chosen, prefixes)
+
+
+async def _demonstrated(context: RunContext) -> tuple[ChatTokenizer, list[Rollout]]:
+    """A tokenizer that was learned from the first demonstrations, and the others."""
+    warmup, tasks = context.recipe.warmup, context.tasks
+    letters = ChatTokenizer.train([], 300)
+    count = min(FIRST, warmup.demonstrations)
+    context.begin("first demonstrations, for the tokenizer", count)
+    first = await demonstrate(context, letters, Lesson("first", count, warmup.turns, graded=True))
+    own = {task.id: task for kind in (*tasks.shown, tasks.train) for task in kind}
+    tokenizer = learn_tokenizer(context.recipe, tuple(own.values()), first, letters)
+    ungraded = replace(context, harness=replace(context.harness, seen=partial(told, context.tracker, graded=False)))
+    shown: list[Rollout] = []
+    # Attempts of the last two go by the names that their seeds are derived from.
+    lessons = (
+        Lesson("looks", warmup.first_turns, 1, "first turn"),
+        Lesson("drills", warmup.edit_drills, EDITS, "edits"),
+        Lesson("demonstrations", warmup.demonstrations, warmup.turns),
+    )
+    for lesson in lessons:
+        context.begin(lesson.label, lesson.count)
+        shown += await demonstrate(ungraded, tokenizer, lesson)
+    held_out = {task.tags.get("broken_line", "").strip() for task in tasks.held_out} - {""}
+    return tokenizer, [rollout for rollout in shown if not shows(rollout, held_out)]  # a wrong edit may happen to write a held-out bug

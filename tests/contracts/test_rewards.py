@@ -1,0 +1,45 @@
+"""Every reward function against the contract."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+
+from patchgrad.contracts import RewardFunction
+from patchgrad.grading.rewards import Resolved, TurnPenalty, Weighted
+from patchgrad.testing import check_reward
+from patchgrad.values import Judgement, Reward, Task, Trajectory, Verdict
+
+REWARDS: tuple[RewardFunction, ...] = (
+    Resolved(),
+    Resolved(unsubmitted=True),
+    TurnPenalty(10, 40),
+    TurnPenalty(0, 1),
+    Weighted((Resolved(), TurnPenalty(10, 40))),
+    Weighted((Resolved(), TurnPenalty(1, 2)), (0.1, -0.7)),
+    Weighted((Weighted((Resolved(),), (3.0,)), TurnPenalty(1, 2))),
+)
+
+
+@pytest.mark.parametrize("reward", REWARDS, ids=str)
+def test_a_reward_keeps_the_contract(reward: RewardFunction) -> None:
+    check_reward(reward)
+    check_reward(reward, ())
+
+
+def test_a_reward_that_hides_a_part_or_changes_its_mind_is_found_out() -> None:
+    def hiding(task: Task, trajectory: Trajectory, verdict: Verdict, judgements: Sequence[Judgement]) -> Reward:
+        return Reward(1.0, {"resolved": 0.5})
+
+    with pytest.raises(AssertionError, match="add up to it"):
+        check_reward(hiding)
+    count = itertools.count()
+
+    def moody(task: Task, trajectory: Trajectory, verdict: Verdict, judgements: Sequence[Judgement]) -> Reward:
+        value = float(next(count))
+        return Reward(value, {"mood": value})
+
+    with pytest.raises(AssertionError, match="pure function"):
+        check_reward(moody)

@@ -1,0 +1,81 @@
+"""Every measured figure of the README and the guides stands in docs/figures.json, and the pages say what stands there.
+
+A page marks a figure by a comment behind it: `95.1 %<!-- figure: interval-coverage -->`. A table in a block of text has the names of its
+rows above it: `<!-- figures: laptop-0-base, laptop-0-rft -->`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+PAGES = [PROJECT / "README.md", PROJECT / "docs" / "tutorial.md", *sorted((PROJECT / "docs" / "guide").glob("*.md"))]
+FIGURES: dict[str, dict[str, Any]] = json.loads((PROJECT / "docs" / "figures.json").read_text())
+FIELDS = {"what", "value", "unit", "error", "interval", "n", "seeds", "command", "commit", "machine", "source"}
+MARKED = re.compile(r"(-?[\d,]*\.?\d+)( ?%| x)?(\**)<!-- figure: ([\w-]+) -->")
+MEASURED = re.compile(r"(?<![\d.])\d[\d,.]* ?%(?! interval)|(?<![\d.])\d+(?:\.\d+)? x(?= |\*|\)|$|<|,|\.)", re.MULTILINE)
+COUNTED = re.compile(r"\d+ (?:held-out |training )?tasks x \d+|an interval of 95 % holds the truth in 95 %")
+CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+EVERY = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+
+
+def rounded(value: float, written: str) -> str:
+    """A value with as many decimals as the page writes."""
+    return f"{value:.{len(written.partition('.')[2])}f}"
+
+
+@EVERY
+def test_a_marked_figure_is_the_one_in_the_file(page: Path) -> None:
+    for written, unit, _, name in MARKED.findall(page.read_text()):
+        figure = FIGURES[name]
+        assert written.replace(",", "") == rounded(figure["value"], written), f"{page.name}: {name}"
+        assert not unit or unit.strip() == figure["unit"], f"{page.name}: {name}"
+
+
+@EVERY
+def test_a_share_or_a_ratio_is_marked(page: Path) -> None:
+    text = COUNTED.sub("", CODE.sub("", page.read_text()))
+    assert [found.group() for found in MEASURED.finditer(MARKED.sub("", text))] == []
+
+
+@EVERY
+def test_a_table_of_figures_has_them_row_by_row(page: Path) -> None:
+    for names, block in re.findall(r"<!-- figures: (.*?) -->\n```text\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+        for name, line in zip(names.split(", "), block.splitlines()[1:], strict=True):
+            figure = FIGURES[name]
+            low, high = figure["interval"]
+            assert f"{figure['value']:.1f} ± {figure['error']:.1f}" in line
+            assert f"{low:.1f} to {high:.1f}" in line
+
+
+def test_every_figure_tells_how_it_was_measured_and_is_used() -> None:
+    used = set(re.findall(r"<!-- figures?: (.*?) -->", "\n".join(page.read_text() for page in PAGES)))
+    assert {name for names in used for name in names.split(", ")} == FIGURES.keys()
+    for name, figure in FIGURES.items():
+        assert figure.keys() == FIELDS, name
+        assert all((PROJECT / place).exists() for place in re.findall(r"(?:docs|tests|src|sets)/[\w./-]+", figure["source"])), name
+
+
+def test_the_figures_of_a_kept_run_are_those_of_its_file() -> None:
+    kept = json.loads((PROJECT / "docs" / "benchmarks" / "since.json").read_text())["result"]["seeds"]["0"]["now"]["curve"]
+    for name, row in zip(("base", "rft", "stage-1", "stage-2"), kept, strict=True):
+        figure = FIGURES[f"laptop-0-{name}"]
+        assert (figure["value"], figure["error"]) == (round(100 * row["pass_at_1"], 1), round(100 * row["error"], 1))
+    runs = [json.loads((PROJECT / "docs" / "studies" / "ablations" / f"control-{seed}.json").read_text()) for seed in (31, 32, 33)]
+    for i, name in enumerate(("base", "rft", "stage-1", "stage-2")):
+        values = [100 * run["reports"][i]["pass_at_1"]["mean"] for run in runs]
+        assert FIGURES[f"laptop-{name}"]["value"] == pytest.approx(sum(values) / 3, abs=0.051)
+
+
+def test_the_learning_curve_is_drawn_from_its_files() -> None:
+    sys.path.insert(0, str(PROJECT / "benchmarks" / "studies"))
+    curve = importlib.import_module("curve")
+    sys.path.pop(0)
+    assert curve.PICTURE.read_text() == curve.picture(), "run python benchmarks/studies/curve.py"
