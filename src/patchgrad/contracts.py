@@ -367,8 +367,20 @@ Correction = Callable[[Floats], tuple[Floats, Bools]]  # log(old / sampled) of a
 Aggregate = Callable[[Sequence[WeightedSample]], list[float]]  # one weight per sample of a batch; 1 everywhere is the mean over its tokens
 
 
+class TaskSource(Protocol):
+    """Tasks to train on, or held out to measure with: about so many, the same for the same seed.
+
+    Implementation: `runs.tasks.Listed`, over tasks that are there; and any function of the user's.
+    """
+
+    def __call__(self, split: Literal["train", "held_out"], count: int, seed: int) -> Sequence[Task]: ...
+
+
 class Curriculum(Protocol):
     """Which tasks next. `observe` is one of the two signals that go upstream. What `state` gives is JSON, and `restore` takes it back.
+
+    A user's curriculum has these four and is made with `tasks`, and with `seed` where it asks for one. A run uses a `StagedCurriculum`,
+    which `learning.curricula.Staged` makes of it.
 
     Implementation: `learning.curricula.Pool`.
     """
@@ -377,6 +389,20 @@ class Curriculum(Protocol):
     def observe(self, group: Group) -> None: ...
     def state(self) -> dict[str, Any]: ...
     def restore(self, state: Mapping[str, Any]) -> None: ...
+
+
+class StagedCurriculum(Curriculum, Protocol):
+    """A curriculum that is told where a stage of a run begins, and says when a stage teaches nothing any more.
+
+    `begin_stage` gives the curriculum to draw from in the stage, and a sentence about what was left out, empty where nothing was: with
+    `refresh` what is mostly solved, or never; where `most` is not 0, all but so many tasks. `plateaued` says whether the last `window`
+    draws of the stage brought no better outcomes than those before.
+
+    Implementations: `learning.curricula.Pool`, and `learning.curricula.Staged` over any other one.
+    """
+
+    def begin_stage(self, refresh: bool, most: int) -> tuple[StagedCurriculum, str]: ...
+    def plateaued(self, window: int) -> bool: ...
 
 
 # --- runs ----------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
     PatchgradError            one sentence that says what is wrong and what to do
     ├── ConfigError           a recipe, key or value that cannot work
     │   └── EndpointRefused   an endpoint that refuses the address, the key, the model or a parameter
+    ├── ComponentError        a part of the user's own, such as a reward, that does not do what its contract says
     ├── MissingDependency     an optional package or program that is not installed
     ├── TaskError             a task, archive or task set that is broken
     ├── StoreError            a run folder that is foreign, half written, or full
@@ -35,6 +36,10 @@ class EndpointRefused(ConfigError):
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
         self.status = status
+
+
+class ComponentError(PatchgradError):
+    """A part of the user's own, such as a reward, does not do what its contract says; the sentence names it, and the attempt."""
 
 
 class MissingDependency(PatchgradError):

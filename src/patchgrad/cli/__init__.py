@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from patchgrad import __version__
-from patchgrad.cli import audit, check, evaluate, fork, plan, replay, tasks, train, view
+from patchgrad.cli import audit, check, components, evaluate, fork, plan, replay, tasks, train, view
 from patchgrad.cli.options import declare, split
 from patchgrad.errors import PatchgradError
 
@@ -25,6 +25,7 @@ VERBS = {
     "replay": replay,
     "fork": fork,
     "check": check,
+    "components": components,
 }
 EXAMPLES = """examples:
   patchgrad check                            can this machine isolate an agent?
@@ -32,6 +33,7 @@ EXAMPLES = """examples:
   patchgrad train laptop --stages.0.limits.turns 6  a recipe with one field changed
   patchgrad plan laptop --optimiser.micro_batch_tokens 8192  what memory, disk and time would that take?
   patchgrad view runs/try                    the page about a run
+  patchgrad components                       which rewards, tools, curricula ... can a recipe name?
   patchgrad audit runs/try                   which tokens was it trained on, and is that proved?
 """
 

@@ -23,7 +23,7 @@ FLAGS = {"--json", "--help"}
 SHORT, FULL = "short", "full"
 """What `--print` prints: what differs from the preset, which is what it says alone, or every key."""
 OWN = {
-    "train": ({"--resume", "--print"}, {"--run", "--scale"}),
+    "train": ({"--resume", "--print", "--accept-changed-code"}, {"--run", "--scale"}),
     "plan": ({"--calibrate"}, {"--scale", "--memory", "--host-memory"}),
     "evaluate": (
         {"--print", "--plan", "--resume"},  # bare words follow the second
@@ -94,6 +94,7 @@ def recipe(name: str, scale: str | None = None) -> Recipe:
     """A recipe by its name, or from a TOML file; a name that is neither is refused with the nearest one."""
     from patchgrad import recipes
     from patchgrad.runs import reading
+    from patchgrad.runs.components.places import importable
 
     if name in recipes.RECIPES:
         return reading.preset(name, scale)
@@ -101,6 +102,7 @@ def recipe(name: str, scale: str | None = None) -> Recipe:
     if path.suffix == ".toml" or path.is_file():
         if scale is not None:
             raise ConfigError(f"--scale is of a recipe's name, and {path} is a file: write scale = {json.dumps(scale)} beside its preset.")
+        importable(path.parent)
         return reading.read_recipe(text_of(path))
     raise ConfigError(f"There is no recipe {name}; {nearest(name, list(recipes.RECIPES))}")
 

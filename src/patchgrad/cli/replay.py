@@ -48,14 +48,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _again(folder: Run, found: Rollout, count: int, as_json: bool) -> int:
     from patchgrad.runs.build.harness import agent, sandboxes
+    from patchgrad.runs.components.code import registry_of
     from patchgrad.runs.inspection.replay import replay
     from patchgrad.runs.reading import load_recipe
 
-    recipe = load_recipe(folder.recipe)
-    boxes, good = sandboxes(recipe.sandbox), 0
+    recipe, registry = load_recipe(folder.recipe), registry_of(folder)
+    boxes, good = sandboxes(recipe.sandbox, registry), 0
     try:
         async with await boxes.open(found.task) as sandbox:
-            async for one in replay(found.trajectory.turns[:count], agent(recipe.agent), sandbox):
+            async for one in replay(found.trajectory.turns[:count], agent(recipe.agent, registry), sandbox):
                 good += one.answer != "different" and one.same_state
                 print(json.dumps(_plain(one)) if as_json else "\n".join(_lines(one)), flush=True)
     finally:
@@ -67,10 +68,11 @@ async def _again(folder: Run, found: Rollout, count: int, as_json: bool) -> int:
 
 async def _shell(folder: Run, found: Rollout, count: int, as_json: bool) -> int:
     from patchgrad.runs.build.harness import sandboxes
+    from patchgrad.runs.components.code import registry_of
     from patchgrad.runs.inspection.replay import opened
     from patchgrad.runs.reading import load_recipe
 
-    boxes = sandboxes(load_recipe(folder.recipe).sandbox)
+    boxes = sandboxes(load_recipe(folder.recipe).sandbox, registry_of(folder))
     prompt = "$ " if sys.stdin.isatty() else ""
     try:
         async with await opened(found.task, found.trajectory.turns[:count], folder, boxes) as sandbox:

@@ -1,12 +1,13 @@
 """train a policy by a recipe: base, rejection fine-tuning, reinforcement learning, evaluation
 
-RECIPE is a name (laptop, nebius2508, smoke) or a TOML file, as --print writes it: what differs from a preset, or, with --print full, every
-key. Any field of it can be set by its dotted name:
+RECIPE is a name (laptop, nebius2508, smoke, tiny) or a TOML file, as --print writes it: what differs from a preset, or, with --print full,
+every key. Any field of it can be set by its dotted name:
 
   patchgrad train laptop
   patchgrad train laptop --run runs/second --seed 1 --stages.0.iterations 12
   patchgrad train laptop --print > mine.toml
   patchgrad train nebius2508 --scale cluster --print
+  patchgrad train smoke --reward mine:small
   patchgrad train --run runs/second --resume
 """
 
@@ -14,15 +15,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgrad.cli import options as shared
 from patchgrad.config import dumps
 from patchgrad.errors import ConfigError, PatchgradError
+from patchgrad.runs.threads import load_torch as _load_torch
 from patchgrad.store import Run, finite, plain
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     words = "the machine that the recipe is sized for: laptop (default), gpu or cluster; what differs is told by --print"
     parser.add_argument("--scale", metavar="SCALE", help=words)
     parser.add_argument("--resume", action="store_true", help="go on with the run in DIR, by the recipe that stands there")
+    words = "go on although the code of a part of yours, such as a reward, has changed since the run began"
+    parser.add_argument("--accept-changed-code", action="store_true", help=words)
     words = "print the recipe as TOML and do nothing else: what differs from its preset, or with `--print full` every key"
     parser.add_argument("--print", metavar="full", nargs="?", const=shared.SHORT, choices=(shared.SHORT, shared.FULL), help=words)
     parser.add_argument("--json", action="store_true", help="no progress; one JSON object at the end")
@@ -58,19 +60,6 @@ def run(arguments: argparse.Namespace) -> int:
         except (PatchgradError, OSError):
             store.abandon()
             raise
-
-
-def _load_torch() -> None:
-    """With helper threads that sleep when they have nothing to add up, which OpenMP asks the environment for when it is loaded.
-
-    Else they turn for a while, on cores that the trainer's workers want: a step of the laptop's warm-up took 1.07 times as long.
-    """
-    told = "OMP_WAIT_POLICY" in os.environ
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    with suppress(ModuleNotFoundError):  # which whoever needs it tells in better words
-        import torch  # noqa: F401
-    if not told:
-        del os.environ["OMP_WAIT_POLICY"]  # what is started from here, such as vLLM, decides for itself
 
 
 def _print(arguments: argparse.Namespace) -> int:
@@ -109,7 +98,11 @@ def _created(folder: Path, arguments: argparse.Namespace) -> Run:
 
 def _resumed(folder: Path, arguments: argparse.Namespace) -> Run:
     """A run keeps its recipe: half of one and half of another could be compared with nothing."""
-    recipe = _recipe(Run.open(folder))
+    from patchgrad.runs.components.code import places_of
+
+    began = Run.open(folder)
+    places_of(began.about.get("code", {}))
+    recipe = _recipe(began)
     if shared.changed(recipe, arguments.changes) != recipe:
         raise ConfigError(
             f"{', '.join(arguments.changes)} cannot change in a run that has begun; leave it out, or start another with --run."
@@ -125,12 +118,13 @@ def _recipe(store: Run) -> Recipe:
 
 def _train(store: Run, arguments: argparse.Namespace) -> int:
     from patchgrad.runs import api
-    from patchgrad.runs.trackers.terminal import choose
+    from patchgrad.runs.build.tracking import tracking
     from patchgrad.viewer import report
 
+    recipe, accepted = _recipe(store), arguments.accept_changed_code
     try:
-        with shared.installed(), choose(quiet=arguments.json) as tracker:
-            api.train(_recipe(store), store, tracker)
+        with shared.installed(), tracking(recipe.trackers, store.folder, quiet=arguments.json) as tracker:
+            api.train(recipe, store, tracker, accept_changed_code=accepted)
     except KeyboardInterrupt:
         print(f"patchgrad: stopped; go on with: patchgrad train --run {store.folder} --resume", file=sys.stderr)
         return 130

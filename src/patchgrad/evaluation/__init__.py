@@ -24,7 +24,7 @@ from patchgrad.evaluation.protocols import PROTOCOLS, Protocol
 from patchgrad.evaluation.sample_size import SampleSize, plan
 from patchgrad.evaluation.seeds import over_seeds, pooled
 from patchgrad.evaluation.summary import from_outcomes, shares, summarise
-from patchgrad.evaluation.table import HEADINGS, details, limits, markdown, row
+from patchgrad.evaluation.table import HEADINGS, aligned, details, limits, markdown, row
 
 __all__ = [
     "HEADINGS",
@@ -33,6 +33,7 @@ __all__ = [
     "SampleSize",
     "Protocol",
     "Versus",
+    "aligned",
     "best_at_n",
     "between",
     "bounds",

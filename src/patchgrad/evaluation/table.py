@@ -67,6 +67,13 @@ def details(report: Report) -> list[str]:
     return told
 
 
+def aligned(reports: Sequence[Report]) -> str:
+    """The table as lines of text whose columns stand below one another, for a terminal or a log."""
+    rows = [HEADINGS, *(row(report) for report in reports)]
+    widths = [max(len(line[i]) for line in rows) for i in range(len(HEADINGS))]
+    return "\n".join("  ".join((line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:]))) for line in rows)
+
+
 def markdown(reports: Sequence[Report]) -> str:
     """The table as Markdown, a line a policy in the order given."""
     lines = [HEADINGS, ("---", *["--:"] * (len(HEADINGS) - 1)), *(row(report) for report in reports)]

@@ -135,7 +135,7 @@ def _unwritten(rollout: Rollout, turns: Sequence[Turn], journalled: Callable[[st
     if rollout.broken:
         return None  # nobody judged it
     last = turns[-1].address if turns else root_address(rollout.task, trajectory.id)
-    ending = Ending(last, trajectory.stop, trajectory.submission, rollout.verdict)
+    ending = Ending(last, trajectory.stop, trajectory.submission, rollout.verdict, judgements=rollout.judgements)
     return None if journalled(ending.address, trajectory.id) else "ending"
 
 

@@ -26,21 +26,37 @@ Kind = Literal[
     "trainers",
     "trackers",
 ]
-BUILT_IN: Mapping[Kind, tuple[str, ...]] = {
-    "rewards": ("tests",),
-    "judges": (),
-    "scaffolds": ("react",),
-    "tools": (),
-    "estimators": ("normalised", "mean", "leave-one-out", "mean-scaled", "returns"),
-    "objectives": ("reinforce", "clip", "gspo", "cispo", "cispo-two-sided"),
-    "curricula": ("pool",),
-    "task_sources": ("synthetic", "set"),
-    "sandboxes": ("bwrap", "oci", "landlock"),
-    "policies": ("embedded", "vllm"),
-    "trainers": ("local",),
-    "trackers": ("terminal",),
+BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
+    "rewards": {"tests": "1 where the hidden tests pass after a submission, else 0"},
+    "judges": {"patch-size": "the lines that a submission adds and removes, and its files"},
+    "scaffolds": {"react": "one thought and one command a turn, the whole history in sight (arXiv 2508.03501)"},
+    "tools": {},
+    "estimators": {
+        "normalised": "reward less the group's mean, divided by its deviation (GRPO, DAPO)",
+        "mean": "reward less the group's mean (Dr. GRPO)",
+        "leave-one-out": "reward less the mean of the others (RLOO)",
+        "mean-scaled": "reward less the group's mean, divided by the mean (MaxRL)",
+        "returns": "the reward itself (REINFORCE)",
+    },
+    "objectives": {
+        "reinforce": "-A log pi",
+        "clip": "the clipped surrogate of PPO, with two bounds and a dual one",
+        "gspo": "the clipped ratio of whole sequences (GSPO)",
+        "cispo": "the clipped ratio as a weight (CISPO)",
+        "cispo-two-sided": "the same, clipped on both sides",
+    },
+    "curricula": {"pool": "every task once before any comes again; refreshed between stages"},
+    "task_sources": {"synthetic": "generated from the seed", "set": "a folder that patchgrad tasks wrote"},
+    "sandboxes": {
+        "bwrap": "bubblewrap and user namespaces",
+        "oci": "containers of docker or podman",
+        "landlock": "for hosts without user namespaces; weaker",
+    },
+    "policies": {"embedded": "patchgrad's own sampler", "vllm": "a server of vLLM's in an environment of its own"},
+    "trainers": {"local": "one process, on the cores or on one GPU"},
+    "trackers": {"terminal": "progress for people"},
 }
-"""The names that need no package, by what they are names of."""
+"""The names that need no package, by what they are names of, with what each of them is."""
 
 
 @dataclass(frozen=True, slots=True)

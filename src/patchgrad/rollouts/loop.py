@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from patchgrad.contracts import Agent, Extend, Finish, Policy, Restart
-from patchgrad.errors import ContextFault, PolicyFault, ProvenanceError, SandboxFault
+from patchgrad.errors import ComponentError, ContextFault, PolicyFault, ProvenanceError, SandboxFault
 from patchgrad.rollouts.environment import Environment
 from patchgrad.rollouts.harness import Harness
 from patchgrad.values import (
@@ -62,6 +62,8 @@ async def rollout(harness: Harness, policy: Policy, attempt: Attempt, taken: Seq
         stop = "failed"
     except ProvenanceError as error:
         raise ProvenanceError(f"{attempt.id}: {error}.", error.fault) from error
+    except ComponentError as error:
+        raise ComponentError(f"{attempt.id}: {error}") from error
     finally:
         dialogue.release()
         await environment.close()

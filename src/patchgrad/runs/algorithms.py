@@ -11,6 +11,7 @@ from patchgrad.grading.rewards import TurnPenalty, Weighted
 from patchgrad.learning.advantages import (
     Anchored,
     Branched,
+    FunctionEstimator,
     GroupNormalised,
     LeaveOneOut,
     LengthWeighted,
@@ -33,6 +34,7 @@ from patchgrad.learning.objectives.cispo import Cispo, CispoTwoSided
 from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.learning.objectives.corrections import MaskGeometric, MaskSequence, MaskToken, Together, TruncateSequence, TruncateToken
 from patchgrad.learning.objectives.cross_entropy import cross_entropy
+from patchgrad.learning.objectives.functions import FunctionObjective
 from patchgrad.learning.objectives.gspo import Gspo
 from patchgrad.learning.objectives.kl_penalty import WithKlPenalty
 from patchgrad.learning.selection import contrast, solved_only, sound
@@ -40,6 +42,8 @@ from patchgrad.recipes.loss import ImportanceCorrection, KlPenalty
 from patchgrad.recipes.rft import Rft
 from patchgrad.recipes.rows import Aggregation, Baseline, Row
 from patchgrad.recipes.stage import LengthPenalty, Stage
+from patchgrad.runs.components.construct import construct
+from patchgrad.runs.components.registry import BY_NAME, Registry
 from patchgrad.values import Group, Ids, Segment, Task, Trajectory, Turn
 
 
@@ -75,7 +79,7 @@ def _begun(trajectory: Trajectory, context: Ids) -> Trajectory:
     return replace(trajectory, segments=segments)
 
 
-def algorithm(stage: Stage, reference: Score | None = None) -> Algorithm:
+def algorithm(stage: Stage, reference: Score | None = None, registry: Registry = BY_NAME) -> Algorithm:
     """The row that a stage names, with what the stage sets of its own (`Stage.row`).
 
     Minibatches hold whole groups, so that what adds up to zero in a group does so in every step; of shuffled attempts a small one can
@@ -85,8 +89,8 @@ def algorithm(stage: Stage, reference: Score | None = None) -> Algorithm:
     correction = stage.loss.correction
     return Algorithm(
         select=sound if row.filter_on == "nothing" else partial(contrast, on=row.filter_on),
-        estimator=_estimator(row, stage.advantage.discount),
-        objective=_objective(row, stage.loss.kl_penalty),
+        estimator=_estimator(row, stage.advantage.discount, registry),
+        objective=_objective(row, stage.loss.kl_penalty, registry),
         failures=row.failures.policy,
         confident_above=row.confident_above,
         whole_groups=True,
@@ -101,30 +105,46 @@ def algorithm(stage: Stage, reference: Score | None = None) -> Algorithm:
 BASELINES: Mapping[Baseline, Callable[..., Estimator]] = {"group": GroupNormalised, "tokens": LengthWeighted, "turns": Branched}
 
 
-def _estimator(row: Row, discount: float) -> Estimator:
-    estimators: Mapping[str, Callable[[], Estimator]] = {
-        "normalised": lambda: BASELINES[row.baseline](baseline_offset=row.baseline_offset),
-        "mean": MeanOnly,
-        "leave-one-out": LeaveOneOut,
-        "mean-scaled": MeanScaled,
-        "returns": Returns,
-    }
-    estimator = estimators[row.estimator.name]()
-    return Anchored(estimator, row.step_weight, discount) if row.step_weight else estimator
+ESTIMATORS: Mapping[str, Callable[..., Estimator]] = {
+    "mean": MeanOnly,
+    "leave-one-out": LeaveOneOut,
+    "mean-scaled": MeanScaled,
+    "returns": Returns,
+}
 
 
-def _objective(row: Row, kl_penalty: KlPenalty) -> Objective:
+def _reinforce() -> Objective:
+    return cross_entropy
+
+
+OBJECTIVES: Mapping[str, Callable[..., Objective]] = {
+    "reinforce": _reinforce,
+    "clip": Clipped,
+    "gspo": Gspo,
+    "cispo": Cispo,
+    "cispo-two-sided": CispoTwoSided,
+}
+
+
+def _estimator(row: Row, discount: float, registry: Registry) -> Estimator:
+    part, key, estimator = row.estimator, "advantage.estimator", BASELINES[row.baseline]
+    if part.name == "normalised" or part.name in ESTIMATORS:
+        facts = {"baseline_offset": row.baseline_offset}
+        made: Estimator = construct(key, ESTIMATORS.get(part.name, estimator), part.options, facts)
+    else:
+        made = FunctionEstimator(registry.function("estimators", part, key))
+    return Anchored(made, row.step_weight, discount) if row.step_weight else made
+
+
+def _objective(row: Row, kl_penalty: KlPenalty, registry: Registry) -> Objective:
+    part, key = row.objective, "loss.objective"
     named = (("low", row.clip_low), ("high", row.clip_high), ("dual", row.dual))
     bounds = {name: value for name, value in named if value is not None}
-    objectives: Mapping[str, Callable[..., Objective]] = {
-        "reinforce": lambda: cross_entropy,
-        "clip": Clipped,
-        "gspo": Gspo,
-        "cispo": Cispo,
-        "cispo-two-sided": CispoTwoSided,
-    }
-    objective = objectives[row.objective.name](**bounds)
-    return WithKlPenalty(objective, kl_penalty.weight, kl_penalty.estimator, kl_penalty.to) if kl_penalty.weight else objective
+    if part.name in OBJECTIVES:
+        made: Objective = construct(key, OBJECTIVES[part.name], part.options, bounds)
+    else:
+        made = FunctionObjective(registry.function("objectives", part, key))
+    return WithKlPenalty(made, kl_penalty.weight, kl_penalty.estimator, kl_penalty.to) if kl_penalty.weight else made
 
 
 def _aggregate(name: Aggregation, longest: int) -> Aggregate:

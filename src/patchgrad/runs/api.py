@@ -8,33 +8,45 @@ from tempfile import TemporaryDirectory
 from patchgrad.contracts import Tracker
 from patchgrad.recipes.evaluation import Evaluation, of_run
 from patchgrad.recipes.recipe import Recipe
+from patchgrad.runs.components.registry import BY_NAME, Registry
 from patchgrad.runs.planning.plan import MemoryPlan
 from patchgrad.store import Run
 from patchgrad.values import Report
 
 
-def train(recipe: Recipe, run: Run, tracker: Tracker) -> None:
-    """Do all phases of a recipe in a run folder, or what is left of them where the run was interrupted."""
+def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NAME, *, accept_changed_code: bool = False) -> None:
+    """Do all phases of a recipe in a run folder, or what is left of them where the run was interrupted.
+
+    `registry` has the parts that were given as objects. `ConfigError` where the user's code has changed since the run began, unless that is
+    accepted.
+    """
     from patchgrad.runs.train import train as take  # torch and the sandboxes are heavy; printing a recipe needs neither
 
-    take(recipe, run, tracker)
+    take(recipe, run, tracker, registry, accept_changed_code=accept_changed_code)
 
 
-def evaluate(run: Run, recipe: Recipe, checkpoint: str | None, tracker: Tracker) -> Report:
+def evaluate(run: Run, recipe: Recipe, checkpoint: str | None, tracker: Tracker, registry: Registry = BY_NAME) -> Report:
     """Measure one checkpoint of a run, the last one unless named, on the recipe's held-out tasks; the run is only read."""
-    return measure(of_run(recipe, run.find(checkpoint)), tracker, recipe=recipe)
+    return measure(of_run(recipe, run.find(checkpoint)), tracker, recipe=recipe, registry=registry)
 
 
-def measure(evaluation: Evaluation, tracker: Tracker, *, recipe: Recipe | None = None, out: Run | None = None) -> Report:
+def measure(
+    evaluation: Evaluation,
+    tracker: Tracker,
+    *,
+    recipe: Recipe | None = None,
+    out: Run | None = None,
+    registry: Registry = BY_NAME,
+) -> Report:
     """Measure any policy on any set of tasks, or on those that a `recipe` holds out; `out` is a run's folder that keeps what happens."""
     from patchgrad.runs.measure import measure as any_policy  # the sandboxes are heavy, and torch where the policy needs it
 
     if recipe is None:
-        return any_policy(evaluation, tracker, out)
+        return any_policy(evaluation, tracker, out, registry=registry)
     from patchgrad.runs.tasks import held_out_tasks
 
     with TemporaryDirectory() as archives:
-        return any_policy(evaluation, tracker, out, held_out_tasks(recipe, Path(archives)))
+        return any_policy(evaluation, tracker, out, held_out_tasks(recipe, Path(archives), registry), registry)
 
 
 def plan(recipe: Recipe, room: int = 0) -> MemoryPlan:

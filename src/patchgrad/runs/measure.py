@@ -5,7 +5,6 @@ Evaluation -> tasks, policy, harness -> every attempt (`rollouts.attempts`) -> s
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -28,6 +27,8 @@ from patchgrad.rollouts.attempts import AttemptSettings, collect_groups
 from patchgrad.rollouts.harness import Harness
 from patchgrad.rollouts.journals import MemoryJournal
 from patchgrad.runs.build import harness as harnesses
+from patchgrad.runs.components.registry import BY_NAME, Registry
+from patchgrad.runs.event_loop import run_to_end
 from patchgrad.runs.session import sentence
 from patchgrad.store import Run
 from patchgrad.tasks.sets import load_set
@@ -37,13 +38,20 @@ ANSWER = 600.0  # seconds that an endpoint has for one answer, tries included
 SCORERS: dict[str, Callable[[Sandboxes], Scorer]] = {"visible tests": VisibleTests}
 
 
-def measure(evaluation: Evaluation, tracker: Tracker, out: Run | None = None, tasks: Sequence[Task] | None = None) -> Report:
+def measure(
+    evaluation: Evaluation,
+    tracker: Tracker,
+    out: Run | None = None,
+    tasks: Sequence[Task] | None = None,
+    registry: Registry = BY_NAME,
+) -> Report:
     """Measure; the tasks are those of the set that the evaluation names, unless others are given.
 
-    Where `out` is a run's folder it keeps every turn, attempt, prediction and the report.
+    Where `out` is a run's folder it keeps every turn, attempt, prediction and the report. The agent's parts are the `registry`'s.
     """
+    chosen = tasks_of(evaluation) if tasks is None else tasks
     with _afforded(evaluation):
-        return asyncio.run(_measure(evaluation, tracker, out, tasks_of(evaluation) if tasks is None else tasks))
+        return run_to_end(lambda: _measure(evaluation, tracker, out, chosen, registry))
 
 
 def _afforded(evaluation: Evaluation) -> AbstractContextManager[None]:
@@ -54,14 +62,14 @@ def _afforded(evaluation: Evaluation) -> AbstractContextManager[None]:
     return afforded(evaluation)
 
 
-async def _measure(evaluation: Evaluation, tracker: Tracker, out: Run | None, tasks: Sequence[Task]) -> Report:
+async def _measure(evaluation: Evaluation, tracker: Tracker, out: Run | None, tasks: Sequence[Task], registry: Registry) -> Report:
     if out is not None:
         out.rows()  # asks for what tables need before hours of work, and not after
     policy = await _policy(evaluation)
-    boxes = harnesses.sandboxes(evaluation.sandbox)
+    boxes = harnesses.sandboxes(evaluation.sandbox, registry)
     try:
         journal = MemoryJournal() if out is None else out.journal
-        harness = harnesses.harness(evaluation.agent, evaluation.sandbox, boxes, journal, partial(_seen, tracker))
+        harness = harnesses.harness(evaluation.agent, evaluation.sandbox, boxes, journal, partial(_seen, tracker), registry)
         if out is not None:
             out.write_tasks(tasks)
             out.write_sandbox(boxes.probe().name, boxes.probe().missing(ENFORCED))

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from patchgrad.learning.curricula import Pool, Prefixes
+from patchgrad.learning.curricula import Prefixes
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.build import learner as learners
+from patchgrad.runs.build.curriculum import curriculum
 from patchgrad.runs.phase_id import PhaseId, phase_ids
 from patchgrad.runs.phases.base_policy import base
 from patchgrad.runs.phases.evaluation import evaluate
@@ -106,12 +107,13 @@ def _committed(context: RunContext, session: Session, position: int, id: PhaseId
 def _restored(context: RunContext) -> Session:
     """The session as it was committed last."""
     recipe, run, state = context.recipe, context.run, context.run.state()
-    pool, prefixes = Pool(context.tasks.train, recipe.seed), Prefixes(run.journal.recall)
-    pool.restore(state["pool"])
+    chosen, prefixes = curriculum(recipe, context.tasks.train, context.registry), Prefixes(run.journal.recall)
+    chosen.restore(state["pool"])
     prefixes.restore(state["prefixes"])
     checkpoint = run.folder / "checkpoints" / state["checkpoint"]
     adapted = recipe.optimiser.rank > 0  # adapters go back onto the model that they were made for
-    learner = learners.learner(*learners.open_model(recipe.policy.model if adapted else checkpoint, recipe), pool)
+    source = recipe.policy.model if adapted else checkpoint
+    learner = learners.learner(*learners.open_model(source, recipe, context.registry), chosen)
     learner.trainer.load(checkpoint)
     learner.policy.load(learner.trainer.weights(), learner.trainer.version)
-    return Session(learner, pool, prefixes, tuple(run.reports()), state["minutes"], state["checkpoint"], tuple(state["kept"]))
+    return Session(learner, chosen, prefixes, tuple(run.reports()), state["minutes"], state["checkpoint"], tuple(state["kept"]))

@@ -15,6 +15,7 @@ from patchgrad.recipes.laptop import SMOKE
 from patchgrad.recipes.nebius2508 import CHANGES, PAPER, READ, REPORTED, UNREPORTED, nebius2508
 from patchgrad.recipes.rows import Row
 from patchgrad.recipes.stage import Stage
+from patchgrad.recipes.tiny import TINY
 from patchgrad.runs.reading import preset
 
 WIDTH = 140
@@ -47,7 +48,7 @@ class Origin:
 def nearest(recipe: Recipe) -> Origin:
     """The preset that a recipe shares most with."""
     own = leaves(recipe)
-    known = [Origin("laptop"), Origin("smoke"), Origin("nebius2508", "gpu"), Origin("nebius2508", "cluster")]
+    known = [Origin("laptop"), Origin("smoke"), Origin("tiny"), Origin("nebius2508", "gpu"), Origin("nebius2508", "cluster")]
     return min(known, key=lambda origin: _apart(own, leaves(origin.recipe)))
 
 
@@ -68,6 +69,8 @@ def _before(origin: Origin) -> tuple[Origin, Sequence[Change]]:
     """The preset that a preset is made from, and the changes that make it."""
     if origin.name == "smoke":
         return Origin("laptop"), SMOKE
+    if origin.name == "tiny":
+        return Origin("smoke"), TINY
     scale = "laptop" if origin.name == "laptop" else origin.scale or "laptop"
     return Origin("nebius2508", "cluster"), CHANGES[cast("Scale", scale)]
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchgrad.contracts import Agent, Tracker
-from patchgrad.learning.curricula import Pool, Prefixes
+from patchgrad.contracts import Agent, StagedCurriculum, Tracker
+from patchgrad.learning.curricula import Prefixes
 from patchgrad.learning.loop import Learner
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.rollouts.harness import Harness
+from patchgrad.runs.components.registry import BY_NAME, Registry
 from patchgrad.runs.phase_id import PhaseId
 from patchgrad.store import Run
 from patchgrad.values import Advanced, Call, Note, PhaseBegan, Report, Rollout, Task
@@ -27,13 +28,14 @@ class RunTasks:
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What no phase changes: the recipe, its tasks, the run's folder, who is told, and what attempts are made with."""
+    """What no phase changes: the recipe, its tasks, the run's folder, who is told, what attempts are made with, the user's parts."""
 
     recipe: Recipe
     tasks: RunTasks
     run: Run
     tracker: Tracker
     harness: Harness
+    registry: Registry = BY_NAME
 
     @property
     def agent(self) -> Agent:
@@ -57,7 +59,7 @@ class Session:
     """
 
     learner: Learner
-    pool: Pool
+    curriculum: StagedCurriculum
     prefixes: Prefixes
     reports: tuple[Report, ...] = ()
     minutes: float = 0.0
@@ -76,7 +78,7 @@ class Session:
             "step": str(phase),
             "checkpoint": self.checkpoint,
             "kept": list(self.kept),
-            "pool": self.pool.state(),
+            "pool": self.curriculum.state(),
             "prefixes": self.prefixes.state(),
             "minutes": self.minutes,
         }

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Literal
 
+from patchgrad.contracts import TaskSource
 from patchgrad.errors import ConfigError
+from patchgrad.functions import calling, requires, wrong
 from patchgrad.recipes.recipe import Recipe
+from patchgrad.runs.components.registry import BY_NAME, Registry
 from patchgrad.runs.demonstrations.known_bugs import teachable
 from patchgrad.runs.session import RunTasks
 from patchgrad.tasks.evaluation_sets import VERIFIED_50, fifty
@@ -15,15 +20,17 @@ from patchgrad.tasks.splits import mixed, trainable
 from patchgrad.tasks.synthetic import synthetic_tasks
 from patchgrad.values import Task, digest
 
+KIND = "task source"
 
-def run_tasks(recipe: Recipe, folder: Path) -> RunTasks:
+
+def run_tasks(recipe: Recipe, folder: Path, registry: Registry = BY_NAME) -> RunTasks:
     """The tasks of a recipe; archives of synthetic tasks go to `folder`."""
     source = recipe.tasks
     if source.source.name == "synthetic":
-        held = held_out_tasks(recipe, folder)
+        held = held_out_tasks(recipe, folder, registry)
         own = tuple(synthetic_tasks(source.train, recipe.seed, False, folder, source.functions, source.families, apart_from=held))
         return RunTasks(own, tuple(held), (own,))
-    train_tasks, held_out = _of_a_set(recipe)
+    train_tasks, held_out = _of_a_set(recipe) if source.source.name == "set" else _of_the_users(recipe, registry)
     beside, shown = round(source.train * source.mix.synthetic), 0 if recipe.policy.model else recipe.warmup.tasks
     made = synthetic_tasks(max(beside, shown), recipe.seed, False, folder, source.functions, source.families) if beside or shown else []
     planted = {task.id: task for task in train_tasks if shown and teachable(task)}
@@ -49,9 +56,42 @@ def _wanted(task: Task, planted: tuple[str, ...]) -> bool:
     return not planted or not family or set(family.split("+")) <= set(planted)
 
 
-def held_out_tasks(recipe: Recipe, folder: Path) -> list[Task]:
+def held_out_tasks(recipe: Recipe, folder: Path, registry: Registry = BY_NAME) -> list[Task]:
     """The tasks that a run is measured on; archives of synthetic tasks go to `folder`."""
     source = recipe.tasks
     if source.source.name == "synthetic":
         return synthetic_tasks(source.held_out, recipe.seed, True, folder, source.functions, source.families)
-    return _of_a_set(recipe)[1]
+    return (_of_a_set(recipe) if source.source.name == "set" else _of_the_users(recipe, registry))[1]
+
+
+def _of_the_users(recipe: Recipe, registry: Registry) -> tuple[list[Task], list[Task]]:
+    """The tasks of a source of the user's: a function of split, count and seed, or tasks of which those tagged `held_out` are."""
+    choice = recipe.tasks
+    made = registry.find("task_sources", choice.source, "tasks.source")
+    source: TaskSource = (
+        Listed(made) if isinstance(made, list | tuple) else registry.function("task_sources", choice.source, "tasks.source")
+    )
+    requires(source, KIND, (3,), "split, count, seed")
+    count = choice.train - round(choice.train * choice.mix.synthetic)
+    train_tasks, held_out = (_asked(source, "train", count, recipe.seed), _asked(source, "held_out", choice.held_out, recipe.seed))
+    if both := {task.id for task in train_tasks} & {task.id for task in held_out}:
+        raise ConfigError(f"tasks.source {choice.source.name} gives {min(both)} to train on and as held out; a task is one of both.")
+    return train_tasks, held_out
+
+
+def _asked(source: TaskSource, split: Literal["train", "held_out"], count: int, seed: int) -> list[Task]:
+    with calling(KIND, source, f"the split {split}"):
+        found = source(split, count, seed)
+    if not isinstance(found, Sequence) or not found or not all(isinstance(task, Task) for task in found):
+        raise wrong(KIND, source, found, "a list of at least one task", f"the split {split}")
+    return list(found)[:count]
+
+
+class Listed:
+    """Tasks as a source: held out are those whose tag `split` says so, and the others are trained on."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._tasks = tuple(tasks)
+
+    def __call__(self, split: Literal["train", "held_out"], count: int, seed: int) -> Sequence[Task]:
+        return [task for task in self._tasks if (task.tags.get("split") in ("held_out", "evaluation")) == (split == "held_out")]

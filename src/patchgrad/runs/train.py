@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +10,12 @@ from functools import partial
 from patchgrad.contracts import ENFORCED, Tracker
 from patchgrad.networks import folder as models
 from patchgrad.recipes.recipe import Recipe
+from patchgrad.runs.algorithms import algorithm
+from patchgrad.runs.build import curriculum as curricula
 from patchgrad.runs.build import harness as harnesses
+from patchgrad.runs.components.code import code_of, refuse_changed
+from patchgrad.runs.components.registry import BY_NAME, Registry
+from patchgrad.runs.event_loop import run_to_end
 from patchgrad.runs.pipeline import complete
 from patchgrad.runs.planning.advice import advised, settle
 from patchgrad.runs.planning.device import device, supported
@@ -20,17 +24,43 @@ from patchgrad.runs.tasks import run_tasks
 from patchgrad.store import Run
 
 
-def train(recipe: Recipe, run: Run, tracker: Tracker) -> None:
-    """All phases of a recipe, or what is left of them where the run was interrupted."""
+def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NAME, *, accept_changed_code: bool = False) -> None:
+    """All phases of a recipe, or what is left of them where the run was interrupted.
+
+    Parts of the user's are looked at before anything is done: `ConfigError` or `ComponentError` for one that cannot work, and, unless
+    changes are accepted, for one whose code is another one than when the run began.
+    """
     supported(recipe)
     device(recipe.machine.gpus)
     if recipe.policy.model:  # refused now and not after the tasks were made
         models.shape(recipe.policy.model).reaching(recipe.policy.context, recipe.policy.yarn)
+    _keep_code(recipe, run, registry, accept_changed_code)
+    _try_parts(recipe, registry)
     settle(recipe)
     with advised(recipe):
-        tasks = run_tasks(recipe, run.folder / "archives")
+        tasks = run_tasks(recipe, run.folder / "archives", registry)
+        curricula.tried(recipe, tasks.train, registry)
         with _frozen_heap():
-            asyncio.run(_train(recipe, tasks, run, tracker))
+            run_to_end(lambda: _train(recipe, tasks, run, tracker, registry))
+
+
+def _keep_code(recipe: Recipe, run: Run, registry: Registry, accept_changed: bool) -> None:
+    """The run says what code of the user's it is made with; a run that began with other code is not gone on with by accident."""
+    code = code_of(recipe, registry)
+    before = run.about.get("code", {})
+    if not accept_changed:
+        refuse_changed(before, code, run.folder)
+    if code != before:
+        run.write_code(code)
+
+
+def _try_parts(recipe: Recipe, registry: Registry) -> None:
+    """Makes the parts that need nothing of a run, and leaves them."""
+    harnesses.reward(recipe.reward, registry)
+    harnesses.judges(recipe.judges, registry)
+    harnesses.agent(recipe.agent, registry)
+    for stage in recipe.stages:
+        algorithm(stage, registry=registry)
 
 
 @contextmanager
@@ -44,12 +74,13 @@ def _frozen_heap() -> Iterator[None]:
         gc.unfreeze()
 
 
-async def _train(recipe: Recipe, tasks: RunTasks, run: Run, tracker: Tracker) -> None:
-    boxes = harnesses.sandboxes(recipe.sandbox)
+async def _train(recipe: Recipe, tasks: RunTasks, run: Run, tracker: Tracker, registry: Registry) -> None:
+    boxes = harnesses.sandboxes(recipe.sandbox, registry)
     probed = boxes.probe()
     run.write_sandbox(probed.name, probed.missing(ENFORCED))
-    harness = harnesses.harness(recipe.agent, recipe.sandbox, boxes, run.journal, partial(told, tracker))
+    seen, judges = partial(told, tracker), harnesses.judges(recipe.judges, registry)
+    harness = harnesses.harness(recipe.agent, recipe.sandbox, boxes, run.journal, seen, registry, judges)
     try:
-        await complete(RunContext(recipe, tasks, run, tracker, harness))
+        await complete(RunContext(recipe, tasks, run, tracker, harness, registry))
     finally:
         await boxes.close()

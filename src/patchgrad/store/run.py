@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from patchgrad import __version__
 from patchgrad.errors import StoreError
@@ -47,7 +47,7 @@ class Run:
         self._sums = Sums(folder)
 
     @classmethod
-    def create(cls, folder: str | Path, recipe: str) -> Run:
+    def create(cls, folder: str | Path, recipe: str) -> Self:
         """A new run with this recipe text; a folder that holds anything already is refused and left as it is."""
         path = Path(folder)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
@@ -69,7 +69,7 @@ class Run:
         return cls(path, _acquire(path))
 
     @classmethod
-    def resume(cls, folder: str | Path) -> Run:
+    def resume(cls, folder: str | Path) -> Self:
         """Go on with a run: takes the lock, then cuts what a killed writer left half done, and what it had not said to be done.
 
         A folder that lacks, or has damaged, what was committed is refused and left as it is.
@@ -92,11 +92,11 @@ class Run:
         return run
 
     @classmethod
-    def open(cls, folder: str | Path) -> Run:
+    def open(cls, folder: str | Path) -> Self:
         """Read a run, finished or not; nothing in it is changed."""
         return cls(_recognised(Path(folder)), None)
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -140,6 +140,11 @@ class Run:
         self._writable()
         about = {**self.about, "sandbox": {"backend": backend, "lacks": list(lacks)}}
         files.put(self.folder / "run.json", (json.dumps(about, indent=2) + "\n").encode())
+
+    def write_code(self, code: Mapping[str, Mapping[str, str]]) -> None:
+        """What code of the user's the run is made with: a name, a digest and a file for each part, which a resume compares."""
+        self._writable()
+        files.put(self.folder / "run.json", (json.dumps({**self.about, "code": code}, indent=2) + "\n").encode())
 
     def state(self) -> dict[str, Any]:
         """What `save_state` said last; empty before the first time."""

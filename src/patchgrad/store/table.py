@@ -1,7 +1,7 @@
 """Rollouts as parquet: one row an attempt, readable by pandas, DuckDB and datasets without patchgrad.
 
-`conversation` is a list of turns: what the agent wrote, what it called, what came back. `trajectory`, `verdict` and
-`reward_parts` are JSON; the trajectory names its turns by address, so tokens stand once, in the journal.
+`conversation` is a list of turns: what the agent wrote, what it called, what came back. `trajectory`, `verdict`, `reward_parts` and
+`judgements` are JSON; the trajectory names its turns by address, so tokens stand once, in the journal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from patchgrad.errors import MissingDependency, StoreError
 from patchgrad.store.codec import plain, value
 from patchgrad.store.files import put
-from patchgrad.values import Call, Malformed, Reward, Rollout, Segment, Task, Trajectory, Turn, Verdict
+from patchgrad.values import Call, Judgement, Malformed, Reward, Rollout, Segment, Task, Trajectory, Turn, Verdict
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,6 +53,7 @@ COLUMNS = {
     "trajectory": "string",
     "verdict": "string",
     "reward_parts": "string",
+    "judgements": "string",
 }
 
 
@@ -96,7 +97,8 @@ def rollout(row: dict[str, Any], task: Task, turn: Callable[[str], Turn]) -> Rol
     segments = tuple(Segment(tuple(turn(address) for address in addresses)) for addresses in kept.pop("segments"))
     trajectory = Trajectory(segments=segments, **kept)
     verdict = value(Verdict, json.loads(row["verdict"]))
-    return Rollout(task, trajectory, verdict, Reward(row["reward"], json.loads(row["reward_parts"])))
+    judgements = tuple(value(Judgement, one) for one in json.loads(row.get("judgements") or "[]"))  # which older tables do not have
+    return Rollout(task, trajectory, verdict, Reward(row["reward"], json.loads(row["reward_parts"])), judgements)
 
 
 def _row(phase: str, iteration: int, rollout: Rollout) -> dict[str, Any]:
@@ -131,6 +133,7 @@ def _row(phase: str, iteration: int, rollout: Rollout) -> dict[str, Any]:
         "trajectory": json.dumps(kept),
         "verdict": json.dumps(plain(rollout.verdict)),
         "reward_parts": json.dumps(dict(rollout.reward.parts)),
+        "judgements": json.dumps([plain(judgement) for judgement in rollout.judgements]),
         "conversation": [_turn(turn) for turn in turns],
     }
 

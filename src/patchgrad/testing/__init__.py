@@ -5,7 +5,8 @@
     check_trainer(make, vocabulary, folder)    check_weight_channel(make)               check_objective(objective)
     check_judge(judge)                         check_reward(reward)                     check_scorer(scorer, task, trajectories)
     check_estimator(estimator)                 check_curriculum(make)                   check_executor(make)
-    check_journal(make)                        check_tracker(make)
+    check_journal(make)                        check_tracker(make)                      check_task_source(source)
+    check_staged_curriculum(make)
 
 Each raises `AssertionError` with a sentence for the first rule that is broken. None needs more than its implementation does. Those of what
 is asynchronous are coroutines: `asyncio.run(check_journal(MemoryJournal))`. `make` gives a fresh one each time, equal to the last.
@@ -28,6 +29,8 @@ from patchgrad.testing.reward import check_reward
 from patchgrad.testing.sandbox import check_sandbox
 from patchgrad.testing.sandbox_double import LocalSandboxes
 from patchgrad.testing.scorer import check_scorer
+from patchgrad.testing.staged_curriculum import check_staged_curriculum
+from patchgrad.testing.task_source import check_task_source
 from patchgrad.testing.tasks import a_repository, a_task
 from patchgrad.testing.tokenizer import check_tokenizer
 from patchgrad.testing.tool import check_tool
@@ -52,6 +55,8 @@ __all__ = [
     "check_reward",
     "check_sandbox",
     "check_scorer",
+    "check_staged_curriculum",
+    "check_task_source",
     "check_tokenizer",
     "check_tool",
     "check_tracker",

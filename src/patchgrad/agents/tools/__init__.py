@@ -7,6 +7,7 @@ agent = ReactAgent(toolset(View(lines=40, brief=True)), prompts="brief")
 from __future__ import annotations
 
 from patchgrad.agents.tools.edits import Create, Edit, Replace
+from patchgrad.agents.tools.functions import FunctionTool
 from patchgrad.agents.tools.shell import Shell
 from patchgrad.agents.tools.special import Goto, Open, ScrollDown, ScrollUp, SearchFile, Submit
 from patchgrad.agents.tools.window import View
@@ -15,6 +16,7 @@ from patchgrad.contracts import Tool
 __all__ = [
     "Create",
     "Edit",
+    "FunctionTool",
     "Goto",
     "Open",
     "Replace",

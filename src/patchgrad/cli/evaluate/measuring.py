@@ -46,9 +46,11 @@ def _asked(arguments: argparse.Namespace) -> tuple[Evaluation, Recipe | None]:
 def _of_run(arguments: argparse.Namespace) -> tuple[Evaluation, Recipe | None]:
     """A checkpoint under its run's scaffold and limits."""
     from patchgrad.recipes.evaluation import TaskChoice, by_protocol, of_run
+    from patchgrad.runs.components.code import places_of
     from patchgrad.runs.reading import load_recipe
 
     store, protocol = Run.open(arguments.run), arguments.protocol or ""
+    places_of(store.about.get("code", {}))
     recipe = load_recipe(store.recipe)
     choice = by_protocol(recipe.evaluation, protocol, recipe.policy.context)
     recipe = shared.changed(replace(recipe, evaluation=choice), arguments.changes)

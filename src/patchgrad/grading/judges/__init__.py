@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from patchgrad.grading.judges.functions import FunctionJudge
 from patchgrad.grading.judges.patch_size import PatchSize
 
-__all__ = ["PatchSize"]
+__all__ = ["FunctionJudge", "PatchSize"]

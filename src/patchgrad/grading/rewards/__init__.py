@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from patchgrad.grading.rewards.functions import FunctionReward
 from patchgrad.grading.rewards.tests import Resolved, TurnPenalty, Weighted
 
-__all__ = ["Resolved", "TurnPenalty", "Weighted"]
+__all__ = ["FunctionReward", "Resolved", "TurnPenalty", "Weighted"]

@@ -55,6 +55,17 @@ class Pool:
             self._iterations.append([])
         self._iterations[-1].append(solved / len(valid))
 
+    def begin_stage(self, refresh: bool, most: int) -> tuple[Pool, str]:
+        """The pool that a stage draws from: refreshed where that is asked for, then `most` of its tasks where that is not 0."""
+        pool, told = self, ""
+        if refresh:
+            stay, pool = len(self.kept()), self.refreshed()
+            which = "those solved sometimes but not mostly" if stay else "as none was solved sometimes but not mostly"
+            told = f"refresh: {len(pool)} of {len(self)} tasks stay, {which}"
+        pool = pool.part(most) if most else pool
+        pool.begin()
+        return pool, told
+
     def begin(self) -> None:
         """A new stage: what was drawn before it says nothing of whether it rises."""
         self._began = len(self._iterations)

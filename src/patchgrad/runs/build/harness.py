@@ -1,33 +1,64 @@
-"""What attempts are made with, without torch: the agent, sandboxes, grader, reward."""
+"""What attempts are made with, without torch: the agent, sandboxes, grader, judges, reward."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 
 from patchgrad.agents import ReactAgent
-from patchgrad.agents.tools import View, toolset
-from patchgrad.contracts import Journal, RewardFunction, Sandboxes
+from patchgrad.agents.tools import FunctionTool, View, toolset
+from patchgrad.contracts import Agent, Journal, Judge, RewardFunction, Sandboxes, Tool
 from patchgrad.errors import ConfigError
 from patchgrad.grading import Grader
-from patchgrad.grading.rewards import Resolved
-from patchgrad.recipes.component import BUILT_IN
-from patchgrad.recipes.recipe import AgentChoice, Recipe, SandboxChoice
+from patchgrad.grading.judges import FunctionJudge, PatchSize
+from patchgrad.grading.rewards import FunctionReward, Resolved
+from patchgrad.recipes.component import Component
+from patchgrad.recipes.recipe import AgentChoice, SandboxChoice
 from patchgrad.rollouts.executors import LocalExecutor
 from patchgrad.rollouts.harness import Harness
 from patchgrad.rollouts.tool_cache import ToolCache
+from patchgrad.runs.components.construct import conforming, construct
+from patchgrad.runs.components.registry import BY_NAME, Registry
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.landlock import LandlockSandboxes
 from patchgrad.sandboxes.oci import OciSandboxes
 from patchgrad.values import Rollout
 
 
-def agent(choice: AgentChoice, *, demonstration: bool = False) -> ReactAgent:
-    """The recipe's prompts over the paper's tools."""
+def agent(choice: AgentChoice, registry: Registry = BY_NAME, *, demonstration: bool = False) -> Agent:
+    """The recipe's scaffold over the paper's tools and those of the recipe, which take the place of others of the same name."""
     view = View(lines=choice.window, limit=choice.longest, brief=choice.prompts == "brief")
-    return ReactAgent(toolset(view), prompts=choice.prompts, demonstration=demonstration)
+    own = tools(choice, registry)
+    all_tools = {**toolset(view), **own}
+    if choice.scaffold.name == "react":
+        given = {"tools": all_tools, "prompts": choice.prompts, "demonstration": demonstration}
+        made: Agent = construct("agent.scaffold", ReactAgent, choice.scaffold.options, given)
+        return made
+    if demonstration:
+        raise ConfigError(f"rft.demonstration is a prompt of the scaffold react, and the agent is {choice.scaffold.name}: set it to false.")
+    found = registry.find("scaffolds", choice.scaffold, "agent.scaffold")
+    if own and not callable(found):
+        raise ConfigError(f"The agent {choice.scaffold.name} is made already, so agent.tools do not reach it: hand them to the agent.")
+    facts = {"tools": all_tools, "view": view, "prompts": choice.prompts}
+    made = conforming("agent.scaffold", registry.make("scaffolds", choice.scaffold, "agent.scaffold", facts), Agent)
+    return made
 
 
-def sandboxes(choice: SandboxChoice) -> Sandboxes:
+def tools(choice: AgentChoice, registry: Registry = BY_NAME) -> dict[str, Tool]:
+    """The recipe's own tools by name; a plain function becomes one (`agents.tools.FunctionTool`)."""
+    found = [_tool(part, f"agent.tools.{i}", choice.longest, registry) for i, part in enumerate(choice.tools)]
+    return {tool.name: tool for tool in found}
+
+
+def _tool(part: Component, key: str, limit: int, registry: Registry) -> Tool:
+    made = registry.function("tools", part, key)
+    if inspect.isroutine(made) or not {"name", "usage"} <= set(dir(made)):
+        return FunctionTool(made, limit)
+    tool: Tool = conforming(key, made, Tool)
+    return tool
+
+
+def sandboxes(choice: SandboxChoice, registry: Registry = BY_NAME) -> Sandboxes:
     """One cell for each live attempt, half as many for grading; `ConfigError` where the host does not enforce what is required."""
     cells = choice.concurrency + choice.concurrency // 2
     boxes: Sandboxes
@@ -38,8 +69,9 @@ def sandboxes(choice: SandboxChoice) -> Sandboxes:
             boxes = LandlockSandboxes(cells)
         case "bwrap":
             boxes = BwrapSandboxes(cells, warm=True)
-        case name:
-            raise ConfigError(f"sandbox.backend is {name}, which nothing here opens; there are {', '.join(BUILT_IN['sandboxes'])}")
+        case _:
+            facts = {"cells": cells, "image": choice.image, "socket": choice.socket}
+            boxes = conforming("sandbox.backend", registry.make("sandboxes", choice.backend, "sandbox.backend", facts), Sandboxes)
     told = boxes.probe()
     if lacking := told.missing(choice.requires):
         raise ConfigError(
@@ -49,13 +81,39 @@ def sandboxes(choice: SandboxChoice) -> Sandboxes:
     return boxes
 
 
-def harness(scaffold: AgentChoice, choice: SandboxChoice, boxes: Sandboxes, journal: Journal, seen: Callable[[Rollout], None]) -> Harness:
+def harness(
+    scaffold: AgentChoice,
+    choice: SandboxChoice,
+    boxes: Sandboxes,
+    journal: Journal,
+    seen: Callable[[Rollout], None],
+    registry: Registry = BY_NAME,
+    judges: tuple[Judge, ...] = (),
+) -> Harness:
     """What attempts are made with. Tool calls are remembered where the choice says so."""
     cache = ToolCache(timeouts=boxes.probe().work) if choice.cache else None
-    executor = LocalExecutor(choice.concurrency)
-    return Harness(agent(scaffold), boxes, Grader(boxes).grade, executor, journal, cache=cache, seen=seen)
+    executor, acting = LocalExecutor(choice.concurrency), agent(scaffold, registry)
+    return Harness(acting, boxes, Grader(boxes).grade, executor, journal, judges=judges, cache=cache, seen=seen)
 
 
-def reward(recipe: Recipe) -> RewardFunction:
+JUDGES: Mapping[str, Callable[..., Judge]] = {"patch-size": PatchSize}
+
+
+def judges(chosen: Sequence[Component], registry: Registry = BY_NAME) -> tuple[Judge, ...]:
+    """The judges that are named, each under the checks of `FunctionJudge` where it is the user's."""
+    return tuple(_judge(part, f"judges.{i}", registry) for i, part in enumerate(chosen))
+
+
+def _judge(part: Component, key: str, registry: Registry) -> Judge:
+    if part.name in JUDGES:
+        made: Judge = construct(key, JUDGES[part.name], part.options, {})
+        return made
+    return FunctionJudge(registry.function("judges", part, key))
+
+
+def reward(part: Component, registry: Registry = BY_NAME) -> RewardFunction:
     """What an attempt is worth before its length is priced."""
-    return Resolved()
+    if part.name == "tests":
+        made: RewardFunction = construct("reward", Resolved, part.options, {})
+        return made
+    return FunctionReward(registry.function("rewards", part, "reward"))

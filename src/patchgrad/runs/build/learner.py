@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from patchgrad.contracts import Curriculum, TrainablePolicy, Trainer
+from patchgrad.errors import ConfigError
 from patchgrad.learning.loop import Learner
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder
@@ -16,6 +17,8 @@ from patchgrad.policies.embedded import EmbeddedPolicy
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.policies.vllm import VllmPolicy
 from patchgrad.recipes.recipe import Recipe
+from patchgrad.runs.components.construct import conforming
+from patchgrad.runs.components.registry import BY_NAME, Registry
 from patchgrad.runs.demonstrations.induction import planted
 from patchgrad.runs.planning.device import device
 from patchgrad.runs.planning.estimate import caches
@@ -28,7 +31,18 @@ def learner(trainer: Trainer, policy: TrainablePolicy, curriculum: Curriculum) -
     return Learner(policy, trainer, DirectChannel((policy,)), curriculum)
 
 
-def trainer(network: Decoder, recipe: Recipe, frozen: tuple[str, ...] = (), version: int = 0) -> LocalTrainer:
+def trainer(network: Decoder, recipe: Recipe, registry: Registry = BY_NAME, frozen: tuple[str, ...] = (), version: int = 0) -> Trainer:
+    """The recipe's trainer; one of the user's is made with `network`, `recipe`, `frozen` and `version`, as far as it asks for them."""
+    if recipe.trainer.name != "local":
+        facts = {"network": network, "recipe": recipe, "frozen": frozen, "version": version}
+        own: Trainer = conforming("trainer", registry.make("trainers", recipe.trainer, "trainer", facts), Trainer)
+        return own
+    if recipe.trainer.options:
+        raise ConfigError("trainer: local takes no options of its own; they are the recipe's, under optimiser.")
+    return local_trainer(network, recipe, frozen, version)
+
+
+def local_trainer(network: Decoder, recipe: Recipe, frozen: tuple[str, ...] = (), version: int = 0) -> LocalTrainer:
     """The recipe's optimiser over a network, or over adapters of it, where the recipe computes; planted heads are held."""
     choice, there = recipe.optimiser, device(recipe.machine.gpus)
     return LocalTrainer(
@@ -57,10 +71,26 @@ def reference(network: Decoder, recipe: Recipe) -> LocalTrainer:
     return LocalTrainer(network, precision=choice.precision, threads=recipe.workers)
 
 
-def policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe) -> TrainablePolicy:
-    """A policy with room for every live attempt and for as many whose cache may still be of use."""
-    choice = recipe.policy
-    if choice.vllm:
+def policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, registry: Registry = BY_NAME) -> TrainablePolicy:
+    """A policy with room for every live attempt and for as many whose cache may still be of use.
+
+    One of the user's is made with `network`, `tokenizer`, `context`, `sessions` and `recipe`, as far as it asks for them.
+    """
+    choice, named = recipe.policy, recipe.policy.implementation
+    if named is not None and named.name not in ("embedded", "vllm"):
+        facts = {
+            "network": network,
+            "tokenizer": tokenizer,
+            "context": choice.context,
+            "sessions": 2 * recipe.sandbox.concurrency,
+            "recipe": recipe,
+        }
+        made = registry.make("policies", named, "policy.implementation", facts)
+        own: TrainablePolicy = conforming("policy.implementation", made, TrainablePolicy)
+        return own
+    if named is not None and named.name == "vllm" and not choice.vllm:
+        raise ConfigError("policy.implementation is vllm: name the Python of an environment that has it in policy.vllm.")
+    if choice.vllm and (named is None or named.name == "vllm"):
         return VllmPolicy(
             network.config,
             merged(network),
@@ -81,8 +111,8 @@ def policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe) -> Traina
     )
 
 
-def open_model(source: str | Path, recipe: Recipe) -> tuple[LocalTrainer, TrainablePolicy]:
+def open_model(source: str | Path, recipe: Recipe, registry: Registry = BY_NAME) -> tuple[Trainer, TrainablePolicy]:
     """Trainer and policy of a checkpoint folder or a hub id: one network's shape, rotary positions included. What is frozen is."""
     path = folder.locate(source)
     network, tokenizer = folder.load(path, recipe.policy.context, recipe.policy.yarn), ChatTokenizer.load(path)
-    return trainer(network, recipe, recipe.optimiser.frozen), policy(network, tokenizer, recipe)
+    return trainer(network, recipe, registry, recipe.optimiser.frozen), policy(network, tokenizer, recipe, registry)

@@ -15,6 +15,7 @@ from patchgrad.rollouts.attempts import derive_seed, run_attempts
 from patchgrad.rollouts.journals import LayeredJournal, MemoryJournal
 from patchgrad.runs.build import harness as harnesses
 from patchgrad.runs.build.learner import open_model
+from patchgrad.runs.components.code import registry_of
 from patchgrad.runs.inspection.replay import find
 from patchgrad.runs.reading import load_recipe
 from patchgrad.store import Run
@@ -37,7 +38,7 @@ async def fork(
     The policy is the run's last one, or that of another `checkpoint` with the same tokenizer. Where `out` is given it keeps them: turns,
     states and a table. `ConfigError` where there is nothing to go on after.
     """
-    recipe, source = load_recipe(run.recipe), find(run, attempt)
+    recipe, source, registry = load_recipe(run.recipe), find(run, attempt), registry_of(run)
     taken = source.trajectory.turns
     if not 0 <= turn < len(taken):
         raise ConfigError(f"{attempt} has {len(taken)} turns, so it can go on after turn 0 to {len(taken) - 1}, and not after {turn}.")
@@ -45,7 +46,7 @@ async def fork(
         raise ConfigError(f"attempts is {attempts}; at least one has to be made.")
     here = replace(recipe, policy=replace(recipe.policy, vllm="", options=()))  # a few attempts are not worth a server
     folder = checkpoint or run.find()
-    trainer, policy = open_model(folder, here)
+    trainer, policy = open_model(folder, here, registry)
     policy.load(trainer.weights(), version_of(folder))
     origin = taken[0].action.origin
     if origin is not None and origin.fingerprint != policy.tokenizer.fingerprint:
@@ -57,10 +58,10 @@ async def fork(
         Attempt(source.task, name, derive_seed(recipe.seed, name), budget, sampling, taken[:turn], forked)
         for name in (f"{label}/{number}" for number in range(attempts))
     ]
-    boxes = harnesses.sandboxes(recipe.sandbox)
+    boxes = harnesses.sandboxes(recipe.sandbox, registry)
     journal = LayeredJournal(MemoryJournal() if out is None else out.journal, run.journal)
     try:
-        harness = harnesses.harness(recipe.agent, recipe.sandbox, boxes, journal, on_rollout)
+        harness = harnesses.harness(recipe.agent, recipe.sandbox, boxes, journal, on_rollout, registry)
         done = await run_attempts(harness, policy, items, Resolved())
     finally:
         policy.close()

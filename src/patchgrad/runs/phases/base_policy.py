@@ -6,9 +6,10 @@ import asyncio
 from dataclasses import replace
 from functools import partial
 
-from patchgrad.learning.curricula import Pool, Prefixes
+from patchgrad.learning.curricula import Prefixes
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.runs.build import learner as learners
+from patchgrad.runs.build.curriculum import curriculum
 from patchgrad.runs.demonstrations.demonstrator import shows
 from patchgrad.runs.demonstrations.lessons import Lesson, demonstrate
 from patchgrad.runs.demonstrations.warmup import fresh_network, learn_tokenizer, steps, warm_up
@@ -16,37 +17,38 @@ from patchgrad.runs.session import RunContext, Session, told
 from patchgrad.values import Advanced, Rollout, Update
 
 EDITS = 12  # turns: a look and eleven edits
-FIRST = 60  # episodes spelled in bytes, from which the tokenizer learns its words
+FIRST = 60  # episodes spelled in bytes at most, from which the tokenizer learns its words
 
 
 async def base(context: RunContext) -> Session:
     """The first session of a run."""
-    recipe = context.recipe
-    pool, prefixes = Pool(context.tasks.train, recipe.seed), Prefixes(context.run.journal.recall)
+    recipe, registry = context.recipe, context.registry
+    chosen, prefixes = curriculum(recipe, context.tasks.train, registry), Prefixes(context.run.journal.recall)
     if recipe.policy.model:
-        return Session(learners.learner(*learners.open_model(recipe.policy.model, recipe), pool), pool, prefixes)
+        return Session(learners.learner(*learners.open_model(recipe.policy.model, recipe, registry), chosen), chosen, prefixes)
     tokenizer, shown = await _demonstrated(context)
     context.run.write_rollouts("demonstrations", 0, shown)
     network = fresh_network(recipe, tokenizer, shown)
-    trainer = learners.trainer(network, recipe)
+    warm = learners.local_trainer(network, recipe)
     context.begin("warm-up", steps(recipe, len(shown)))
 
     def update(made: Update) -> None:
         context.tracker.event(Advanced(1, {"loss": made.metrics["loss"]}))
 
-    await asyncio.to_thread(warm_up, recipe, shown, trainer, update)
-    trainer = learners.trainer(trainer.hand_over(), recipe, recipe.optimiser.frozen, trainer.version)
-    policy = learners.policy(network, tokenizer, recipe)
+    await asyncio.to_thread(warm_up, recipe, shown, warm, update)
+    trainer = learners.trainer(warm.hand_over(), recipe, registry, recipe.optimiser.frozen, warm.version)
+    policy = learners.policy(network, tokenizer, recipe, registry)
     policy.load(trainer.weights(), trainer.version)  # a warm-up has taken steps: what is resumed here says so too
-    return Session(learners.learner(trainer, policy, pool), pool, prefixes)
+    return Session(learners.learner(trainer, policy, chosen), chosen, prefixes)
 
 
 async def _demonstrated(context: RunContext) -> tuple[ChatTokenizer, list[Rollout]]:
     """A tokenizer that was learned from the first demonstrations, and the others."""
     warmup, tasks = context.recipe.warmup, context.tasks
     letters = ChatTokenizer.train([], 300)
-    context.begin("first demonstrations, for the tokenizer", FIRST)
-    first = await demonstrate(context, letters, Lesson("first", FIRST, warmup.turns, graded=True))
+    count = min(FIRST, warmup.demonstrations)
+    context.begin("first demonstrations, for the tokenizer", count)
+    first = await demonstrate(context, letters, Lesson("first", count, warmup.turns, graded=True))
     own = {task.id: task for kind in (*tasks.shown, tasks.train) for task in kind}
     tokenizer = learn_tokenizer(context.recipe, tuple(own.values()), first, letters)
     ungraded = replace(context, harness=replace(context.harness, seen=partial(told, context.tracker, graded=False)))

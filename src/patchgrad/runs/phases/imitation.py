@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from patchgrad.contracts import Extend, TrainablePolicy
 from patchgrad.errors import ConfigError
-from patchgrad.grading.rewards import Resolved
 from patchgrad.learning.algorithm import IterationSizes
 from patchgrad.recipes.rft import Rft
 from patchgrad.rollouts.attempts import AttemptSettings
@@ -33,13 +32,13 @@ async def imitate(context: RunContext, session: Session, id: PhaseId) -> Session
         rft.epochs,
         recipe.optimiser.imitation,
     )
-    settings = AttemptSettings(recipe.agent.budget(rft.limits), Resolved(), recipe.seed)
+    settings = AttemptSettings(recipe.agent.budget(rft.limits), harnesses.reward(recipe.reward, context.registry), recipe.seed)
     session.learner.trainer.reset_optimiser()
     context.begin("rejection fine-tuning", rft.tasks * rft.attempts)
     row, harness = imitation(rft), context.harness
     if rft.demonstration and not id.iteration:  # it is for the base model, which never saw the protocol
         row = imitation(rft, _first_prompt(context, session.learner.policy))
-        harness = replace(harness, agent=harnesses.agent(recipe.agent, demonstration=True))
+        harness = replace(harness, agent=harnesses.agent(recipe.agent, context.registry, demonstration=True))
     return await run_iteration(context, session, Work(id, row, sizes, settings, harness, context.agent == harness.agent))
 
 

@@ -9,7 +9,6 @@ from typing import Literal
 from patchgrad.contracts import Score
 from patchgrad.learning.algorithm import IterationSizes
 from patchgrad.learning.branching import Forking
-from patchgrad.learning.curricula import Pool
 from patchgrad.networks import folder as folders
 from patchgrad.recipes.stage import Stage
 from patchgrad.rollouts.attempts import NEUTRAL, AttemptSettings, from_the_beginning
@@ -31,10 +30,10 @@ async def reinforce(context: RunContext, session: Session, id: PhaseId, stage: S
         session = _begun(context, session, stage)
     attempts = sampling.attempts + sampling.forks * sampling.continuations
     context.begin(f"stage {id.stage}, iteration {id.iteration + 1} of {stage.iterations}", sampling.tasks * attempts)
-    reward = with_length_penalty(harnesses.reward(context.recipe), stage.reward, stage.limits.turns)
+    reward = with_length_penalty(harnesses.reward(context.recipe.reward, context.registry), stage.reward, stage.limits.turns)
     drawn = NEUTRAL if sampling.top_p == 1 else replace(NEUTRAL, top_p=sampling.top_p, purpose="study")
     settings = AttemptSettings(context.recipe.agent.budget(stage.limits), reward, seed, drawn)
-    row = algorithm(stage, _reference(context, stage))
+    row = algorithm(stage, _reference(context, stage), context.registry)
     measured = partial(on_a_sample, id=id, stage=stage)
     session = await run_iteration(context, session, Work(id, row, _sizes(context, session, id, stage), settings, context.harness), measured)
     if plateaued(session, stage):
@@ -44,24 +43,15 @@ async def reinforce(context: RunContext, session: Session, id: PhaseId, stage: S
 
 def plateaued(session: Session, stage: Stage) -> bool:
     """Does the stage's test say that nothing is learned any more?"""
-    return bool(stage.plateau) and session.pool.plateaued(stage.plateau)
+    return bool(stage.plateau) and session.curriculum.plateaued(stage.plateau)
 
 
 def _begun(context: RunContext, session: Session, stage: Stage) -> Session:
-    """The session with the pool of tasks that the stage draws from."""
-    pool = session.pool
-    if stage.start.refresh_before:
-        stay = len(pool.kept())
-        pool = pool.refreshed()
-        which = "those solved sometimes but not mostly" if stay else "as none was solved sometimes but not mostly"
-        context.note(f"refresh: {len(pool)} of {len(context.tasks.train)} tasks stay, {which}")
-    pool = pool.part(stage.start.pool) if stage.start.pool else pool
-    pool.begin()
-    return _drawing_from(session, pool)
-
-
-def _drawing_from(session: Session, pool: Pool) -> Session:
-    return replace(session, pool=pool, learner=replace(session.learner, curriculum=pool))
+    """The session with the curriculum that the stage draws from."""
+    curriculum, told = session.curriculum.begin_stage(stage.start.refresh_before, stage.start.pool)
+    if told:
+        context.note(told)
+    return replace(session, curriculum=curriculum, learner=replace(session.learner, curriculum=curriculum))
 
 
 def _sizes(context: RunContext, session: Session, id: PhaseId, stage: Stage) -> IterationSizes:

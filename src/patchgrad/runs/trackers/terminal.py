@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from patchgrad.evaluation import HEADINGS, row
+from patchgrad.evaluation import HEADINGS, aligned, row
 from patchgrad.values import Advanced, Evaluated, Event, Note, PhaseBegan, Report
 
 if TYPE_CHECKING:
@@ -113,13 +113,7 @@ class Plain:
             self._write("  " + " · ".join(part for part in parts if part))
 
     def _table(self, reports: Sequence[Report]) -> None:
-        rows = [HEADINGS, *(row(report) for report in reports)]
-        widths = [max(len(line[i]) for line in rows) for i in range(len(HEADINGS))]
-        for line in rows:
-            first, *rest = (
-                cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-            )
-            self._write("  ".join([first, *rest]))
+        self._write(aligned(reports))
 
     def _write(self, line: str) -> None:
         self._stream.write(line + "\n")
