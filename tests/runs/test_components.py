@@ -110,11 +110,21 @@ def test_a_reward_that_raises_is_named_with_the_attempt_and_the_line() -> None:
         rewarded(fails)
 
 
+def waits(task: Task, trajectory: Trajectory, verdict: Verdict) -> float:
+    time.sleep(0.05)
+    return 1.0
+
+
+def waits_longer(task: Task, trajectory: Trajectory, verdict: Verdict) -> float:
+    time.sleep(0.3)
+    return 1.0
+
+
 def test_a_function_that_keeps_everybody_waiting_is_told_of(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("patchgrad.functions.BLOCKED", 0.01)
     with caplog.at_level(logging.WARNING):
-        rewarded(lambda task, trajectory, verdict: time.sleep(0.05) or 1.0)
-    assert "The reward <lambda> kept all attempts waiting for 0." in caplog.text
+        rewarded(waits)
+    assert "The reward waits kept all attempts waiting for 0." in caplog.text
     assert "on rft/0/0/1: what takes long is a judge." in caplog.text
     caplog.clear()
     with timed("reward", small, "nothing"):
@@ -154,7 +164,7 @@ def test_functions_with_and_without_async_are_judges() -> None:
 def test_a_judge_without_async_does_not_block_the_others() -> None:
     async def both() -> float:
         began = time.monotonic()
-        judge = FunctionJudge(lambda task, trajectory, verdict: time.sleep(0.3) or 1.0)
+        judge = FunctionJudge(waits_longer)
         await asyncio.gather(*(judge(ONE.task, ONE.trajectory, ONE.verdict) for _ in range(3)))
         return time.monotonic() - began
 
@@ -454,7 +464,7 @@ def test_a_part_is_made_with_the_facts_that_it_names() -> None:
     assert construct("a", lambda tasks, seed=1: (tasks, seed), {}, {"tasks": "t", "seed": 2, "more": 3}) == ("t", 2)
     assert construct("a", lambda **all_of_them: all_of_them, {"x": 1}, {"tasks": "t"}) == {"x": 1}
     with pytest.raises(ComponentError, match="a: fails cannot be made: ZeroDivisionError"):
-        construct("a", functools.partial(fails, None, ONE.trajectory), {}, {"verdict": None})
+        construct("a", functools.partial(fails, ONE.task, ONE.trajectory), {}, {"verdict": None})
     with pytest.raises(ComponentError, match="a: int has no event: a Tracker has event"):
         conforming("a", 3, Tracker)
 
