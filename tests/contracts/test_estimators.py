@@ -12,6 +12,7 @@ from patchgrad.learning import advantages
 from patchgrad.learning.advantages import (
     Anchored,
     Branched,
+    FunctionEstimator,
     GroupNormalised,
     LeaveOneOut,
     LengthWeighted,
@@ -22,6 +23,13 @@ from patchgrad.learning.advantages import (
 )
 from patchgrad.testing import check_estimator
 from patchgrad.values import Floats, Group, floats
+
+
+def above_the_worst(group: Group) -> list[float]:
+    """A user's estimator."""
+    rewards = [rollout.reward.value for rollout in group.rollouts]
+    return [reward - min(rewards) for reward in rewards]
+
 
 COMPARING: tuple[Estimator, ...] = (
     GroupNormalised(),
@@ -34,6 +42,7 @@ COMPARING: tuple[Estimator, ...] = (
     MeanScaled(),
     Branched(),
     Branched(baseline_offset=0.1),
+    FunctionEstimator(above_the_worst),
     Anchored(GroupNormalised()),
     Anchored(LeaveOneOut(), weight=0.5, discount=1.0),
 )

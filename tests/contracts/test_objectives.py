@@ -11,9 +11,16 @@ from patchgrad.contracts import Objective, Trained
 from patchgrad.learning.objectives.cispo import Cispo, CispoTwoSided
 from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.learning.objectives.cross_entropy import cross_entropy
+from patchgrad.learning.objectives.functions import FunctionObjective
 from patchgrad.learning.objectives.gspo import Gspo
 from patchgrad.learning.objectives.kl_penalty import WithKlPenalty
 from patchgrad.testing import check_objective
+
+
+def reinforce(tokens: Trained) -> Tensor:
+    """A user's objective."""
+    return -tokens.advantages * tokens.logprobs
+
 
 OBJECTIVES: tuple[Objective, ...] = (
     cross_entropy,
@@ -23,6 +30,7 @@ OBJECTIVES: tuple[Objective, ...] = (
     Cispo(),
     CispoTwoSided(),
     Gspo(),
+    FunctionObjective(reinforce),
     WithKlPenalty(Clipped(), 0.1),
     WithKlPenalty(cross_entropy, 0.1, "k1"),
     WithKlPenalty(Gspo(), 0.1, "k3", "reference"),

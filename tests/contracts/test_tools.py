@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from dataclasses import replace
 
 import pytest
 
-from patchgrad.agents.tools import View, toolset
+from patchgrad.agents.tools import FunctionTool, View, toolset
 from patchgrad.agents.tools.special import Submit
 from patchgrad.contracts import Sandbox
 from patchgrad.testing import LocalSandboxes, check_tool
@@ -39,6 +40,15 @@ CALLS: dict[str, tuple[str, ...]] = {
 def test_a_tool_of_the_paper_keeps_the_contract(name: str, brief: bool) -> None:
     tool = toolset(View(brief=brief))[name]
     asyncio.run(check_tool(tool, LocalSandboxes(FILES), QUICK, CALLS[name], OPEN if name != "shell" else ToolState()))
+
+
+def test_a_user_s_function_as_a_tool_keeps_the_contract() -> None:
+    async def outline(arguments: str, sandbox: Sandbox, state: ToolState) -> str:
+        "outline FILE: the functions of a file"
+        return (await sandbox.run(f"grep -nE '^ *(def|class) ' {shlex.quote(arguments)}")).output
+
+    tool = FunctionTool(outline, reads_only=True)
+    asyncio.run(check_tool(tool, LocalSandboxes(FILES), QUICK, ("shop/cart.py",)))
 
 
 def test_every_tool_is_checked() -> None:
