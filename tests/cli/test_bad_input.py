@@ -272,12 +272,12 @@ from patchgrad.errors import StoreError
 from patchgrad.store import Run
 run = Run.create(sys.argv[1], "")
 save = lambda size: lambda folder: save_file({"a": torch.zeros(size)}, folder / "model.safetensors")
-run.checkpoint("base", save(1000))
+run.checkpoints.save("base", save(1000))
 try:
-    run.checkpoint("base", save(1_000_000))
+    run.checkpoints.save("base", save(1_000_000))
 except StoreError as error:
     print(error)
-print([(path.name, path.stat().st_size) for path in run.checkpoints()[0].iterdir()], list((run.folder / "checkpoints").iterdir()))
+print([(path.name, path.stat().st_size) for path in run.checkpoints.all()[0].iterdir()], list((run.folder / "checkpoints").iterdir()))
 """
     done = tiny(tmp_path / "disk", "900k", sys.executable, "-c", code, str(tmp_path / "disk" / "run"))
     assert done.returncode == 0, done.stderr

@@ -114,8 +114,8 @@ def test_a_model_behind_an_address_is_measured_kept_and_compared(shop: Path, tmp
     assert all(asked["top_p"] == 0.9 for asked in endpoint.asked)
 
     kept = Run.open(out)
-    assert kept.reports() == [found]
-    assert [r.trajectory.stop for r in kept.rollouts("evaluate")] == ["submitted"] * 8
+    assert kept.results.reports() == [found]
+    assert [r.trajectory.stop for r in kept.rollouts.read("evaluate")] == ["submitted"] * 8
     assert kept.recipe.startswith(f'policy = "{endpoint.url}"')
     swe = json.loads((out / "swebench" / "m.run-1.json").read_text())
     assert swe["resolved_ids"] == ["shop-held_out", "shop-train"]

@@ -22,7 +22,7 @@ def train(recipe: Recipe, run: Run, tracker: Tracker) -> None:
 
 def evaluate(run: Run, recipe: Recipe, checkpoint: str | None, tracker: Tracker) -> Report:
     """Measure one checkpoint of a run, the last one unless named, on the recipe's held-out tasks; the run is only read."""
-    return measure(of_run(recipe, run.find(checkpoint)), tracker, recipe=recipe)
+    return measure(of_run(recipe, run.checkpoints.find(checkpoint)), tracker, recipe=recipe)
 
 
 def measure(evaluation: Evaluation, tracker: Tracker, *, recipe: Recipe | None = None, out: Run | None = None) -> Report:

@@ -65,7 +65,7 @@ async def _unchanged(context: RunContext, session: Session) -> Session:
 async def complete(context: RunContext) -> Session:
     """Do the phases that are not done yet; commit after each."""
     state = context.run.state()
-    context.run.write_tasks((*context.tasks.train, *context.tasks.held_out))
+    context.run.tasks.add((*context.tasks.train, *context.tasks.held_out))
     if state:
         session, done = _restored(context), int(state["position"])
     else:
@@ -95,11 +95,11 @@ def _committed(context: RunContext, session: Session, position: int, id: PhaseId
     if previous and id.evaluates:
         session = replace(session, kept=(*session.kept, previous))
     else:
-        run.checkpoint(str(id), session.save)
+        run.checkpoints.save(str(id), session.save)
         session = replace(session, checkpoint=str(id))
     run.save_state(session.state(position, id))
     if previous and previous not in (session.checkpoint, *session.kept):
-        run.discard(previous)
+        run.checkpoints.discard(previous)
     return session
 
 
@@ -114,4 +114,4 @@ def _restored(context: RunContext) -> Session:
     learner = learners.learner(*learners.open_model(recipe.policy.model if adapted else checkpoint, recipe), pool)
     learner.trainer.load(checkpoint)
     learner.policy.load(learner.trainer.weights(), learner.trainer.version)
-    return Session(learner, pool, prefixes, tuple(run.reports()), state["minutes"], state["checkpoint"], tuple(state["kept"]))
+    return Session(learner, pool, prefixes, tuple(run.results.reports()), state["minutes"], state["checkpoint"], tuple(state["kept"]))

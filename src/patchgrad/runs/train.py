@@ -47,7 +47,7 @@ def _frozen_heap() -> Iterator[None]:
 async def _train(recipe: Recipe, tasks: RunTasks, run: Run, tracker: Tracker) -> None:
     boxes = harnesses.sandboxes(recipe.sandbox)
     probed = boxes.probe()
-    run.write_sandbox(probed.name, probed.missing(ENFORCED))
+    run.results.write_sandbox(probed.name, probed.missing(ENFORCED))
     harness = harnesses.harness(recipe.agent, recipe.sandbox, boxes, run.journal, partial(told, tracker))
     try:
         await complete(RunContext(recipe, tasks, run, tracker, harness))
