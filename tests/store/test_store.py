@@ -643,7 +643,7 @@ def test_a_folder_that_cannot_take_its_place_leaves_the_one_before(tmp_path: Pat
 def test_what_went_to_an_earlier_file_is_on_the_disk_before_a_new_one_begins(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
     monkeypatch.setattr("patchgrad.store.journal.LIMIT", 1)
-    monkeypatch.setattr("patchgrad.store.journal.states.LIMIT", 1)
+    monkeypatch.setattr("patchgrad.store.packs.LIMIT", 1)
     monkeypatch.setattr(files, "sync", lambda path: synced.append(path.name))
     for number in (1, 2):
         run.journal.states.put(Snapshot.of({"a.py": (0o644, b"x" * number)}))
