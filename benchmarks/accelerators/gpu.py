@@ -42,7 +42,8 @@ from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.device import DeviceDecoder
 from patchgrad.networks.lora import Lora
 from patchgrad.networks.rope import Yarn
-from patchgrad.policies.embedded.sampler import Request, Sampler
+from patchgrad.policies.embedded.draws import Request
+from patchgrad.policies.embedded.sampler import Sampler
 from patchgrad.runs.planning.calibration import work
 from patchgrad.runs.planning.rehearsal import rehearse
 from patchgrad.trainers.local import LocalTrainer

@@ -138,7 +138,7 @@ def of_a_run(name: str) -> tuple[dict[str, float], list[Report]]:
     before = _cpu()
     with tempfile.TemporaryDirectory() as folder, Run.create(Path(folder) / "run", dumps(RECIPES[name]())) as run:
         train(RECIPES[name](), run, Silent())
-        reports = run.reports()
+        reports = run.results.reports()
     for back in undo:
         back()
     return {**spent, "all": _cpu() - before}, reports

@@ -77,7 +77,7 @@ def of_recipe(whole: Recipe, base: Path, folder: Path, share: float) -> list[Poi
         part = replace(whole, rft=replace(whole.rft, rounds=rounds), stages=())
         before = finished(folder / f"rft-{rounds}", part, before)
         run = Run.open(before)
-        rows, seen = [row for row in run.metrics() if row["phase"] == "rft"], run.reports()[-1].pass_at_1
+        rows, seen = [row for row in run.results.metrics() if row["phase"] == "rft"], run.results.reports()[-1].pass_at_1
         curve.append(point(sum(map(elapsed, rows)), sum(r["episodes"] for r in rows), seen.mean, seen.error))
         if crossed(curve, share) is not None:
             return curve
@@ -87,7 +87,7 @@ def of_recipe(whole: Recipe, base: Path, folder: Path, share: float) -> list[Poi
 def _measured(folder: Path, start: Point) -> list[Point]:
     """The iterations of RL of a run, after what it began with."""
     seconds, attempts, curve = start["seconds"], start["attempts"], []
-    for row in Run.open(folder).metrics():
+    for row in Run.open(folder).results.metrics():
         if row["phase"] == "rft":
             continue
         seconds, attempts = seconds + elapsed(row), attempts + row["episodes"]
@@ -130,7 +130,7 @@ def compared(seed: int, share: float, times: float, iterations: int, attempts: i
     whole = recipe(seed, attempts)
     bare = replace(whole, rft=replace(whole.rft, rounds=0))
     base = finished(work / str(seed) / "base", replace(bare, stages=()))
-    seen = Run.open(base).reports()[0].pass_at_1
+    seen = Run.open(base).results.reports()[0].pass_at_1
     if seen.mean >= share:
         sys.exit(f"seed {seed}: the base solves {100 * seen.mean:.0f} % already; ask for a --share above it.")
     start = point(0.0, 0.0, seen.mean, seen.error)

@@ -102,7 +102,7 @@ def environment(bench: Bench) -> type:
     """What TRL makes one of for each attempt of a generation."""
     stage, recipe = bench.stage, bench.recipe
     budget = replace(recipe.agent.budget(stage.limits), seconds=FOREVER)
-    reward = with_length_penalty(harnesses.reward(recipe), stage.reward, stage.limits.turns)
+    reward = with_length_penalty(harnesses.reward(recipe.reward), stage.reward, stage.limits.turns)
 
     class Terminal:
         """An attempt at one task: whole turns in, what the agent is told out."""

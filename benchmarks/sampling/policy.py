@@ -30,7 +30,8 @@ from patchgrad.learning.packing import pack
 from patchgrad.networks import folder
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
-from patchgrad.policies.embedded.sampler import Request, Sampler
+from patchgrad.policies.embedded.draws import Request
+from patchgrad.policies.embedded.sampler import Sampler
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.values import Action, Call, Ids, Observation, Sample, Sampling, Segment, StepSettings, ToolState, Turn, floats, ids
 
@@ -56,7 +57,7 @@ def ours(network: Decoder, rows: int, attempts: int, new: int) -> dict[str, floa
 
         def read() -> list[Any]:
             finished = []
-            while any(sampler.length[slot] == sampler.told[slot] for slot in sampler.live):
+            while any(sampler.streams.length[slot] == sampler.draws.told[slot] for slot in sampler.live):
                 finished += sampler.step()
             return finished
 

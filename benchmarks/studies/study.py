@@ -77,11 +77,17 @@ def kept(study: Study, name: str, seed: int, work: Path, out: Path) -> Path:
     if not path.exists():
         rounds = min(study.recipe(study.control, seed).rft.rounds, recipe.rft.rounds)
         before = begun(study, seed, rounds, work)
-        only = unsolved(Run.open(before).rows("rft", 0, ("task", "solved"))) if study.hard else None
+        only = unsolved(Run.open(before).rollouts.rows("rft", 0, ("task", "solved"))) if study.hard else None
         folder = finished(work / f"{seed}-{name}", recipe, before, only)
         run = Run.open(folder)
-        reports = run.reports() if name == study.control else run.reports()[-1:]
-        told = {"arm": name, "seed": seed, "recipe": _said(recipe), "reports": [plain(one) for one in reports], "metrics": run.metrics()}
+        reports = run.results.reports() if name == study.control else run.results.reports()[-1:]
+        told = {
+            "arm": name,
+            "seed": seed,
+            "recipe": _said(recipe),
+            "reports": [plain(one) for one in reports],
+            "metrics": run.results.metrics(),
+        }
         put(path, json.dumps(finite(told)).encode() + b"\n")
         shutil.rmtree(folder)
     elif json.loads(path.read_bytes())["recipe"] != json.loads(json.dumps(_said(recipe))):

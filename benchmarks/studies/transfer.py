@@ -59,7 +59,7 @@ def main() -> None:
         evaluation=replace(recipe.evaluation, attempts=given.attempts),
     )
     reports = []
-    for checkpoint in sorted(run.checkpoints(), key=lambda path: path.stat().st_mtime):
+    for checkpoint in sorted(run.checkpoints.all(), key=lambda path: path.stat().st_mtime):
         with choose(quiet=False) as progress:
             reports.append(evaluate(run, recipe, checkpoint.name, progress))
         print(checkpoint.name, reports[-1].pass_at_1, flush=True)

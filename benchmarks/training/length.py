@@ -31,7 +31,8 @@ from patchgrad.networks.attention import Cache
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lanes import Places
-from patchgrad.policies.embedded.sampler import Request, Sampler
+from patchgrad.policies.embedded.draws import Request
+from patchgrad.policies.embedded.sampler import Sampler
 from patchgrad.runs.planning.calibration import work
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.values import Floats, Sampling, ids
@@ -67,13 +68,13 @@ def turns(shape: DecoderConfig, rows: int, seed: int) -> list[tuple[float, float
     streams = [ids(random.integers(3, shape.vocabulary, FIRST)) for _ in range(rows)]
     spent = []
     for turn in range(TURNS):
-        began, read = time.process_time(), sampler.cache.seconds
+        began, read = time.process_time(), sampler.streams.cache.seconds
         sampler.admit([Request(str(i), stream, Sampling(NEW, seed=1000 * i + turn), NEW) for i, stream in enumerate(streams)])
         done = []
         while sampler.live:
             done += sampler.step()
         whole = time.process_time() - began
-        spent.append((whole, whole - (sampler.cache.seconds - read)))
+        spent.append((whole, whole - (sampler.streams.cache.seconds - read)))
         for drawn in done:
             place = int(drawn.request.session)
             streams[place] = ids(np.concatenate([streams[place], drawn.tokens, random.integers(3, shape.vocabulary, ANSWER)]))

@@ -175,7 +175,10 @@ def test_an_existing_run_is_neither_overwritten_nor_lost(refused: Refused, run: 
 @pytest.mark.parametrize(
     ("about", "says"),
     [
-        ({"program": "patchgrad", "format": 99, "version": "9.9"}, "has format 99, written by patchgrad 9.9, and this one reads format 3"),
+        (
+            {"program": "patchgrad", "format": 99, "version": "9.9"},
+            "has format 99, written by patchgrad 9.9, and this one reads formats 3 and 4",
+        ),
         ({"program": "another"}, "was written by another program"),
     ],
 )
@@ -272,12 +275,12 @@ from patchgrad.errors import StoreError
 from patchgrad.store import Run
 run = Run.create(sys.argv[1], "")
 save = lambda size: lambda folder: save_file({"a": torch.zeros(size)}, folder / "model.safetensors")
-run.checkpoint("base", save(1000))
+run.checkpoints.save("base", save(1000))
 try:
-    run.checkpoint("base", save(1_000_000))
+    run.checkpoints.save("base", save(1_000_000))
 except StoreError as error:
     print(error)
-print([(path.name, path.stat().st_size) for path in run.checkpoints()[0].iterdir()], list((run.folder / "checkpoints").iterdir()))
+print([(path.name, path.stat().st_size) for path in run.checkpoints.all()[0].iterdir()], list((run.folder / "checkpoints").iterdir()))
 """
     done = tiny(tmp_path / "disk", "900k", sys.executable, "-c", code, str(tmp_path / "disk" / "run"))
     assert done.returncode == 0, done.stderr

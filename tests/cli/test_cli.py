@@ -39,8 +39,8 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> list[recipes.Recipe]:
     def train(recipe: recipes.Recipe, run: Run, tracker: Tracker) -> None:
         tracker.event(PhaseBegan("base", 1))
         trained.append(recipe)
-        run.write_tasks([TASK])
-        run.write_reports([REPORT])
+        run.tasks.add([TASK])
+        run.results.write_reports([REPORT])
 
     monkeypatch.setattr(api, "train", train)
     return trained
@@ -221,7 +221,7 @@ def test_an_evaluation_reads_the_run_and_prints_a_row(
     main(["train", "smoke", "--run", folder])
     with Run.resume(folder) as run:
         for step in ("base", "rft"):
-            run.checkpoint(step, lambda _: None)
+            run.checkpoints.save(step, lambda _: None)
         run.save_state({"checkpoint": "rft"})
     capsys.readouterr()
     assert main(["evaluate", folder, "--seed", "9", "--checkpoint", "base"]) == 0
@@ -284,7 +284,7 @@ def test_a_closed_pipe_is_no_error(fake: list[recipes.Recipe], tmp_path: Path) -
     folder = tmp_path / "run"
     main(["train", "smoke", "--run", str(folder)])
     with Run.resume(folder) as run:
-        run.write_tasks([Task(f"t{i}", "x" * 900, TASK.repository, TASK.checks) for i in range(2000)])
+        run.tasks.add([Task(f"t{i}", "x" * 900, TASK.repository, TASK.checks) for i in range(2000)])
     code = f"{sys.executable} -c 'import sys; from patchgrad.cli import main; sys.exit(main())' tasks list {folder} --json"
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {code} | head -1 | wc -l"], capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "1", "")

@@ -117,8 +117,8 @@ def test_a_model_behind_an_address_is_measured_kept_and_compared(shop: Path, tmp
     assert all(asked["top_p"] == 0.9 for asked in endpoint.asked)
 
     kept = Run.open(out)
-    assert kept.reports() == [found]
-    assert [r.trajectory.stop for r in kept.rollouts("evaluate")] == ["submitted"] * 8
+    assert kept.results.reports() == [found]
+    assert [r.trajectory.stop for r in kept.rollouts.read("evaluate")] == ["submitted"] * 8
     assert kept.recipe.startswith(f'policy = "{endpoint.url}"')
     swe = json.loads((out / "swebench" / "m.run-1.json").read_text())
     assert swe["resolved_ids"] == ["shop-held_out", "shop-train"]
@@ -362,5 +362,5 @@ def test_an_evaluation_that_was_interrupted_goes_on_and_asks_nothing_twice(
     turns = [entry.trajectory for entry in Run.open(out).journal.records.entries()]
     later = [name for name in turns if name not in before]
     assert len(endpoint.asked) - asked == 1 + len(later), "one that greets the endpoint, and one a turn of what was not done"
-    assert len(Run.open(out).rollouts("evaluate")) == 4
+    assert len(Run.open(out).rollouts.read("evaluate")) == 4
     assert "name its folder, as in --out" in refused(*policy, "--tasks", str(shop), "--model", "m", "--resume")

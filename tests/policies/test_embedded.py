@@ -20,7 +20,8 @@ from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.paged import PAGE
 from patchgrad.networks.prefixes import apart
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
-from patchgrad.policies.embedded.sampler import Request, Sampler
+from patchgrad.policies.embedded.draws import Request
+from patchgrad.policies.embedded.sampler import Sampler
 from patchgrad.values import Action, Ids, Message, Sampling, ids
 
 torch.set_num_threads(1)  # several test runs may share the cores
@@ -267,7 +268,7 @@ def test_the_highest_random_number_draws_no_token_that_was_cut() -> None:
     sampler = Sampler(CachedDecoder(network, 64), sessions=1, rows=1, eos=frozenset())
     stream = ids(np.arange(10))
     sampler.admit([Request("a", stream, Sampling(1, seed=0, top_k=2), 1)])
-    sampler.uniform[:] = 1.0
+    sampler.draws.uniform[:] = 1.0
     (drawn,) = sampler.step()
     hidden = network.forward_packed(torch.arange(10), torch.arange(10), apart([0, 10]).nodes)
     assert int(drawn.tokens[0]) in network.logits(hidden[-1:]).topk(2).indices[0].tolist()

@@ -146,5 +146,5 @@ def test_a_fork_goes_on_from_the_files_and_is_trained_on_its_own_turns_alone(tmp
     for item in forks:
         made(whole, replace(item, id=f"again/{item.id[-1]}"))
     assert boxes.opened == 3, "one for each, and one that is asked what all of them began with"
-    run.write_rollouts("fork", 0, [made(harness(run), item) for item in forks])
-    assert [one.trajectory.replayed for one in run.rollouts("fork", 0)] == [1, 1]
+    run.rollouts.write("fork", 0, [made(harness(run), item) for item in forks])
+    assert [one.trajectory.replayed for one in run.rollouts.read("fork", 0)] == [1, 1]

@@ -67,15 +67,15 @@ def folder(path: Path, iterations: Iterable[list[Rollout]], updates: int = 4, tr
     recipe = laptop()
     plain = replace(recipe.stages[0], advantage=AdvantageChoice(failures=recipe.stages[0].advantage.failures))
     with Run.create(path, dumps(replace(recipe, stages=(plain, recipe.stages[1])))) as run:
-        run.write_tasks([TASK])
+        run.tasks.add([TASK])
         for iteration, rollouts in enumerate(iterations):
             for rollout in rollouts:
                 for turn in rollout.trajectory.turns:
                     asyncio.run(run.journal.turn(rollout.trajectory.id, turn))
                 ending = Ending(turn.address, rollout.trajectory.stop, rollout.trajectory.submission, rollout.verdict)
                 asyncio.run(run.journal.ending(rollout.trajectory.id, ending))
-            run.write_rollouts("stage1", iteration, rollouts)
-            run.write_metrics({"phase": "stage1", "iteration": iteration, "updates": updates, "trained": float(trained)})
+            run.rollouts.write("stage1", iteration, rollouts)
+            run.results.write_metrics({"phase": "stage1", "iteration": iteration, "updates": updates, "trained": float(trained)})
     return path
 
 
@@ -112,10 +112,10 @@ def test_a_turn_that_was_changed_after_it_was_sampled_is_found(tmp_path: Path) -
     forged = replace(honest[1].trajectory, segments=(Segment((honest[1].trajectory.turns[0], other)),))
     table = Run.create(tmp_path / "other", dumps(laptop()))
     with table:
-        table.write_tasks([TASK])
+        table.tasks.add([TASK])
         for one in (*honest[0].trajectory.turns, *forged.turns):
             asyncio.run(table.journal.turn("x", one))
-        table.write_rollouts("stage1", 0, [honest[0], replace(honest[1], trajectory=forged)])
+        table.rollouts.write("stage1", 0, [honest[0], replace(honest[1], trajectory=forged)])
     (tmp_path / "other" / "rollouts" / "stage1-00000.parquet").replace(path / "rollouts" / "stage1-00000.parquet")
     assert main(["audit", str(path)]) == 2, "what is not in the journal cannot be read"
 

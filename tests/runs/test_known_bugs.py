@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from patchgrad.errors import TaskError
-from patchgrad.runs.demonstrations.demonstrator import drill, line_edit, look
+from patchgrad.runs.demonstrations.demonstrator import drill, look
+from patchgrad.runs.demonstrations.edits import line_edit
 from patchgrad.runs.demonstrations.known_bugs import Known, known, teachable
 from patchgrad.tasks.archive import pack, store
 from patchgrad.tasks.synthetic import synthetic_tasks

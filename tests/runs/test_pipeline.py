@@ -94,7 +94,7 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     folder = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt), Run.create(folder, dumps(TINY)) as run:
         train(TINY, run, Interrupting("stage 1"))
-    assert [report.name for report in Run.open(folder).reports()] == ["base", "+ RFT"]
+    assert [report.name for report in Run.open(folder).results.reports()] == ["base", "+ RFT"]
 
     assert json.loads((folder / "state.json").read_text())["kept"] == ["base", "rft-0"]
     second = Interrupting("")
@@ -102,27 +102,32 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
         train(TINY, run, second)
     assert second.stages[0].startswith("stage 1")
     finished = Run.open(folder)
-    assert [report.name for report in finished.reports()] == ["base", "+ RFT", "+ stage 1 RL", "+ stage 2 RL"]
-    assert [report.budget["turns"] for report in finished.reports()] == [20, 4, 4, 20], "policies between are measured as they were trained"
-    assert [(m["phase"], m["iteration"]) for m in finished.metrics()] == [("rft", 0), ("stage1", 0), ("stage2", 0), ("stage2", 1)], (
-        "two of four iterations that solved nothing are a plateau"
+    assert [report.name for report in finished.results.reports()] == ["base", "+ RFT", "+ stage 1 RL", "+ stage 2 RL"]
+    assert [report.budget["turns"] for report in finished.results.reports()] == [20, 4, 4, 20], (
+        "policies between are measured as they were trained"
     )
-    assert {path.name for path in finished.checkpoints()} == {"base", "rft-0", "stage1-0", "stage2-1"}
-    stepped = {name for path in finished.checkpoints() for name in load_file(path / "optimiser.safetensors")}
+    assert [(m["phase"], m["iteration"]) for m in finished.results.metrics()] == [
+        ("rft", 0),
+        ("stage1", 0),
+        ("stage2", 0),
+        ("stage2", 1),
+    ], "two of four iterations that solved nothing are a plateau"
+    assert {path.name for path in finished.checkpoints.all()} == {"base", "rft-0", "stage1-0", "stage2-1"}
+    stepped = {name for path in finished.checkpoints.all() for name in load_file(path / "optimiser.safetensors")}
     assert any("mlp" in name for name in stepped)
     assert not any("embed_tokens" in name for name in stepped), "what is frozen has no optimiser once there is a base"
 
-    assert all(m["probe_logprob_diff"] < 1e-4 for m in finished.metrics()), (
+    assert all(m["probe_logprob_diff"] < 1e-4 for m in finished.results.metrics()), (
         "the sampler is probed in its own precision, also where imitation rounds"
     )
-    assert [m["iteration"] for m in finished.metrics() if "held_out_pass_at_1" in m] == [1], "every second iteration of RL"
-    assert all(len(m["steps"]) == m["updates"] for m in finished.metrics() if m["episodes"])
-    recorded = {name for m in finished.metrics() for name in m} | set(TOLD)
+    assert [m["iteration"] for m in finished.results.metrics() if "held_out_pass_at_1" in m] == [1], "every second iteration of RL"
+    assert all(len(m["steps"]) == m["updates"] for m in finished.results.metrics() if m["episodes"])
+    recorded = {name for m in finished.results.metrics() for name in m} | set(TOLD)
     drawn = {column for _, _, wanted in CHARTS for _, column, _ in wanted}
     assert drawn <= recorded, "what the page draws is recorded under that name"
-    steps = {path.name: int(load_file(path / "optimiser.safetensors")["steps"]) for path in finished.checkpoints()}
+    steps = {path.name: int(load_file(path / "optimiser.safetensors")["steps"]) for path in finished.checkpoints.all()}
     made = Counter[str]()
-    for m in finished.metrics():
+    for m in finished.results.metrics():
         made[m["phase"]] += m["updates"]
     assert {
         name.partition("-")[0]: n for name, n in steps.items() if name != "base"
@@ -138,11 +143,13 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     assert third.stages[0] == "rejection fine-tuning", "the base is the model, and only the last policy is measured"
     with Run.resume(tmp_path / "from-model") as run:
         train(last, run, Interrupting(""))
-    adapters = [load_file(path / "adapter" / "adapter_model.safetensors") for path in Run.open(tmp_path / "from-model").checkpoints()]
+    adapters = [load_file(path / "adapter" / "adapter_model.safetensors") for path in Run.open(tmp_path / "from-model").checkpoints.all()]
     assert all(tensor.shape[0 if "lora_A" in name else 1] == 4 for kept in adapters for name, tensor in kept.items())
-    assert [report.name for report in Run.open(tmp_path / "from-model").reports()] == ["+ stage 1 RL"]
-    assert {path.name for path in Run.open(tmp_path / "from-model").checkpoints()} == {"base", "rft-0", "stage1-0"}
-    assert all(row["sampling_z"] > -4 for row in Run.open(tmp_path / "from-model").metrics()), "the policy takes nothing from that file"
+    assert [report.name for report in Run.open(tmp_path / "from-model").results.reports()] == ["+ stage 1 RL"]
+    assert {path.name for path in Run.open(tmp_path / "from-model").checkpoints.all()} == {"base", "rft-0", "stage1-0"}
+    assert all(row["sampling_z"] > -4 for row in Run.open(tmp_path / "from-model").results.metrics()), (
+        "the policy takes nothing from that file"
+    )
 
     monkeypatch.setattr(learners, "EmbeddedPolicy", Inheriting)
     monkeypatch.setattr(Inheriting, "forged", inherited(cut))
@@ -150,8 +157,8 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     with pytest.raises(TrainingStopped, match=reason), Run.create(tmp_path / "forged", dumps(model)) as run:
         train(model, run, Silent())
     stopped = Run.open(tmp_path / "forged")
-    assert [report.name for report in stopped.reports()] == ["base"], "what was committed stands"
-    assert stopped.metrics() == [], "and nothing was learned from such samples"
+    assert [report.name for report in stopped.results.reports()] == ["base"], "what was committed stands"
+    assert stopped.results.metrics() == [], "and nothing was learned from such samples"
 
 
 @needs_bubblewrap
@@ -184,9 +191,9 @@ def test_what_a_demonstration_helped_to_collect_is_imitated_without_it(tmp_path:
     with Run.create(tmp_path / "run", dumps(full)) as run:
         train(full, run, Silent())
     finished = Run.open(tmp_path / "run")
-    (row,) = finished.metrics()
+    (row,) = finished.results.metrics()
     assert row["episodes"] == 4
-    shown, plain = (finished.rollouts(phase)[0].trajectory.turns[0].context for phase in ("rft", "evaluate-2"))
+    shown, plain = (finished.rollouts.read(phase)[0].trajectory.turns[0].context for phase in ("rft", "evaluate-2"))
     assert len(shown) > 1.3 * len(plain), "the demonstration is in the one prompt and not in the other"
 
 

@@ -198,7 +198,7 @@ def test_the_policys_bytes_are_those_that_it_has() -> None:
     tensors = [decoder.embedding, decoder.head, *(t for layer in decoder.layers for t in (layer.qkv, layer.out, layer.gate_up, layer.down))]
     assert abs(copied(shape, recipe) / sum(4 * tensor.numel() for tensor in tensors) - 1) < 0.01
     sampler = Sampler(decoder, sessions=2 * recipe.sandbox.concurrency, rows=4, eos=frozenset({0}))
-    assert cached(shape, recipe) == sampler.cache.keys.nbytes + sampler.cache.values.nbytes
+    assert cached(shape, recipe) == sampler.streams.cache.keys.nbytes + sampler.streams.cache.values.nbytes
 
 
 def test_free_memory_is_what_the_kernel_has_or_a_group_leaves(tmp_path: Path) -> None:

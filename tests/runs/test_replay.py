@@ -47,14 +47,14 @@ async def _taken(path: Path, task: Task, recipe: str) -> None:
     choice = laptop().sandbox
     boxes, policy = sandboxes(choice), ScriptedPolicy([command(word) for word in WORDS])
     with Run.create(path, recipe) as made:
-        made.write_tasks([task])
+        made.tasks.add([task])
         try:
             around = harness(laptop().agent, choice, boxes, made.journal, lambda _: None)
             attempt = Attempt(task, "stage1/0/0/0", 0, Budget(len(WORDS), 100_000), NEUTRAL)
             done = await rollout(replace(around, cache=None), policy, attempt)
         finally:
             await boxes.close()
-        made.write_rollouts("stage1", 0, [Rollout(task, done, Verdict(task.id, "", ("ran",), ()), Reward(0.0, {}))])
+        made.rollouts.write("stage1", 0, [Rollout(task, done, Verdict(task.id, "", ("ran",), ()), Reward(0.0, {}))])
 
 
 def test_each_answer_is_compared_and_so_are_the_files_after_it(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

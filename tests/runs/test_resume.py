@@ -62,7 +62,7 @@ def worth(task: Task, trajectory: Trajectory, verdict: Verdict, judgements: Sequ
 def attempts(folder: Path) -> list[Any]:
     """Every attempt of a run, without what a clock said."""
     found = []
-    for row in Run.open(folder).rows():
+    for row in Run.open(folder).rollouts.rows():
         trajectory, verdict = json.loads(row["trajectory"]), json.loads(row["verdict"])
         trajectory.pop("seconds")
         verdict.pop("seconds")
@@ -135,15 +135,15 @@ def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_
     assert found == audit(Run.open(tmp_path / "whole"))
     assert all(one.sound for one in found)
     assert sum(one.trained for one in found) > 0
-    forked = [row["attempt"] for row in Run.open(tmp_path / "killed").rows("stage2") if json.loads(row["trajectory"])["replayed"]]
+    forked = [row["attempt"] for row in Run.open(tmp_path / "killed").rollouts.rows("stage2") if json.loads(row["trajectory"])["replayed"]]
     assert any("+" in name for name in forked), "turns were forked"
     assert not all("+" in name for name in forked), "attempts began after a prefix"
     assert all(one.sampled == one.trained + sum(one.left_out.values()) for one in found)
-    one = next(row["attempt"] for row in Run.open(tmp_path / "killed").rows("stage2"))
+    one = next(row["attempt"] for row in Run.open(tmp_path / "killed").rollouts.rows("stage2"))
     assert main(["replay", str(tmp_path / "killed"), one]) == 0
     assert main(["audit", str(tmp_path / "killed")]) == 0
     assert main(["fork", str(tmp_path / "killed"), one, "--turn", "1", "--attempts", "2", "--out", str(tmp_path / "forked")]) == 0
-    assert [fork.trajectory.replayed for fork in Run.open(tmp_path / "forked").rollouts("fork")] == [1, 1]
+    assert [fork.trajectory.replayed for fork in Run.open(tmp_path / "forked").rollouts.read("fork")] == [1, 1]
     assert main(["fork", str(tmp_path / "killed"), one, "--turn", "99"]) == 2
 
 

@@ -39,8 +39,8 @@ def a_run(folder: Path, recipe: Recipe, position: int, checkpoint: str, kept: li
     """The folder of a run that has done so many phases."""
     with Run.create(folder, dumps(recipe)) as run:
         for name in dict.fromkeys([*kept, checkpoint]):
-            run.checkpoint(name, saved)
-        run.write_metrics({"phase": "rft", "iteration": 0})
+            run.checkpoints.save(name, saved)
+        run.results.write_metrics({"phase": "rft", "iteration": 0})
         for table in ("demonstrations-00000", "evaluate-1-00000", "rft-00000", "rft-00001"):
             (run.folder / "rollouts" / f"{table}.parquet").write_text(table)
         step = str(phase_ids(recipe)[position - 1])
@@ -59,7 +59,7 @@ def test_what_both_recipes_begin_with_is_not_done_again(tmp_path: Path) -> None:
     with start_from(origin, tmp_path / "new", laptop()) as run:
         state, about = run.state(), run.about
         assert run.recipe == dumps(laptop())
-        assert {path.name for path in run.checkpoints()} == {"base", "rft-0"}
+        assert {path.name for path in run.checkpoints.all()} == {"base", "rft-0"}
         assert {path.stem for path in (run.folder / "rollouts").iterdir()} == {"demonstrations-00000", "rft-00000"}, "of what was committed"
     assert (state["position"], state["step"], state["kept"], state["pool"]) == (3, "rft-0", ["base"], POOL), "its evaluation comes later"
     assert about["origin"] == {"run": str(origin), "checkpoint": "rft-0"}
@@ -97,7 +97,7 @@ def test_what_a_killed_writer_left_half_done_is_not_copied(tmp_path: Path) -> No
     with (origin / "metrics.jsonl").open("a") as file:
         file.write(json.dumps({"phase": "rft", "iteration": 1}) + "\n")
     with start_from(origin, tmp_path / "new", rounds(2)) as run:
-        assert [row["iteration"] for row in run.metrics()] == [0]
+        assert [row["iteration"] for row in run.results.metrics()] == [0]
 
 
 @needs_bubblewrap
@@ -114,4 +114,4 @@ def test_two_recipes_one_after_the_other_are_one_run(tmp_path: Path, monkeypatch
         train(whole, made, Silent())
     assert weights(tmp_path / "second") == weights(tmp_path / "whole")
     assert attempts(tmp_path / "second") == attempts(tmp_path / "whole")
-    assert [report.name for report in Run.open(tmp_path / "second").reports()] == ["base", "+ RFT", "+ stage 1 RL"]
+    assert [report.name for report in Run.open(tmp_path / "second").results.reports()] == ["base", "+ RFT", "+ stage 1 RL"]

@@ -47,7 +47,7 @@ def test_a_hard_study_draws_only_what_the_base_never_solved() -> None:
 def test_a_study_goes_on_from_where_another_run_was_by_a_recipe_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arm = override(laptop(), {"name": "arm"})
     with Run.create(tmp_path / "base", dumps(laptop())) as base:
-        base.checkpoint("base", lambda folder: None)
+        base.checkpoints.save("base", lambda folder: None)
         base.save_state({"position": 2, "checkpoint": "base", "kept": ["base"], "pool": {"tasks": ["a", "b"], "queue": ["b"]}})
     monkeypatch.setattr(runs, "train", lambda recipe, run, progress: run.save_state({**run.state(), "seen": recipe.name}))
     folder = runs.finished(tmp_path / "arm", arm, tmp_path / "base", only={"a"})

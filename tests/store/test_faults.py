@@ -14,8 +14,7 @@ import pytest
 from tests.store.test_store import attempt
 
 from patchgrad.errors import StoreError
-from patchgrad.store import Run, plain
-from patchgrad.store import run as runs
+from patchgrad.store import Run, plain, run_journal
 from patchgrad.store.files import put
 from patchgrad.values import Ending, Snapshot
 
@@ -65,9 +64,9 @@ def step(run: Run, number: int) -> None:
             asyncio.run(run.journal.turn(rollout.trajectory.id, turn))
         if ending is None:
             asyncio.run(run.journal.ending(rollout.trajectory.id, Ending(taken[-1].address, "submitted", "diff", rollout.verdict)))
-    run.write_rollouts("rl", number, rollouts)
-    run.write_metrics({"phase": "rl", "iteration": number, "pass_at_1": 0.5})
-    run.checkpoint(f"rl-{number}", lambda folder: put(folder / "model", f"weights {number}".encode()))
+    run.rollouts.write("rl", number, rollouts)
+    run.results.write_metrics({"phase": "rl", "iteration": number, "pass_at_1": 0.5})
+    run.checkpoints.save(f"rl-{number}", lambda folder: put(folder / "model", f"weights {number}".encode()))
     run.save_state({"position": number + 1, "checkpoint": f"rl-{number}", "kept": [f"rl-{n}" for n in range(number)]})
 
 
@@ -82,9 +81,9 @@ def told(folder: Path) -> Any:
     run = Run.open(folder)
     return (
         sorted((record.trajectory, record.address) for record in run.journal.records.records()),
-        [plain(rollout) for number in range(ITERATIONS) for rollout in run.rollouts("rl", number)],
-        run.metrics(),
-        {path.name: (path / "model").read_text() for path in run.checkpoints()},
+        [plain(rollout) for number in range(ITERATIONS) for rollout in run.rollouts.read("rl", number)],
+        run.results.metrics(),
+        {path.name: (path / "model").read_text() for path in run.checkpoints.all()},
         run.state(),
         sorted(path.name for path in folder.iterdir()),
     )
@@ -92,7 +91,7 @@ def told(folder: Path) -> Any:
 
 @pytest.mark.parametrize("how", ["dies", "is full"])
 def test_whatever_call_fails_the_run_goes_on_to_the_same_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    monkeypatch.setattr(runs, "WINDOW", 0.0)  # so that every turn is flushed, and flushes fail too
+    monkeypatch.setattr(run_journal, "WINDOW", 0.0)  # so that every turn is flushed, and flushes fail too
     counting = Failing(how, -1)
     with counting.installed():
         go_on(tmp_path / "whole")
@@ -103,6 +102,6 @@ def test_whatever_call_fails_the_run_goes_on_to_the_same_end(tmp_path: Path, mon
         with failing.installed(), pytest.raises((Dead, StoreError)):
             go_on(folder)
         if (folder / "run.json").exists():
-            Run.open(folder).metrics()  # it can be read as it was left
+            Run.open(folder).results.metrics()  # it can be read as it was left
         go_on(folder)
         assert told(folder) == expected, f"call {number} failed"

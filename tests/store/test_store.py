@@ -150,8 +150,8 @@ def test_snapshots_survive_plain_data(entries: dict[str, tuple[int, bytes | None
 def test_rollouts_survive_the_folder_to_the_bit(tmp_path_factory: pytest.TempPathFactory, given_rollouts: list[Rollout]) -> None:
     folder = tmp_path_factory.mktemp("store") / "run"
     with Run.create(folder, "") as run:
-        run.write_rollouts("rft", 0, given_rollouts)
-    back = Run.open(folder).rollouts("rft")
+        run.rollouts.write("rft", 0, given_rollouts)
+    back = Run.open(folder).rollouts.read("rft")
     assert len(back) == len(given_rollouts)
     assert all(same(one, other) for one, other in zip(back, given_rollouts, strict=True))
 
@@ -166,7 +166,7 @@ def test_data_of_the_wrong_shape_is_a_store_error() -> None:
 def test_a_row_can_be_read_without_patchgrad(run: Run) -> None:
     import pyarrow.parquet
 
-    run.write_rollouts("stage1", 4, [attempt("t1/0"), attempt("t1/1", solved=False)])
+    run.rollouts.write("stage1", 4, [attempt("t1/0"), attempt("t1/1", solved=False)])
     rows = pyarrow.parquet.read_table(run.folder / "rollouts" / "stage1-00004.parquet").to_pylist()
     assert [row["solved"] for row in rows] == [True, False]
     assert rows[0]["conversation"][1] == {
@@ -186,27 +186,31 @@ def test_a_row_can_be_read_without_patchgrad(run: Run) -> None:
 
 
 def test_some_columns_are_read_whatever_kind_of_sequence_names_them(run: Run) -> None:
-    run.write_rollouts("rft", 0, [attempt("t1/0")])
-    assert run.rows("rft", 0, ("task", "solved")) == run.rows("rft", 0, ["task", "solved"]) == [{"task": "t1", "solved": True}]
+    run.rollouts.write("rft", 0, [attempt("t1/0")])
+    assert (
+        run.rollouts.rows("rft", 0, ("task", "solved"))
+        == run.rollouts.rows("rft", 0, ["task", "solved"])
+        == [{"task": "t1", "solved": True}]
+    )
 
 
 def test_bytes_that_are_no_text_stay_exact_though_a_table_cannot_hold_them(run: Run) -> None:
     odd = replace(turn(0), observation=Observation("\udcff", ToolState("/\udcfe"), failure="died"))
     rollout = attempt("t1/0")
     rollout = replace(rollout, trajectory=replace(rollout.trajectory, segments=(Segment((odd,)),), submission="\udcfd"))
-    run.write_rollouts("rft", 0, [rollout])
-    assert same(run.rollouts("rft")[0], rollout)
-    assert run.rows()[0]["conversation"][0]["directory"] == "/?"
+    run.rollouts.write("rft", 0, [rollout])
+    assert same(run.rollouts.read("rft")[0], rollout)
+    assert run.rollouts.rows()[0]["conversation"][0]["directory"] == "/?"
 
 
 def test_a_turn_is_written_once(run: Run) -> None:
     rollout = attempt("t1/0")
     for one in rollout.trajectory.turns:
         asyncio.run(run.journal.turn("t1/0", one))
-    run.write_rollouts("rft", 0, [rollout])
-    run.write_rollouts("rft", 0, [rollout])
+    run.rollouts.write("rft", 0, [rollout])
+    run.rollouts.write("rft", 0, [rollout])
     assert len(list(run.journal.records.entries())) == 3
-    assert len(run.rows()) == 1
+    assert len(run.rollouts.rows()) == 1
 
 
 def test_a_reader_sees_only_whole_turns_while_another_process_writes(run: Run) -> None:
@@ -225,7 +229,7 @@ def test_a_reader_sees_only_whole_turns_while_another_process_writes(run: Run) -
 def test_a_torn_tail_is_cut_on_resume(run: Run, tail: bytes) -> None:
     first = turn(0)
     asyncio.run(run.journal.turn("a", first))
-    run.write_metrics({"phase": "rft", "iteration": 0})
+    run.results.write_metrics({"phase": "rft", "iteration": 0})
     run.save_state({"position": 1})
     run.close()
     journal, metrics = run.folder / "journal" / "00000.jsonl", run.folder / "metrics.jsonl"
@@ -272,17 +276,17 @@ def test_a_checkpoint_is_whole_or_absent(run: Run) -> None:
         raise RuntimeError("killed")
 
     with pytest.raises(RuntimeError):
-        run.checkpoint(1, fails)
-    assert run.checkpoints() == []
-    kept = run.checkpoint(1, saving("one"))
+        run.checkpoints.save(1, fails)
+    assert run.checkpoints.all() == []
+    kept = run.checkpoints.save(1, saving("one"))
     with pytest.raises(RuntimeError):
-        run.checkpoint(1, fails)
+        run.checkpoints.save(1, fails)
     assert (kept / "weights").read_text() == "one"
-    run.checkpoint(1, saving("two"))
-    run.checkpoint("final", saving("end"))
-    assert [(path.name, (path / "weights").read_text()) for path in run.checkpoints()] == [("000001", "two"), ("final", "end")]
-    run.discard(1)
-    assert [path.name for path in run.checkpoints()] == ["final"]
+    run.checkpoints.save(1, saving("two"))
+    run.checkpoints.save("final", saving("end"))
+    assert [(path.name, (path / "weights").read_text()) for path in run.checkpoints.all()] == [("000001", "two"), ("final", "end")]
+    run.checkpoints.discard(1)
+    assert [path.name for path in run.checkpoints.all()] == ["final"]
 
 
 def test_a_folder_that_a_kill_left_aside_comes_back(tmp_path: Path) -> None:
@@ -294,24 +298,24 @@ def test_a_folder_that_a_kill_left_aside_comes_back(tmp_path: Path) -> None:
 
 
 def test_what_was_not_committed_is_not_there_after_a_resume_but_for_turns(run: Run) -> None:
-    run.checkpoint("one", saving("one"))
-    run.checkpoint("kept", saving("kept"))
-    run.write_metrics({"phase": "rft", "iteration": 0})
+    run.checkpoints.save("one", saving("one"))
+    run.checkpoints.save("kept", saving("kept"))
+    run.results.write_metrics({"phase": "rft", "iteration": 0})
     run.save_state({"checkpoint": "one", "kept": ["kept"]})
-    run.checkpoint("two", saving("two"))
-    run.write_metrics({"phase": "rft", "iteration": 1})
+    run.checkpoints.save("two", saving("two"))
+    run.results.write_metrics({"phase": "rft", "iteration": 1})
     asyncio.run(run.journal.turn("a", turn(0)))
     run.close()
     (run.folder / "checkpoints" / "one").rename(run.folder / "checkpoints" / ".one.partial")  # a kill in the middle of `discard`
     (run.folder / "checkpoints" / ".one.partial").rename(run.folder / "checkpoints" / "one")
     with Run.resume(run.folder) as again:
-        assert {path.name for path in again.checkpoints()} == {"one", "kept"}
-        assert [row["iteration"] for row in again.metrics()] == [0]
+        assert {path.name for path in again.checkpoints.all()} == {"one", "kept"}
+        assert [row["iteration"] for row in again.results.metrics()] == [0]
         assert turn(0).address in again.journal.records
-        again.discard("one")
+        again.checkpoints.discard("one")
         again.save_state({"checkpoint": "kept"})
     with Run.resume(run.folder) as again:
-        assert [path.name for path in again.checkpoints()] == ["kept"]
+        assert [path.name for path in again.checkpoints.all()] == ["kept"]
 
 
 def committed(folder: Path) -> list[str]:
@@ -321,9 +325,9 @@ def committed(folder: Path) -> list[str]:
         for one in rollout.trajectory.turns:
             run.journal.states.put(Snapshot(one.state, {"a.py": (0o644, b"x = 1")}))
             asyncio.run(run.journal.turn("t1/0", one))
-        run.write_rollouts("rft", 0, [rollout])
-        run.write_metrics({"phase": "rft", "iteration": 0})
-        run.checkpoint("rft-0", saving("weights"))
+        run.rollouts.write("rft", 0, [rollout])
+        run.results.write_metrics({"phase": "rft", "iteration": 0})
+        run.checkpoints.save("rft-0", saving("weights"))
         run.save_state({"checkpoint": "rft-0"})
     return list(json.loads((folder / "state.json").read_text())["committed"])
 
@@ -397,10 +401,10 @@ def test_what_a_machine_without_power_kept_is_whole_or_cut(tmp_path_factory: pyt
 
 
 def test_attempts_whose_tasks_are_gone_are_named(run: Run) -> None:
-    run.write_rollouts("rft", 0, [attempt("t1/0")])
+    run.rollouts.write("rft", 0, [attempt("t1/0")])
     (run.folder / "tasks.jsonl").unlink()
     with pytest.raises(StoreError, match="has no task t1"):
-        Run.open(run.folder).rollouts("rft")
+        Run.open(run.folder).rollouts.read("rft")
 
 
 @pytest.mark.parametrize("flipped", range(8))
@@ -441,30 +445,30 @@ def test_a_run_is_not_made_where_the_program_runs(tmp_path: Path, monkeypatch: p
 
 def test_state_metrics_and_reports(run: Run) -> None:
     assert run.state() == {}
-    assert run.reports() == []
-    run.write_metrics({"phase": "rft", "iteration": 0, "loss": 3.0})
-    run.write_metrics({"phase": "rft", "iteration": 0, "loss": np.float32("nan"), "deep": [np.float64(1.5), True, 3]})
+    assert run.results.reports() == []
+    run.results.write_metrics({"phase": "rft", "iteration": 0, "loss": 3.0})
+    run.results.write_metrics({"phase": "rft", "iteration": 0, "loss": np.float32("nan"), "deep": [np.float64(1.5), True, 3]})
     run.save_state({"phase": "rft", "iteration": 0})
-    assert run.metrics() == [{"phase": "rft", "iteration": 0, "loss": None, "deep": [1.5, True, 3]}]
+    assert run.results.metrics() == [{"phase": "rft", "iteration": 0, "loss": None, "deep": [1.5, True, 3]}]
     half = Estimate(0.5, 0.1)
     report = Report("base", 2, 4, half, half, half, 5.0, 60.0, 9.0, {"turns": 8}, {"t1": 2}, {"submitted": 3})
-    run.write_reports([report])
+    run.results.write_reports([report])
     again = Run.open(run.folder)
-    assert (again.state(), again.reports(), again.recipe) == ({"phase": "rft", "iteration": 0}, [report], "seed = 1\n")
+    assert (again.state(), again.results.reports(), again.recipe) == ({"phase": "rft", "iteration": 0}, [report], "seed = 1\n")
 
 
 def test_predictions_are_in_the_format_of_swe_bench(run: Run) -> None:
-    run.write_predictions("patchgrad", [attempt("t1/0"), attempt("t1/1")])
+    run.results.write_predictions("patchgrad", [attempt("t1/0"), attempt("t1/1")])
     assert [json.loads(line) for line in (run.folder / "predictions.jsonl").read_text().splitlines()] == [
         {"instance_id": "t1", "model_name_or_path": "patchgrad", "model_patch": "diff"}
     ]
 
 
 def test_tasks_are_stored_once_and_an_id_means_one_content(run: Run) -> None:
-    run.write_tasks([TASK, replace(TASK, tags={}), replace(TASK, repository=replace(TASK.repository, location="elsewhere"))])
-    assert Run.open(run.folder).tasks() == {"t1": TASK}
+    run.tasks.add([TASK, replace(TASK, tags={}), replace(TASK, repository=replace(TASK.repository, location="elsewhere"))])
+    assert Run.open(run.folder).tasks.all() == {"t1": TASK}
     with pytest.raises(StoreError, match="another content"):
-        run.write_tasks([replace(TASK, limits=Limits(memory=1))])
+        run.tasks.add([replace(TASK, limits=Limits(memory=1))])
 
 
 def test_an_existing_run_is_not_overwritten(run: Run) -> None:
@@ -559,7 +563,7 @@ def test_a_full_disk_is_one_sentence(run: Run) -> None:
     for name in ("metrics.jsonl", ".state.json.partial"):
         (run.folder / name).symlink_to("/dev/full")
     with pytest.raises(StoreError, match="No space is left on the disk that holds"):
-        run.write_metrics({"phase": "rft"})
+        run.results.write_metrics({"phase": "rft"})
     (run.folder / "metrics.jsonl").unlink()
     with pytest.raises(StoreError, match="No space is left on the disk that holds"):
         run.save_state({"phase": "rft"})
@@ -569,7 +573,7 @@ def test_a_full_disk_is_one_sentence(run: Run) -> None:
 def test_a_damaged_table_is_named(run: Run) -> None:
     (run.folder / "rollouts" / "rft-00000.parquet").write_bytes(b"not a table")
     with pytest.raises(StoreError, match="not a table that patchgrad wrote"):
-        run.rows()
+        run.rollouts.rows()
 
 
 def test_what_came_later_may_be_missing_and_what_is_not_known_comes_back_as_such() -> None:
@@ -639,7 +643,7 @@ def test_a_folder_that_cannot_take_its_place_leaves_the_one_before(tmp_path: Pat
 def test_what_went_to_an_earlier_file_is_on_the_disk_before_a_new_one_begins(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
     monkeypatch.setattr("patchgrad.store.journal.LIMIT", 1)
-    monkeypatch.setattr("patchgrad.store.journal.states.LIMIT", 1)
+    monkeypatch.setattr("patchgrad.store.packs.LIMIT", 1)
     monkeypatch.setattr(files, "sync", lambda path: synced.append(path.name))
     for number in (1, 2):
         run.journal.states.put(Snapshot.of({"a.py": (0o644, b"x" * number)}))

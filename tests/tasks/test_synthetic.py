@@ -11,7 +11,8 @@ import pytest
 from patchgrad.agents.parsing import blocks
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes.warmup import DemonstratorOptions
-from patchgrad.runs.demonstrations.demonstrator import LOOK, Demonstrator, Edit, line_edit, turn, wrong_edits
+from patchgrad.runs.demonstrations.demonstrator import LOOK, Demonstrator, turn
+from patchgrad.runs.demonstrations.edits import Edit, line_edit, wrong_edits
 from patchgrad.runs.demonstrations.known_bugs import known
 from patchgrad.tasks.archive import open_archive
 from patchgrad.tasks.synthetic import synthetic_tasks

@@ -145,19 +145,21 @@ def make(folder: Path, finished: bool = True, recipe: str = RECIPE, seed: int = 
     phases: tuple[tuple[Literal["rft", "stage1", "stage2"], int], ...] = (("rft", 3), ("stage1", 14), ("stage2", 11))
     total, done = sum(count for _, count in phases), 0
     with Run.create(folder, recipe) as run:
-        run.write_metrics({"phase": "warmup", "iteration": 0, "seconds": {"training": 140, "idle": 6, "wall": 150}, "cores_busy": 0.97})
+        run.results.write_metrics(
+            {"phase": "warmup", "iteration": 0, "seconds": {"training": 140, "idle": 6, "wall": 150}, "cores_busy": 0.97}
+        )
         for phase, count in phases if finished else phases[:2]:
             for iteration in range(count):
-                run.write_metrics(record(phase, iteration, done / total, rng))
+                run.results.write_metrics(record(phase, iteration, done / total, rng))
                 done += 1
             attempts = [
                 episode(f"{phase}/0", True),
                 episode(f"{phase}/1", False, stop="turn limit", turns=5),
                 episode(f"{phase}/2", True, malformed=True),
             ]
-            run.write_rollouts(phase, count - 1, attempts)
+            run.rollouts.write(phase, count - 1, attempts)
         if finished:
-            run.write_reports(
+            run.results.write_reports(
                 [
                     policy("base", 0.126, 0.33, 0.55, 5.4, 1.6),
                     policy("+ RFT", 0.241, 0.47, 0.71, 6.0, 1.7),

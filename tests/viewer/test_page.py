@@ -88,7 +88,7 @@ WAITING = {"phase": "stage1", "iteration": 0, "seconds": {"sampling": 1.0, "idle
 
 def test_of_work_that_is_done_elsewhere_the_clock_tells(tmp_path: Path) -> None:
     with Run.create(tmp_path / "run", "[machine]\ngpus = 1\n") as run:
-        run.write_metrics(WAITING)
+        run.results.write_metrics(WAITING)
         text = report(run.folder).read_text()
     assert "On the clock attempts took 60.0 % and learning 40.0 %" in text
     assert "idle for" not in text
@@ -96,7 +96,7 @@ def test_of_work_that_is_done_elsewhere_the_clock_tells(tmp_path: Path) -> None:
 
 def test_cores_that_mostly_had_nothing_to_do_are_told(tmp_path: Path) -> None:
     with Run.create(tmp_path / "run", RECIPE) as run:
-        run.write_metrics(WAITING)
+        run.results.write_metrics(WAITING)
         text = report(run.folder).read_text()
     assert "The cores were idle for 95.0 %" in text
 
@@ -111,7 +111,7 @@ def test_a_run_that_is_still_going_has_a_page_too(tmp_path: Path) -> None:
 
 def test_a_run_that_has_just_begun_has_a_page_too(tmp_path: Path) -> None:
     with Run.create(tmp_path / "run", RECIPE) as run:
-        run.write_metrics({"phase": "rft", "iteration": 0, "unknown": 1})
+        run.results.write_metrics({"phase": "rft", "iteration": 0, "unknown": 1})
         text = report(run.folder).read_text()
     well_formed(text)
     assert "Learning" not in text
@@ -123,7 +123,7 @@ def test_what_an_agent_wrote_stays_text(tmp_path: Path) -> None:
     turn = evil.trajectory.turns[0]
     object.__setattr__(turn.action, "text", "</pre><script>alert(1)</script>\n```\n<b>\n```")
     with Run.create(tmp_path / "run", "title = '</pre><script>'") as run:
-        run.write_rollouts("rft", 0, [evil])
+        run.rollouts.write("rft", 0, [evil])
         text = report(run.folder).read_text()
     well_formed(text)
     assert "<script" not in text

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     from patchgrad.values import PhaseBegan
 
     source = Run.open(arguments.run)
-    checkpoint = source.find(arguments.checkpoint)
+    checkpoint = source.checkpoints.find(arguments.checkpoint)
     out = Run.create(Path(arguments.out), source.recipe) if arguments.out else None
     with choose(arguments.json) as tracker:
         tracker.event(PhaseBegan(f"{arguments.attempt} after turn {arguments.turn}", arguments.attempts))

@@ -130,7 +130,7 @@ def _train(store: Run, arguments: argparse.Namespace) -> int:
         return 130
     page = report(store.folder)
     if arguments.json:
-        print(json.dumps({"run": str(store.folder), "page": str(page), "reports": [finite(plain(one)) for one in store.reports()]}))
+        print(json.dumps({"run": str(store.folder), "page": str(page), "reports": [finite(plain(one)) for one in store.results.reports()]}))
     else:
         told = store.about.get("sandbox", {})
         if lacks := told.get("lacks"):

@@ -27,7 +27,7 @@ def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NA
 
 def evaluate(run: Run, recipe: Recipe, checkpoint: str | None, tracker: Tracker, registry: Registry = BY_NAME) -> Report:
     """Measure one checkpoint of a run, the last one unless named, on the recipe's held-out tasks; the run is only read."""
-    return measure(of_run(recipe, run.find(checkpoint)), tracker, recipe=recipe, registry=registry)
+    return measure(of_run(recipe, run.checkpoints.find(checkpoint)), tracker, recipe=recipe, registry=registry)
 
 
 def measure(

@@ -57,15 +57,15 @@ async def run_iteration(
     done = await iterate(work.harness, session.learner, work.algorithm, work.sizes, work.settings, label)
     for group in done.groups if work.compared else ():
         session.prefixes.observe(group)
-    context.run.write_rollouts(work.id.trained, work.id.iteration, [r for group in done.groups for r in group.rollouts])
+    context.run.rollouts.write(work.id.trained, work.id.iteration, [r for group in done.groups for r in group.rollouts])
     record = measured(done, work.sizes.attempts, compared=work.compared)
     record["seconds"]["besides"] = time.monotonic() - began - done.usage["wall"]
-    watch = Watch(context.recipe.guards, [figures(row) for row in context.run.metrics()])
+    watch = Watch(context.recipe.guards, [figures(row) for row in context.run.results.metrics()])
     reason = _alarmed(context, watch, {"phase": work.id.trained, **record})
     if not reason:
         record |= await on_held_out(context, session)
     row = {"phase": work.id.trained, "iteration": work.id.iteration, **record, **probed}
-    context.run.write_metrics(row)
+    context.run.results.write_metrics(row)
     context.tracker.event(Measured(row))
     _stop(reason)
     return session

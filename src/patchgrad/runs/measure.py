@@ -64,15 +64,15 @@ def _afforded(evaluation: Evaluation) -> AbstractContextManager[None]:
 
 async def _measure(evaluation: Evaluation, tracker: Tracker, out: Run | None, tasks: Sequence[Task], registry: Registry) -> Report:
     if out is not None:
-        out.rows()  # asks for what tables need before hours of work, and not after
+        out.rollouts.rows()  # asks for what tables need before hours of work, and not after
     policy = await _policy(evaluation)
     boxes = harnesses.sandboxes(evaluation.sandbox, registry)
     try:
         journal = MemoryJournal() if out is None else out.journal
         harness = harnesses.harness(evaluation.agent, evaluation.sandbox, boxes, journal, partial(_seen, tracker), registry)
         if out is not None:
-            out.write_tasks(tasks)
-            out.write_sandbox(boxes.probe().name, boxes.probe().missing(ENFORCED))
+            out.tasks.add(tasks)
+            out.results.write_sandbox(boxes.probe().name, boxes.probe().missing(ENFORCED))
         tracker.event(PhaseBegan(f"evaluate {evaluation.title}", len(tasks) * evaluation.evaluation.attempts))
         groups, report = await assess(harness, policy, tasks, evaluation, evaluation.title)
     finally:
@@ -91,9 +91,9 @@ def _seen(tracker: Tracker, rollout: Rollout) -> None:
 
 def _keep(out: Run, groups: Sequence[Group], report: Report) -> None:
     rollouts = [rollout for group in groups for rollout in group.rollouts]
-    out.write_rollouts("evaluate", 0, rollouts)
-    out.write_reports([report])
-    out.write_predictions(report.name, rollouts)
+    out.rollouts.write("evaluate", 0, rollouts)
+    out.results.write_reports([report])
+    out.results.write_predictions(report.name, rollouts)
     write_runs(out.folder / "swebench", report.name, groups)
 
 

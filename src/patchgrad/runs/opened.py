@@ -11,15 +11,15 @@ class Run(store.Run):
 
         run = Run.open("runs/smoke")
         print(run.table())                       # Pass@1 of each policy, with its error and interval
-        run.metrics()[-1]["reward"]              # of the last iteration
-        run.rollouts("stage1")[0].trajectory     # every attempt of a phase, turn by turn
+        run.results.metrics()[-1]["reward"]           # of the last iteration
+        run.rollouts.read("stage1")[0].trajectory     # every attempt of a phase, turn by turn
 
     Raises `StoreError` for a folder that is none, or is damaged.
     """
 
     def table(self) -> str:
         """A row for each policy that was measured, and below them the details of the last one; a sentence where none was yet."""
-        reports = self.reports()
+        reports = self.results.reports()
         if not reports:
             return f"{self.folder} has no evaluation yet."
         return "\n".join([aligned(reports), "", *details(reports[-1])])

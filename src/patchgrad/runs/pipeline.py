@@ -66,7 +66,7 @@ async def _unchanged(context: RunContext, session: Session) -> Session:
 async def complete(context: RunContext) -> Session:
     """Do the phases that are not done yet; commit after each."""
     state = context.run.state()
-    context.run.write_tasks((*context.tasks.train, *context.tasks.held_out))
+    context.run.tasks.add((*context.tasks.train, *context.tasks.held_out))
     if state:
         session, done = _restored(context), int(state["position"])
     else:
@@ -96,11 +96,11 @@ def _committed(context: RunContext, session: Session, position: int, id: PhaseId
     if previous and id.evaluates:
         session = replace(session, kept=(*session.kept, previous))
     else:
-        run.checkpoint(str(id), session.save)
+        run.checkpoints.save(str(id), session.save)
         session = replace(session, checkpoint=str(id))
     run.save_state(session.state(position, id))
     if previous and previous not in (session.checkpoint, *session.kept):
-        run.discard(previous)
+        run.checkpoints.discard(previous)
     return session
 
 
@@ -116,4 +116,4 @@ def _restored(context: RunContext) -> Session:
     learner = learners.learner(*learners.open_model(source, recipe, context.registry), chosen)
     learner.trainer.load(checkpoint)
     learner.policy.load(learner.trainer.weights(), learner.trainer.version)
-    return Session(learner, chosen, prefixes, tuple(run.reports()), state["minutes"], state["checkpoint"], tuple(state["kept"]))
+    return Session(learner, chosen, prefixes, tuple(run.results.reports()), state["minutes"], state["checkpoint"], tuple(state["kept"]))

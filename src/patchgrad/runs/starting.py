@@ -56,7 +56,7 @@ def start_from(origin: str | Path, folder: str | Path, recipe: Recipe, *, only: 
         except StoreError as error:
             raise StoreError(str(error).replace(str(partial), str(source))) from None
         with copied as run:
-            _commit(run, recipe, begun, run.reports()[: len(before.reports()) - told])
+            _commit(run, recipe, begun, run.results.reports()[: len(before.results.reports()) - told])
             _describe(run, source)
 
     if not files.new_folder(path, fill):
@@ -99,9 +99,9 @@ def _commit(run: Run, recipe: Recipe, state: Mapping[str, Any], reports: Sequenc
     """The copy is a run of this recipe in this state, and all that is left in it belongs to a phase that is done."""
     (run.folder / "recipe.toml").write_text(dumps(recipe))  # in place: the writer's lock is on this file
     reports = reports[: len(state["kept"])]
-    if reports or run.reports():
-        run.write_reports(reports)
-    told = {f"{row['phase']}-{row['iteration']:05d}" for row in run.metrics()}
+    if reports or run.results.reports():
+        run.results.write_reports(reports)
+    told = {f"{row['phase']}-{row['iteration']:05d}" for row in run.results.metrics()}
     told |= {"demonstrations-00000", *(f"evaluate-{number}-00000" for number in range(1, len(reports) + 1))}
     for table in (run.folder / "rollouts").glob("*.parquet"):
         if table.stem not in told:

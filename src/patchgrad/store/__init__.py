@@ -19,10 +19,11 @@ One process writes (a lock says so), any number read at the same time. A line wi
 
 from __future__ import annotations
 
+from patchgrad.store.about import FORMAT
 from patchgrad.store.codec import finite, plain, value
 from patchgrad.store.journal import Entry
 from patchgrad.store.reports import read_report, read_reports
-from patchgrad.store.run import FORMAT, Run
+from patchgrad.store.run import Run
 from patchgrad.store.run_journal import RunJournal
 from patchgrad.store.states import States
 

@@ -191,6 +191,14 @@ def records(path: Path) -> Iterator[Any]:
             raise StoreError(f"{path} is damaged at line {number}; restore it from a copy or start another run.") from error
 
 
+def loads(path: Path) -> Any:
+    """A whole JSON file as data."""
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path} cannot be read, so this run is damaged; start another with --run.") from error
+
+
 def whole(path: Path, start: int, good: Callable[[bytes], bool]) -> int:
     """The bytes before the first line from `start` on that is torn or not `good`."""
     end = start

@@ -14,7 +14,6 @@ A line that does not match its address is damage, never data. A line survives th
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +22,9 @@ from typing import Any
 from patchgrad.errors import StoreError
 from patchgrad.store import files
 from patchgrad.store.codec import plain, value
+from patchgrad.store.journal_index import Index
 from patchgrad.values import Ending, Turn, chain
 
-PREFIX = b'{"address": "'
-_BODY = re.compile(rb', "(?:turn|ending)": \{')
 LIMIT = 256 << 20  # bytes after which a new file begins, so that one can be copied or deleted by itself
 
 
@@ -67,9 +65,7 @@ class Records:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._places: dict[str, tuple[Path, int]] = {}
-        self._attempts: dict[str, dict[str, tuple[Path, int]]] = {}
-        self._read: dict[Path, int] = {}
+        self._index = Index()
         self._last: Path | None = None
 
     def append(self, entry: Entry | Ended) -> str:
@@ -79,23 +75,18 @@ class Records:
         """
         address = entry.address
         if self._last is None:  # what stands there is read once: nobody else writes while this process holds the lock
-            self._index()
+            self._index.update(self.files())
             self._last = (self.files() or [self.folder / "00000.jsonl"])[-1]
-        if entry.trajectory not in self._attempts or address not in self._attempts[entry.trajectory]:
+        if address not in self._index.of(entry.trajectory):
             record = {"address": address, "trajectory": entry.trajectory, **entry.body}
             line = json.dumps(record).encode() + b"\n"
-            if self._read.get(self._last, 0) >= LIMIT:
+            if self._index.read(self._last) >= LIMIT:
                 with files.writing(self.folder):
                     self.sync()  # from now on it is no longer the file that a sync waits for
                 self._last = self.folder / f"{int(self._last.stem) + 1:05d}.jsonl"
             offset = files.append(self._last, line)
-            self._note(address, entry.trajectory, self._last, offset)
-            self._read[self._last] = offset + len(line)
+            self._index.note(address, entry.trajectory, (self._last, offset), len(line))
         return address
-
-    def _note(self, address: str, trajectory: str, path: Path, offset: int) -> None:
-        self._places[address] = (path, offset)
-        self._attempts.setdefault(trajectory, {})[address] = (path, offset)
 
     def files(self) -> list[Path]:
         """The journal's files, oldest first."""
@@ -114,27 +105,19 @@ class Records:
         return files.up_to((path, files.whole(path, done.get(path, 0), lambda line: _entry(line) is not None)) for path in self.files())
 
     def __contains__(self, address: str) -> bool:
-        if address not in self._places:
-            self._index()
-        return address in self._places
+        if address not in self._index.places:
+            self._index.update(self.files())
+        return address in self._index.places
 
     def holds(self, address: str, attempt: str = "") -> bool:
         """Does a record of this address stand here, as one of this attempt where one is named?"""
-        return address in self and (not attempt or address in self._attempts.get(attempt, {}))
-
-    def _index(self) -> None:
-        for path in self.files():
-            if path.stat().st_size == self._read.get(path, 0):
-                continue
-            for offset, line in files.lines(path, self._read.get(path, 0)):
-                self._note(line[len(PREFIX) : len(PREFIX) + 64].decode("ascii", "replace"), _trajectory(line), path, offset)
-                self._read[path] = offset + len(line)
+        return address in self and (not attempt or address in self._index.of(attempt))
 
     def turn(self, address: str) -> Turn:
         """The turn of this address, verified."""
         if address not in self:
             raise StoreError(f"The journal in {self.folder} holds no turn {address[:12]}; a part of it was deleted.")
-        entry = self._at(*self._places[address], address)
+        entry = self._at(*self._index.places[address], address)
         if not isinstance(entry, Entry):
             raise StoreError(f"{address[:12]} is the ending of an attempt, and no turn.")
         return entry.turn
@@ -149,8 +132,8 @@ class Records:
 
     def attempt(self, trajectory: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]:
         """The turns of an attempt that begins at this root (`values.root_address`), as far as they go, and its ending where it has one."""
-        self._index()
-        found = (self._at(*place, address) for address, place in self._attempts.get(trajectory, {}).items())
+        self._index.update(self.files())
+        found = (self._at(*place, address) for address, place in self._index.of(trajectory).items())
         return chain((one.turn if isinstance(one, Entry) else one.ending for one in found), root)
 
     def entries(self) -> Iterator[Entry]:
@@ -165,15 +148,6 @@ class Records:
                 if entry is None:
                     raise StoreError(f"{path} is damaged at byte {offset}; restore it from a copy.")
                 yield entry
-
-
-def _trajectory(line: bytes) -> str:
-    """The attempt that a line is of; nothing where the line is damaged."""
-    body = _BODY.search(line)
-    try:
-        return str(json.loads(line[: body.start()] + b"}")["trajectory"]) if body else ""
-    except (ValueError, KeyError):
-        return ""
 
 
 def _entry(line: bytes) -> Entry | Ended | None:

@@ -93,7 +93,7 @@ def _read(path: Path) -> tuple[str, str, Told]:
     recipe = {renamed(key, MOVED) or key: item for key, item in flat(tomllib.loads(run.recipe)).items()}  # of an older version too
     seed, name = recipe.pop("seed", 0), str(recipe.pop("name", path.name))
     key = json.dumps([name, recipe], sort_keys=True)
-    return name, key, Told(int(str(seed)), {report.name: report for report in run.reports()}, run.metrics(), recipe)
+    return name, key, Told(int(str(seed)), {report.name: report for report in run.results.reports()}, run.results.metrics(), recipe)
 
 
 # --- the page ------------------------------------------------------------------------------------

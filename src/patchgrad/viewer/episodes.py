@@ -18,7 +18,7 @@ LINES, LETTERS = 30, 2400
 
 def choose(run: Run) -> list[tuple[str, Row]]:
     """Up to three attempts under their headings, each the latest of its kind that is soon read."""
-    seen = [row for row in reversed(run.rows(columns=GLANCE)) if row["turns"] and row["fault"] is None]
+    seen = [row for row in reversed(run.rollouts.rows(columns=GLANCE)) if row["turns"] and row["fault"] is None]
     wanted: list[tuple[str, Callable[[Row], bool]]] = [
         ("A success", lambda row: row["solved"] and not row["malformed"]),
         ("A failure", lambda row: not row["solved"] and not row["malformed"]),
@@ -29,7 +29,7 @@ def choose(run: Run) -> list[tuple[str, Row]]:
         found = next(iter(sorted((row for row in seen if fits(row) and row["attempt"] not in used), key=_unreadable)), None)
         if found:
             used.add(found["attempt"])
-            rows = run.rows(found["phase"], found["iteration"])
+            rows = run.rollouts.rows(found["phase"], found["iteration"])
             chosen.append((heading, next(row for row in rows if row["attempt"] == found["attempt"])))
     return chosen
 

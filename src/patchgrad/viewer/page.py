@@ -59,7 +59,7 @@ def report(run_folder: str | Path) -> Path:
 
 def page(run: Run) -> str:
     """The page's text."""
-    metrics, reports = run.metrics(), run.reports()
+    metrics, reports = run.results.metrics(), run.results.reports()
     told = "".join(episodes.render(heading, row) for heading, row in episodes.choose(run))
     sections = [
         _head(run, reports),

@@ -20,12 +20,12 @@ Attempts = Mapping[str, tuple[int, int]]
 def of_run(run: Run) -> str:
     """The section for a run's page, with how hard its tasks have been so far."""
     counted: dict[str, tuple[int, int]] = {}
-    for row in run.rows(columns=["task", "solved", "phase"]):
+    for row in run.rollouts.rows(columns=["task", "solved", "phase"]):
         if row["phase"] == "demonstrations":  # the demonstrator's
             continue
         solved, tries = counted.get(row["task"], (0, 0))
         counted[row["task"]] = solved + bool(row["solved"]), tries + 1
-    return section(list(run.tasks().values()), counted)
+    return section(list(run.tasks.all().values()), counted)
 
 
 def section(tasks: Sequence[Task], attempts: Attempts) -> str:

@@ -54,7 +54,7 @@ def _of_run(arguments: argparse.Namespace) -> tuple[Evaluation, Recipe | None]:
     recipe = load_recipe(store.recipe)
     choice = by_protocol(recipe.evaluation, protocol, recipe.policy.context)
     recipe = shared.changed(replace(recipe, evaluation=choice), arguments.changes)
-    evaluation = of_run(recipe, store.find(arguments.checkpoint), protocol)
+    evaluation = of_run(recipe, store.checkpoints.find(arguments.checkpoint), protocol)
     if not arguments.tasks:
         return evaluation, recipe
     return replace(evaluation, tasks=TaskChoice(arguments.tasks, recipe.tasks.level)), None

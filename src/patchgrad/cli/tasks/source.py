@@ -26,7 +26,7 @@ def read(source: Path) -> dict[str, Known]:
     if source.is_dir() and (source / TASKS).is_file() and not (source / "run.json").exists():
         return {member.task.id: Known(member.task, member) for member in members(source)}
     if not source.is_file():
-        return {name: Known(task) for name, task in Run.open(source).tasks().items()}
+        return {name: Known(task) for name, task in Run.open(source).tasks.all().items()}
     return {task.id: Known(task) for task in (value(Task, record) for record in records(source))}
 
 
@@ -42,7 +42,7 @@ def hardness(runs: list[Path], name: str) -> dict[str, tuple[int, int]]:
     """How hard a task has been: (solved, attempts) by phase over these runs."""
     found: dict[str, tuple[int, int]] = {}
     for run in runs:
-        for row in Run.open(run).rows(columns=["task", "phase", "solved"]):
+        for row in Run.open(run).rollouts.rows(columns=["task", "phase", "solved"]):
             if row["task"] == name:
                 solved, attempts = found.get(row["phase"], (0, 0))
                 found[row["phase"]] = (solved + bool(row["solved"]), attempts + 1)

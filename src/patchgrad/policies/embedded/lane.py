@@ -5,16 +5,38 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import torch
 
 from patchgrad.errors import PolicyFault, ran_out
-from patchgrad.policies.embedded.sampler import Drawn, Request, Sampler
+from patchgrad.policies.embedded.draws import Drawn, Request
+from patchgrad.policies.embedded.sampler import Sampler
 from patchgrad.values import Action
 
 GATHER = 0.001  # seconds for which an idle thread lets requests come together
+
+
+class Promises:
+    """The futures of the requests that are being answered."""
+
+    def __init__(self) -> None:
+        self._futures: dict[int, Future[Action]] = {}  # by identity of the request
+
+    def make(self, request: Request, future: Future[Action]) -> None:
+        """From now on somebody works on it."""
+        self._futures[id(request)] = future
+
+    def keep(self, request: Request, action: Action) -> None:
+        """This is its answer."""
+        self._futures.pop(id(request)).set_result(action)
+
+    def fail(self, error: Exception) -> None:
+        """None of them has an answer. Memory that ran out stays what it is: another attempt would find as little."""
+        for future in self._futures.values():
+            future.set_exception(error if ran_out(error) else PolicyFault(f"the embedded policy broke: {type(error).__name__}: {error}"))
+        self._futures.clear()
 
 
 class Lane:
@@ -26,7 +48,7 @@ class Lane:
         self._lock = threading.Lock()
         self._waiting: deque[tuple[Request, Future[Action]]] = deque()
         self._released: list[str] = []
-        self._futures: dict[int, Future[Action]] = {}  # by identity of the request that is being answered
+        self._promised = Promises()
         self._running, self._paused = False, 0
 
     def ask(self, request: Request) -> Future[Action]:
@@ -76,9 +98,11 @@ class Lane:
                 try:
                     self._sampler.admit(self._joining())
                     if self._sampler.busy:
-                        self._deliver(self._sampler.step())
+                        for drawn in self._sampler.step():
+                            self._promised.keep(drawn.request, self._action(drawn))
                 except Exception as error:  # whatever broke, each waiting session must hear of it
-                    self._fail(error)
+                    self._sampler.reset()
+                    self._promised.fail(error)
                 with self._lock:
                     if not self._sampler.busy and (self._paused or not self._waiting):
                         self._running = False
@@ -104,18 +128,6 @@ class Lane:
                     self._waiting.append((request, future))
                 elif future.set_running_or_notify_cancel():
                     acting.add(request.session)
-                    self._futures[id(request)] = future
+                    self._promised.make(request, future)
                     joining.append(request)
         return joining
-
-    def _deliver(self, finished: Sequence[Drawn]) -> None:
-        for drawn in finished:
-            action = self._action(drawn)
-            self._futures.pop(id(drawn.request)).set_result(action)
-
-    def _fail(self, error: Exception) -> None:
-        """Memory that ran out stays what it is: another attempt would find as little."""
-        self._sampler.reset()
-        for future in self._futures.values():
-            future.set_exception(error if ran_out(error) else PolicyFault(f"the embedded policy broke: {type(error).__name__}: {error}"))
-        self._futures.clear()

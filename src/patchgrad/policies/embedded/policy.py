@@ -14,8 +14,9 @@ from patchgrad.errors import ConfigError, ContextFault
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.device import DeviceDecoder
+from patchgrad.policies.embedded.draws import Drawn, Request
 from patchgrad.policies.embedded.lane import Lane
-from patchgrad.policies.embedded.sampler import Drawn, Reader, Request, Sampler
+from patchgrad.policies.embedded.sampler import Reader, Sampler
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.values import Action, Ids, Message, Origin, Sampling, floats, stream_digest
 
@@ -87,9 +88,8 @@ class EmbeddedPolicy:
     def _action(self, drawn: Drawn) -> Action:
         """What was drawn, as a turn. On the thread that drew it, so under the version that it was drawn under."""
         text = self.tokenizer.decode(drawn.tokens[: len(drawn.tokens) - drawn.stopped].tolist())
-        finish = "stop" if drawn.stopped else "length"
         origin = Origin(stream_digest(drawn.request.tokens), self.tokenizer.fingerprint)
-        return Action(drawn.tokens, floats(drawn.logprobs), self._version, text, finish, origin=origin)  # type: ignore[arg-type]
+        return Action(drawn.tokens, floats(drawn.logprobs), self._version, text, "stop" if drawn.stopped else "length", origin=origin)
 
     def _home(self, session: str) -> Lane:
         """The thread that has a session's cache; for a new one, that with the fewest sessions."""

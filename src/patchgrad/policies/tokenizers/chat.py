@@ -10,17 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from jinja2 import TemplateError
-from jinja2.ext import loopcontrols
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from patchgrad.errors import ConfigError
+from patchgrad.policies.tokenizers.template import ChatTemplate
 from patchgrad.values import Action, Ids, Message, digest, ids
 
 END, START, STOP = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
@@ -29,25 +26,16 @@ CHATML = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
 APART = r""" ?["'(){}\[\],:]"""  # never merged with a neighbour, so that code is spelled alike inside and outside of quotes
-SLOT = "Slot{}Content"  # stands for a message's content while a template is taken apart
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A rendered template cut at the contents: `pieces[0] content[0] pieces[1] content[1] ... pieces[n]`."""
-
-    pieces: tuple[str, ...]
-    stripped: tuple[bool, ...]
 
 
 class ChatTokenizer:
     """A `tokenizers` tokenizer with a chat template."""
 
     def __init__(self, tokenizer: Tokenizer, template: str, *, variables: Mapping[str, str] | None = None) -> None:
-        self.tokenizer, self.template, self.variables = tokenizer, template, dict(variables or {})
+        self.tokenizer, self.template = tokenizer, ChatTemplate(template, variables or {})
         added = tokenizer.get_added_tokens_decoder()
         self.special = {token.content: number for number, token in added.items() if token.special}
-        self._frames: dict[tuple[bool, tuple[str, ...]], Frame] = {}
+        self._longest = sorted(self.special, key=len, reverse=True)
         # Content never meets the special tokens; the frame's own are put in by id.
         tokenizer.encode_special_tokens = True
 
@@ -59,7 +47,7 @@ class ChatTokenizer:
     @cached_property
     def fingerprint(self) -> str:
         """A digest of everything that decides which ids a conversation becomes."""
-        return digest(self.tokenizer.to_str(), self.template, json.dumps(self.variables, sort_keys=True))
+        return digest(self.tokenizer.to_str(), self.template.text, json.dumps(self.template.variables, sort_keys=True))
 
     @classmethod
     def train(cls, texts: Iterable[str], vocabulary: int = 1024) -> ChatTokenizer:
@@ -83,19 +71,8 @@ class ChatTokenizer:
         """Reads `tokenizer.json` and the template from `chat_template.jinja` or `tokenizer_config.json`."""
         if not (folder / "tokenizer.json").is_file():
             raise ConfigError(f"{folder} has no tokenizer.json: save the tokenizer with a current transformers")
-        settings: dict[str, Any] = {}
-        if (folder / "tokenizer_config.json").is_file():
-            settings = json.loads((folder / "tokenizer_config.json").read_text())
-        template = settings.get("chat_template")
-        if isinstance(template, list):
-            template = {entry["name"]: entry["template"] for entry in template}.get("default")
-        if (folder / "chat_template.jinja").is_file():
-            template = (folder / "chat_template.jinja").read_text()
-        if not template:
-            raise ConfigError(f"{folder} has no chat template: use an instruction-tuned checkpoint, or add chat_template.jinja")
-        named = {key: value for key, value in settings.items() if key.endswith("_token") and value}
-        variables = {key: value["content"] if isinstance(value, dict) else str(value) for key, value in named.items()}
-        return cls(Tokenizer.from_file(str(folder / "tokenizer.json")), template, variables=variables)
+        found = ChatTemplate.read(folder)
+        return cls(Tokenizer.from_file(str(folder / "tokenizer.json")), found.text, variables=found.variables)
 
     def save(self, folder: Path) -> None:
         """Writes what `transformers.AutoTokenizer` needs to give the same ids."""
@@ -105,9 +82,9 @@ class ChatTokenizer:
         self.tokenizer.encode_special_tokens = True
         settings = {
             "tokenizer_class": "PreTrainedTokenizerFast",
-            "chat_template": self.template,
+            "chat_template": self.template.text,
             "clean_up_tokenization_spaces": False,
-            **self.variables,
+            **self.template.variables,
         }
         (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n")
 
@@ -119,7 +96,7 @@ class ChatTokenizer:
     @cached_property
     def stop(self) -> int:
         """The id that ends an assistant's turn: the first that the template puts after its content."""
-        frame = self._cut((), True, opens=False)
+        frame = self.template.cut((), True, opens=False)
         match = re.match("|".join(map(re.escape, self._longest)), frame.pieces[0].lstrip())
         if match is None:
             raise ConfigError("the chat template ends a turn with no special token, so a turn's end could be forged: use another")
@@ -128,12 +105,8 @@ class ChatTokenizer:
     @property
     def eos(self) -> frozenset[int]:
         """Ids at which sampling stops."""
-        names = {self.variables.get("eos_token"), STOP, END} & self.special.keys()
+        names = {self.template.variables.get("eos_token"), STOP, END} & self.special.keys()
         return frozenset({self.stop, *(self.special[name] for name in names if name)})
-
-    @cached_property
-    def _longest(self) -> list[str]:
-        return sorted(self.special, key=len, reverse=True)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of these ids, special tokens by name."""
@@ -145,7 +118,7 @@ class ChatTokenizer:
         At the start of a segment: the whole template. After an action: only what the template adds behind its content; the
         end-of-turn id is left out when the action already holds it (`stop`), and put in when sampling was cut (`length`).
         """
-        frame = self._frame(tuple(m.role for m in messages), suffix=previous is not None)
+        frame = self.template.frame(tuple(m.role for m in messages), suffix=previous is not None)
         contents = [m.content.strip() if s else m.content for m, s in zip(messages, frame.stripped, strict=True)]
         tokens = self._join(frame.pieces, contents)
         if previous is not None and previous.finish == "stop":
@@ -154,7 +127,7 @@ class ChatTokenizer:
 
     def action(self, text: str) -> Ids:
         """The ids of an assistant's whole turn that says `text`, its end included: how a script plays a policy."""
-        return ids([*self._ordinary(text), self.stop])
+        return ids([*_ordinary(self.tokenizer, text), self.stop])
 
     def _join(self, pieces: Sequence[str], contents: Sequence[str]) -> list[int]:
         """Specials of the pieces by id; the text between two of them, content included, as one run of ordinary tokens."""
@@ -164,64 +137,14 @@ class ChatTokenizer:
         for index, piece in enumerate(pieces):
             for place, part in enumerate(pattern.split(piece)):
                 if place % 2:
-                    tokens += self._ordinary(run)
+                    tokens += _ordinary(self.tokenizer, run)
                     tokens.append(self.special[part])
                     run = ""
                 else:
                     run += part
             run += contents[index] if index < len(contents) else ""
-        return tokens + self._ordinary(run)
+        return tokens + _ordinary(self.tokenizer, run)
 
-    def _ordinary(self, text: str) -> list[int]:
-        return list(self.tokenizer.encode(text, add_special_tokens=False).ids) if text else []
 
-    def _frame(self, roles: tuple[str, ...], *, suffix: bool) -> Frame:
-        """The template for these roles, taken apart once and kept.
-
-        A suffix is found by rendering `[user, assistant]` with the new messages and cutting behind the assistant's content. It
-        exists only if the rendering begins with the prompt the policy had answered; otherwise the template rewrites history.
-        """
-        key = (suffix, roles)
-        if key not in self._frames:
-            self._frames[key] = self._cut(roles, suffix, opens=True)
-        return self._frames[key]
-
-    def _cut(self, roles: tuple[str, ...], suffix: bool, *, opens: bool) -> Frame:
-        names = [SLOT.format(i) for i in range(len(roles))]
-        messages = [{"role": r, "content": f"\n {n} \n"} for r, n in zip(roles, names, strict=True)]
-        history = [{"role": "user", "content": "Question"}, {"role": "assistant", "content": "PreviousAction"}]
-        text = self._render(history + messages if suffix else messages, opens=opens)
-        if suffix:
-            prompt = self._render(history[:1], opens=True) + "PreviousAction"
-            if "PreviousAction" not in text:
-                raise ConfigError("the chat template drops the content of an assistant message: use another template")
-            if opens and not text.startswith(prompt):
-                raise ConfigError("the chat template rewrites earlier turns, so a stream cannot be appended to: use another template")
-            text = text.partition("PreviousAction")[2]
-        pieces: list[str] = []
-        stripped: list[bool] = []
-        for name in names:
-            before, found, text = text.partition(name)
-            if not found:
-                raise ConfigError(f"the chat template drops the content of a {roles[len(stripped)]} message: use another template")
-            verbatim = before.endswith("\n ") and text.startswith(" \n")
-            stripped.append(not verbatim)
-            pieces.append(before[:-2] if verbatim else before)
-            text = text[2:] if verbatim else text
-        return Frame((*pieces, text), tuple(stripped))
-
-    def _render(self, messages: Sequence[Mapping[str, str]], *, opens: bool) -> str:
-        """Renders as transformers does: sandboxed, blocks trimmed."""
-
-        def refuse(message: str) -> None:
-            raise TemplateError(message)
-
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
-        environment.globals["raise_exception"] = refuse
-        environment.globals["strftime_now"] = lambda form: "2025-01-01"
-        environment.filters["tojson"] = lambda value, **_: json.dumps(value, ensure_ascii=False)
-        try:
-            compiled = environment.from_string(self.template)
-            return compiled.render(messages=list(messages), add_generation_prompt=opens, **self.variables)
-        except TemplateError as error:
-            raise ConfigError(f"the chat template does not accept this conversation: {error}") from error
+def _ordinary(tokenizer: Tokenizer, text: str) -> list[int]:
+    return list(tokenizer.encode(text, add_special_tokens=False).ids) if text else []

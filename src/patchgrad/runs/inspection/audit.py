@@ -68,8 +68,8 @@ class Audited:
 def audit(run: Run) -> list[Audited]:
     """Every iteration of learning that the folder holds, in order. `StoreError` where a part of the folder is damaged."""
     recipe = load_recipe(run.recipe)
-    recorded = {(row["phase"], row["iteration"]): row for row in run.metrics()}
-    rows = run.rows(columns=["phase", "iteration", "policy_version", "attempt"])
+    recorded = {(row["phase"], row["iteration"]): row for row in run.results.metrics()}
+    rows = run.rollouts.rows(columns=["phase", "iteration", "policy_version", "attempt"])
     learned = _algorithms(recipe)
     rows = [row for row in rows if row["phase"] in learned]
     count = Counter(row["attempt"] for row in rows)
@@ -95,7 +95,7 @@ def _algorithms(recipe: Recipe) -> dict[str, Algorithm]:
 def _audited(
     run: Run, phase: str, iteration: int, row: Algorithm, epochs: int, told: Mapping[str, Any], current: int, twice: Collection[str]
 ) -> Audited:
-    rollouts = run.rollouts(phase, iteration)
+    rollouts = run.rollouts.read(phase, iteration)
     terms = Requirements(run.journal.holds)
     faults = [(one.trajectory.id, "duplicate" if one.trajectory.id in twice else violation(one, terms)) for one in rollouts]
     flaws = [f"{attempt}: {MEANINGS[fault]}" for attempt, fault in faults if fault is not None]

@@ -45,7 +45,7 @@ async def fork(
     if attempts < 1:
         raise ConfigError(f"attempts is {attempts}; at least one has to be made.")
     here = replace(recipe, policy=replace(recipe.policy, vllm="", options=()))  # a few attempts are not worth a server
-    folder = checkpoint or run.find()
+    folder = checkpoint or run.checkpoints.find()
     trainer, policy = open_model(folder, here, registry)
     policy.load(trainer.weights(), version_of(folder))
     origin = taken[0].action.origin
@@ -67,5 +67,5 @@ async def fork(
         policy.close()
         await boxes.close()
     if out is not None:
-        out.write_rollouts("fork", 0, done)
+        out.rollouts.write("fork", 0, done)
     return done

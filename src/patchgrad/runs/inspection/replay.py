@@ -44,12 +44,12 @@ class Replayed:
 
 def find(run: Run, attempt: str) -> Rollout:
     """The attempt of this id; `StoreError` names some that are like it."""
-    rows = {row["attempt"]: row for row in run.rows(columns=["attempt", "phase", "iteration"])}
+    rows = {row["attempt"]: row for row in run.rollouts.rows(columns=["attempt", "phase", "iteration"])}
     if attempt not in rows:
         near = get_close_matches(attempt, rows, 3, 0.0) or ["none yet"]
         raise StoreError(f"{run.folder} has no attempt {attempt!r}; there are {', '.join(near)} and {max(0, len(rows) - len(near))} more.")
     row = rows[attempt]
-    return next(one for one in run.rollouts(row["phase"], row["iteration"]) if one.trajectory.id == attempt)
+    return next(one for one in run.rollouts.read(row["phase"], row["iteration"]) if one.trajectory.id == attempt)
 
 
 async def replay(turns: Sequence[Turn], agent: Agent, sandbox: Sandbox) -> AsyncIterator[Replayed]:

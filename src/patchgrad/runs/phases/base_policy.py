@@ -27,7 +27,7 @@ async def base(context: RunContext) -> Session:
     if recipe.policy.model:
         return Session(learners.learner(*learners.open_model(recipe.policy.model, recipe, registry), chosen), chosen, prefixes)
     tokenizer, shown = await _demonstrated(context)
-    context.run.write_rollouts("demonstrations", 0, shown)
+    context.run.rollouts.write("demonstrations", 0, shown)
     network = fresh_network(recipe, tokenizer, shown)
     warm = learners.local_trainer(network, recipe)
     context.begin("warm-up", steps(recipe, len(shown)))

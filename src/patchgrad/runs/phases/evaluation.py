@@ -25,9 +25,9 @@ async def evaluate(context: RunContext, session: Session, name: str, trained: Rf
     report = replace(report, seconds=session.minutes * 60 + report.seconds)
     reports = (*(one for one in session.reports if one.name != name), report)
     rollouts = [rollout for group in groups for rollout in group.rollouts]
-    context.run.write_rollouts(f"evaluate-{len(reports)}", 0, rollouts)
-    context.run.write_reports(reports)
-    context.run.write_predictions(f"patchgrad {context.recipe.name} {name}", rollouts)
+    context.run.rollouts.write(f"evaluate-{len(reports)}", 0, rollouts)
+    context.run.results.write_reports(reports)
+    context.run.results.write_predictions(f"patchgrad {context.recipe.name} {name}", rollouts)
     context.tracker.event(Evaluated(reports))
     return replace(session, reports=reports)
 

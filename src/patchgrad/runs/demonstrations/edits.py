@@ -1,0 +1,124 @@
+"""The edits of a scripted demonstrator: the repair of a task's one wrong line, and others that could be one."""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+import tokenize
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from patchgrad.recipes.warmup import DemonstratorOptions
+from patchgrad.runs.demonstrations.known_bugs import Known
+from patchgrad.tasks.mutations import mutants
+
+ABSENT = (" <", " >", " <=", " >=", " ==", " !=", " +", " -", " *", " 0", " 1", " 2", " and", " or")
+REPAIRS = ("cmp_boundary", "cmp_negate", "op_unswap", "bool_swap")  # what undoes an exchange of one operator or truth value
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace the first `old` from the window on by `new`."""
+
+    old: str
+    new: str
+
+    def command(self) -> str:
+        return f"replace {_quoted(self.old)} {_quoted(self.new)}"
+
+
+def line_edit(source: str, line: int, after: str, window: int = 1) -> Edit:
+    """The shortest edit in whole words that turns line number `line` of a file (from 1 on) into `after`.
+
+    `    if value < low:` -> `    if value <= low:` gives `Edit(" < ", " <= ")` where no `<` stands before it in the window, which begins at
+    line number `window`, and else `Edit(" < low", " <= low")`. A word keeps the space in front of it, so that it is spelled in the same
+    tokens as in the file, and the one behind it, so that `+` is not found in `+=`.
+    """
+    before = source.splitlines()[line - 1]
+    at, top = (sum(len(row) for row in source.splitlines(keepends=True)[: n - 1]) for n in (line, window))
+    old, new = _spans(before), _spans(after)
+    head = _common([before[a:b] for a, b in old], [after[a:b] for a, b in new])
+    tail = _common([before[a:b] for a, b in old[head:]][::-1], [after[a:b] for a, b in new[head:]][::-1])
+    if head + tail == min(len(old), len(new)):  # nothing goes, or nothing comes: a neighbour has to stand for the place
+        head, tail = (head - 1, tail) if head else (head, tail - 1)
+    for first in range(head, -1, -1):
+        start = old[first][0]
+        if start and before[start - 1] != " ":
+            continue  # not where a word begins
+        lead = min(1, start)
+        for rest in range(tail, -1, -1):
+            end, ending = old[len(old) - rest - 1][1], new[len(new) - rest - 1][1]
+            behind = int(before[end : end + 1] == after[ending : ending + 1] == " ")
+            edit = Edit(before[start - lead : end + behind], after[new[first][0] - lead : ending + behind])
+            if source.find(edit.old, top) == at + start - lead:
+                return edit
+    return Edit(before.strip(), after.strip())
+
+
+@lru_cache(maxsize=4096)
+def wrong_edits(source: str, function: str, window: int = 1) -> tuple[Edit, ...]:
+    """Single-line edits of a function, seen in a window, each of which would undo some bug; one of them may repair it."""
+    plausible = (mutant for mutant in mutants(source, REPAIRS) if mutant.single_line and mutant.function == function)
+    return tuple(dict.fromkeys(line_edit(source, mutant.line, mutant.after.rstrip("\n"), window) for mutant in plausible))
+
+
+def _spans(line: str) -> list[tuple[int, int]]:
+    """Where the tokens of one line of code begin and end; its words where it is no statement of its own, as `elif x:` is not."""
+    indent = len(line) - len(line.lstrip())
+    try:
+        tokens = [t for t in tokenize.generate_tokens(io.StringIO(line.strip()).readline) if t.string.strip()]
+        return [(indent + t.start[1], indent + t.end[1]) for t in tokens]
+    except tokenize.TokenError:
+        return [match.span() for match in re.finditer(r"\S+", line)]
+
+
+def _common(left: Sequence[str], right: Sequence[str]) -> int:
+    """How many items two sequences have in common from their start on."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(left), len(right)))
+
+
+def _quoted(text: str) -> str:
+    return f"'{text}'" if '"' in text else f'"{text}"'
+
+
+class Edits:
+    """What can be edited in one episode: in the file that is known, from the `window` on that was opened last."""
+
+    def __init__(self, known: Known, options: DemonstratorOptions, chance: random.Random) -> None:
+        self.window = 1
+        self.known, self._options, self._random = known, options, chance
+        self._tried: list[Edit] = []
+
+    @property
+    def _repair(self) -> Edit:
+        """What repairs it, where the window begins at the line that it does."""
+        known = self.known
+        line = known.source.splitlines().index(known.broken, known.begins - 1) + 1
+        return line_edit(known.source, line, known.fixed, self.window)
+
+    @property
+    def _wrong(self) -> tuple[Edit, ...]:
+        """What else can be edited there; a look, after which nothing is, need not know."""
+        return wrong_edits(self.known.source, self.known.function, self.window)
+
+    @property
+    def exhausted(self) -> bool:
+        """Was every wrong edit tried?"""
+        return all(edit in self._tried for edit in self._wrong)
+
+    def next(self) -> Edit:
+        """A try: the repair for who has the skill, else one that could be it, or that quotes what the file does not have."""
+        absent = [old for old in ABSENT if old not in self.known.source]
+        if absent and self._random.random() < self._options.misquotes:
+            return Edit(self._random.choice(absent), self._repair.new)
+        if self._random.random() < self._options.skill:
+            return self._repair
+        return self.fresh()
+
+    def fresh(self) -> Edit:
+        """A wrong edit that was not tried yet."""
+        self._tried.append(self._random.choice([edit for edit in self._wrong if edit not in self._tried] or [self._repair]))
+        return self._tried[-1]
