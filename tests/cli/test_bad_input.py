@@ -177,7 +177,7 @@ def test_an_existing_run_is_neither_overwritten_nor_lost(refused: Refused, run: 
     [
         (
             {"program": "patchgrad", "format": 99, "version": "9.9"},
-            "has format 99, written by patchgrad 9.9, and this one reads formats 3 and 4",
+            "has format 99, written by patchgrad 9.9, and this one reads formats 3 and",
         ),
         ({"program": "another"}, "was written by another program"),
     ],
