@@ -45,7 +45,7 @@ from patchgrad.networks.rope import Yarn
 from patchgrad.policies.embedded.draws import Request
 from patchgrad.policies.embedded.sampler import Sampler
 from patchgrad.runs.planning.calibration import work
-from patchgrad.runs.planning.rehearsal import rehearse
+from patchgrad.runs.planning.rehearsal import Step, rehearse
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.optimisers import AdamW
 from patchgrad.values import Batch, Ids, MicroBatch, Sampling, StepSettings, floats, ids
@@ -239,9 +239,7 @@ class Bench:
 
     def point(self, shape: DecoderConfig, tokens: int, rank: int, offload: bool, gradient_checkpointing: bool) -> dict[str, Any]:
         lora = Lora(rank) if rank else None
-        said = rehearse(
-            shape,
-            AdamW,
+        step = Step(
             tokens=tokens,
             trained=tokens // TURN * DRAWN,
             precision="bfloat16",
@@ -249,7 +247,8 @@ class Bench:
             lora=lora,
             offload=offload,
             fused=self.cuda,
-        ).peak(several=False)
+        )
+        said = rehearse(shape, AdamW, step).peak(several=False)
         trainer = LocalTrainer(
             network(shape, self.device),
             optimiser="adamw",

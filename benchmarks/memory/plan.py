@@ -79,18 +79,17 @@ def rehearsed(point: dict[str, Any]) -> int:
 
     from patchgrad.networks.decoder import DecoderConfig
     from patchgrad.networks.lora import Lora
-    from patchgrad.runs.planning.rehearsal import rehearse
+    from patchgrad.runs.planning.rehearsal import Step, rehearse
     from patchgrad.trainers.optimisers import AdamW, Muon
 
-    footprint = rehearse(
-        DecoderConfig(**point["shape"]),
-        {"adamw": AdamW, "muon": Muon}[point["optimiser"]],
+    step = Step(
         tokens=point["tokens"],
         trained=point["tokens"] // TURN * DRAWN,
         precision=point["precision"],
         gradient_checkpointing=point["gradient_checkpointing"],
         lora=Lora(point["rank"]) if point["rank"] else None,
     )
+    footprint = rehearse(DecoderConfig(**point["shape"]), {"adamw": AdamW, "muon": Muon}[point["optimiser"]], step)
     return footprint.peak(point["workers"])
 
 

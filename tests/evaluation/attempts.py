@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from patchgrad.evaluation import summarise
+from patchgrad.evaluation import Measured, summarise
 from patchgrad.testing.tasks import a_task
 from patchgrad.values import (
     Action,
@@ -40,4 +40,4 @@ def group(task: str, *solved: bool | None) -> Group:
 
 def report(name: str, rows: Sequence[Sequence[bool | None]], k: int = 1, **budget: float) -> Report:
     """A report of tasks 0, 1, ... with these outcomes by run."""
-    return summarise(name, [group(str(number), *row) for number, row in enumerate(rows)], k, 60.0, budget)
+    return summarise(name, [group(str(number), *row) for number, row in enumerate(rows)], Measured(k, 60.0, budget))

@@ -11,7 +11,7 @@ import pytest
 from tests.evaluation.attempts import attempt, group, report
 
 from patchgrad.evaluation import PROTOCOLS, details, markdown, row, shares, summarise, versus
-from patchgrad.evaluation.summary import counts, from_outcomes, outcomes_of
+from patchgrad.evaluation.summary import Measured, counts, from_outcomes, outcomes_of
 from patchgrad.store import finite, plain, value
 from patchgrad.values import Action, Group, Report, Rollout, Segment, Usage, floats, ids
 
@@ -20,7 +20,7 @@ SEEDS = Path(__file__).parents[2] / "docs" / "studies" / "laptop-seeds"
 
 def test_a_report_counts_what_happened() -> None:
     groups = [group("a", True, False), group("b", False, False), group("c", True, True)]
-    report = summarise("base", groups, 2, 90.0, {"turns": 8})
+    report = summarise("base", groups, Measured(2, 90.0, {"turns": 8}))
     assert (report.pass_at_1.mean, report.submitted.mean) == (0.5, 1.0)
     assert report.pass_at_k.mean == pytest.approx(2 / 3)
     assert (report.tasks, report.attempts, report.turns, report.action_tokens) == (3, 2, 1.0, 2.0)
@@ -33,7 +33,7 @@ def test_a_report_counts_what_happened() -> None:
 def test_what_infrastructure_broke_is_no_attempt() -> None:
     broken = Group((attempt("a", True), attempt("a", False, fault="no disk"), attempt("a", False, "failed")))
     gone = Group((attempt("b", False, "failed"),))
-    report = summarise("base", [broken, gone], 3, 1.0, {})
+    report = summarise("base", [broken, gone], Measured(3, 1.0, {}))
     assert (report.faults, report.tasks, report.pass_at_1.mean, report.pass_at_k.mean) == (3, 1, 1.0, 1.0)
     assert report.outcomes == {"a": (True, None, None), "b": (None,)}
     assert [report.worst, report.best] == pytest.approx([1 / 6, 1.0])
@@ -42,13 +42,13 @@ def test_what_infrastructure_broke_is_no_attempt() -> None:
 
 
 def test_an_empty_evaluation_still_prints() -> None:
-    empty = summarise("base", [], 4, 0.0, {})
+    empty = summarise("base", [], Measured(4, 0.0, {}))
     assert row(empty) == ("base", "-", "-", "- (k=4)", "-", "-", "0.0")
     assert details(empty) == ["Nothing was measured: no task has an attempt that came to its end."]
 
 
 def test_the_table_is_markdown() -> None:
-    text = markdown([summarise("base", [group("a", True, False), group("b", False, False)], 2, 60.0, {})])
+    text = markdown([summarise("base", [group("a", True, False), group("b", False, False)], Measured(2, 60.0, {}))])
     assert text.splitlines()[0] == "| policy | Pass@1 | 95 % | Pass@k | submitted | turns | minutes |"
     assert text.splitlines()[2] == "| base | 25.0 ± 25.0 | 0.9 to 92.1 | 50.0 (k=2) | 100 % | 1.0 | 1.0 |"
 
@@ -56,7 +56,7 @@ def test_the_table_is_markdown() -> None:
 def test_every_limit_and_the_sampling_stand_beside_the_number() -> None:
     limits = {"turns": 20.0, "context": 2048.0, "action_tokens": 48.0, "seconds": 600.0}
     groups = [group("a", True, False), group("b", False, False)]
-    told = " ".join(details(summarise("base", groups, 2, 60.0, limits, sampling={"temperature": 1.0, "top_p": 0.9})))
+    told = " ".join(details(summarise("base", groups, Measured(2, 60.0, limits, sampling={"temperature": 1.0, "top_p": 0.9}))))
     assert "Limits: 20 turns, 2,048 tokens of context, 48 tokens an action, 600 seconds an attempt." in told
     assert "Used on average: 1.0 turns, 3 tokens of context, 2 tokens sampled; 1.0 minutes in all." in told
     assert "Sampling: temperature 1, top_p 0.9." in told
@@ -71,10 +71,10 @@ def test_turns_that_failed_are_told_in_percent_of_all() -> None:
 def test_the_best_of_n_is_known_where_attempts_have_scores() -> None:
     groups = [group("a", True, False), group("b", False, True)]
     scores = {"a": [1.0, 0.0], "b": [1.0, 0.0]}
-    found = summarise("base", groups, 2, 60.0, {}, scores=scores, about={"best_of": "a coin"})
+    found = summarise("base", groups, Measured(2, 60.0, {}, about={"best_of": "a coin"}), scores)
     assert found.best_at_n.mean == 0.5
     assert any(line.startswith("Best@2 by a coin: 50.0 ±") for line in details(found))
-    assert math.isnan(summarise("base", groups, 2, 60.0, {}).best_at_n.mean)
+    assert math.isnan(summarise("base", groups, Measured(2, 60.0, {})).best_at_n.mean)
 
 
 def test_tokens_are_those_that_a_server_counted_where_it_did() -> None:
@@ -82,7 +82,7 @@ def test_tokens_are_those_that_a_server_counted_where_it_did() -> None:
     (turn,) = one.trajectory.turns
     said = replace(turn, action=Action(ids([7] * 9), floats([]), 0, "x", "stop", Usage(100, 20)))
     served = Group((Rollout(one.task, replace(one.trajectory, segments=(Segment((said,)),)), one.verdict, one.reward),))
-    found = summarise("served", [served], 1, 1.0, {})
+    found = summarise("served", [served], Measured(1, 1.0, {}))
     assert (found.action_tokens, found.context_tokens) == (20.0, 120.0)
 
 

@@ -27,7 +27,7 @@ from patchgrad.runs.planning.calibration import Speed, seconds, work
 from patchgrad.runs.planning.estimate import cached, copied, written
 from patchgrad.runs.planning.host_memory import free
 from patchgrad.runs.planning.plan import size
-from patchgrad.runs.planning.rehearsal import rehearse
+from patchgrad.runs.planning.rehearsal import Step, rehearse
 from patchgrad.runs.planning.shapes import an_optimiser, shape_of
 from patchgrad.trainers.local import LocalTrainer
 
@@ -92,7 +92,7 @@ def test_a_checkpoint_takes_as_much_as_was_planned(tmp_path: Path, changes: dict
         folder = tmp_path / f"{one.offload}-{one.rank}"
         trainer.save(folder)
         made = sum(path.stat().st_size for path in folder.rglob("*.safetensors"))
-        held = rehearse(shape, an_optimiser(one), tokens=64, trained=8, precision=one.precision, offload=one.offload, lora=lora)
+        held = rehearse(shape, an_optimiser(one), Step(tokens=64, trained=8, precision=one.precision, offload=one.offload, lora=lora))
         assert written(shape, one, held) == pytest.approx(made, rel=0.15)
 
 

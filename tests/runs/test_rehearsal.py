@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lora import Lora
-from patchgrad.runs.planning.rehearsal import Alive, Footprint, _kernel, passed, rehearse, spoken
+from patchgrad.runs.planning.rehearsal import Alive, Footprint, Step, _kernel, passed, rehearse, spoken
 from patchgrad.trainers.optimisers import AdamW, Muon
 
 SHAPE = DecoderConfig(512, hidden=64, layers=3, heads=2, kv_heads=1, head_size=32, intermediate=128)
 
 
 def test_weights_states_and_gradients_are_four_bytes_a_parameter_each_and_adamw_has_two_states() -> None:
-    told = rehearse(SHAPE, AdamW, tokens=256, trained=64)
+    told = rehearse(SHAPE, AdamW, Step(tokens=256, trained=64))
     count = sum(parameter.numel() for parameter in Decoder(SHAPE).parameters())
     assert (told.weights, told.states, told.gradients) == (4 * count, 8 * count, 4 * count)
 
 
 def test_muon_has_one_state_where_adamw_has_two() -> None:
-    assert rehearse(SHAPE, Muon, tokens=64, trained=16).states < rehearse(SHAPE, AdamW, tokens=64, trained=16).states
+    assert rehearse(SHAPE, Muon, Step(tokens=64, trained=16)).states < rehearse(SHAPE, AdamW, Step(tokens=64, trained=16)).states
 
 
 def test_nothing_is_allocated_that_a_real_pass_does_not_allocate() -> None:
@@ -32,14 +32,14 @@ def test_nothing_is_allocated_that_a_real_pass_does_not_allocate() -> None:
     with Alive() as alive:
         network = Decoder(SHAPE)
         before = alive.most = alive.bytes
-        gradients = passed(network, dict(network.named_parameters()), (300,), 100, "float32", False)
+        gradients = passed(network, dict(network.named_parameters()), (300,), Step(300, 100))
     assert gradients
-    assert abs(rehearse(SHAPE, AdamW, tokens=300, trained=100).passing - (alive.most - before)) < 0.02 * (alive.most - before)
+    assert abs(rehearse(SHAPE, AdamW, Step(tokens=300, trained=100)).passing - (alive.most - before)) < 0.02 * (alive.most - before)
 
 
 def test_layers_that_are_computed_again_hold_less() -> None:
     kept, again = (
-        rehearse(SHAPE, AdamW, tokens=512, trained=64, gradient_checkpointing=gradient_checkpointing)
+        rehearse(SHAPE, AdamW, Step(tokens=512, trained=64, gradient_checkpointing=gradient_checkpointing))
         for gradient_checkpointing in (False, True)
     )
     assert again.passing < 0.6 * kept.passing
@@ -48,7 +48,7 @@ def test_layers_that_are_computed_again_hold_less() -> None:
 
 def test_a_fused_kernel_holds_what_it_is_given_and_what_it_gives_and_repeats_no_keys_in_half_precision() -> None:
     shape = replace(SHAPE, layers=1, heads=8, kv_heads=1, family="llama", hidden=256)
-    blocks, fused = (rehearse(shape, AdamW, tokens=512, trained=512, precision="bfloat16", fused=fused) for fused in (False, True))
+    blocks, fused = (rehearse(shape, AdamW, Step(tokens=512, trained=512, precision="bfloat16", fused=fused)) for fused in (False, True))
     repeated = 2 * 512 * 8 * 32 * 2  # keys and values of eight heads, of which one is there already
     assert blocks.passing - fused.passing >= repeated * 7 // 8
     with Alive() as alive:
@@ -69,25 +69,25 @@ def test_so_many_tokens_are_spoken_in_runs_apart(tokens: int, data: st.DataObjec
 
 
 def test_what_is_not_trained_costs_a_last_layer_that_is_as_much_smaller() -> None:
-    few, all_ = (rehearse(SHAPE, AdamW, tokens=512, trained=trained) for trained in (64, 512))
+    few, all_ = (rehearse(SHAPE, AdamW, Step(tokens=512, trained=trained)) for trained in (64, 512))
     assert few.passing < 0.8 * all_.passing
     assert few.weights == all_.weights
 
 
 def test_adapters_have_small_states_and_gradients() -> None:
-    whole, adapted = (rehearse(SHAPE, AdamW, tokens=64, trained=16, lora=lora) for lora in (None, Lora(2)))
+    whole, adapted = (rehearse(SHAPE, AdamW, Step(tokens=64, trained=16, lora=lora)) for lora in (None, Lora(2)))
     assert adapted.states < 0.2 * whole.states
     assert adapted.gradients < 0.2 * whole.gradients
 
 
 def test_what_is_frozen_has_neither_states_nor_gradients() -> None:
-    held = rehearse(SHAPE, AdamW, tokens=64, trained=16, frozen=("model.layers.*", "model.embed_tokens.weight"))
+    held = rehearse(SHAPE, AdamW, Step(tokens=64, trained=16, frozen=("model.layers.*", "model.embed_tokens.weight")))
     assert held.states == 8 * SHAPE.hidden == 2 * held.gradients  # the last norm's
 
 
 def test_a_few_layers_tell_what_many_hold() -> None:
     deep = replace(SHAPE, layers=8)
-    guessed, whole = rehearse(deep, AdamW, tokens=256, trained=32), Footprint(*_whole(deep))
+    guessed, whole = rehearse(deep, AdamW, Step(tokens=256, trained=32)), Footprint(*_whole(deep))
     for name in ("weights", "states", "gradients"):
         assert getattr(guessed, name) == getattr(whole, name)
     assert abs(guessed.passing / whole.passing - 1) < 0.01
@@ -100,7 +100,7 @@ def _whole(shape: DecoderConfig) -> tuple[int, int, int, int, int]:
         steps = AdamW(dict(network.named_parameters()))
         states = alive.bytes - weights
         before = alive.most = alive.bytes
-        gradients = passed(network, dict(network.named_parameters()), (256,), 32, "float32", False)
+        gradients = passed(network, dict(network.named_parameters()), (256,), Step(256, 32))
         return weights, states, sum(4 * gradient.numel() for gradient in gradients.values()), alive.most - before, steps.steps
 
 

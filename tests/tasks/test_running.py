@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from patchgrad.packages import ensure_site
 from patchgrad.sandboxes.linux.shell import ENVIRONMENT
-from patchgrad.tasks.running import LocalRunner, Run
+from patchgrad.tasks.running import Asked, LocalRunner, Run
 from patchgrad.tasks.running.runner import _Slot
 
 GOOD = "def test_good():\n    pass\n"
@@ -110,7 +110,7 @@ def test_a_traced_run_tells_which_test_runs_which_line(runner: LocalRunner) -> N
         "box.py": "def area(a, b):\n    return a * b\n\n\ndef other():\n    return 1\n",
         "tests/test_box.py": "import box\ndef test_area():\n    box.area(1, 2)\ndef test_nothing():\n    pass\n",
     }
-    found = run(runner, files, cover=["box.py"])
+    found = run(runner, files, asked=Asked(cover=["box.py"]))
     assert found.cover == {"box.py": {2: ("tests/test_box.py::test_area",)}}
 
 
@@ -121,7 +121,7 @@ def test_calls_are_tried_without_a_test(runner: LocalRunner) -> None:
         {"imports": "import box", "code": "box.half('a')", "actual": "", "expected": "an exception"},
         {"imports": "import no_box", "code": "1", "actual": "", "expected": "1"},
     ]
-    found = run(runner, {"box.py": "def half(x):\n    return x / 2\n"}, tests=(), tries=shown)
+    found = run(runner, {"box.py": "def half(x):\n    return x / 2\n"}, tests=(), asked=Asked(tries=shown))
     assert (found.state, found.tried) == ("ok", (True, False, True, False))
 
 
@@ -176,7 +176,7 @@ class TestBox(unittest.TestCase):
 
 
 def test_a_failing_statement_is_told_as_a_script_only_if_that_fails_in_the_same_way(runner: LocalRunner) -> None:
-    found = run(runner, {"box.py": BOX, "tests/test_box.py": BOX_TESTS}, explain=True)
+    found = run(runner, {"box.py": BOX, "tests/test_box.py": BOX_TESTS}, asked=Asked(explain=True))
     failures = {test.rpartition("::")[2]: failure for test, failure in found.failures.items()}
     shown = {name: failure.shown.get("code", "") or failure.script for name, failure in failures.items()}
     assert shown["test_values"] == "all((box.area(x, 1) for x in [3, 4]))"
@@ -192,7 +192,7 @@ def test_a_failing_statement_is_told_as_a_script_only_if_that_fails_in_the_same_
 
 def test_a_script_is_tried_as_a_call_is(runner: LocalRunner) -> None:
     tries = [{"script": "import box\nassert box.half(8) == 4"}, {"script": "import box\nassert box.half(8) == 5"}]
-    found = run(runner, {"box.py": "def half(x):\n    return x / 2\n"}, tests=(), tries=tries)
+    found = run(runner, {"box.py": "def half(x):\n    return x / 2\n"}, tests=(), asked=Asked(tries=tries))
     assert (found.state, found.tried) == ("ok", (True, False))
 
 

@@ -26,6 +26,7 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPException
 from typing import Any, Literal, TypeVar
 
@@ -202,22 +203,17 @@ async def _apart(work: Callable[[], T]) -> T:
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if done.cancelled():
-            return
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(result)  # type: ignore[arg-type]
+    def settle(told: Callable[[], None]) -> None:
+        if not done.cancelled():
+            told()
 
     def run() -> None:
-        result, error = None, None
         try:
-            result = work()
+            told = partial(done.set_result, work())
         except BaseException as raised:  # whatever it is, who waits must hear of it
-            error = raised
+            told = partial(done.set_exception, raised)
         with suppress(RuntimeError):  # the loop was closed, and nobody waits any more
-            loop.call_soon_threadsafe(settle, result, error)
+            loop.call_soon_threadsafe(settle, told)
 
     threading.Thread(target=run, name="endpoint", daemon=True).start()
     return await done

@@ -23,10 +23,11 @@ from patchgrad.evaluation.intervals import between, repeated, wilson
 from patchgrad.evaluation.protocols import PROTOCOLS, Protocol
 from patchgrad.evaluation.sample_size import SampleSize, plan
 from patchgrad.evaluation.seeds import over_seeds, pooled
-from patchgrad.evaluation.summary import from_outcomes, shares, summarise
+from patchgrad.evaluation.summary import Measured, from_outcomes, shares, summarise
 from patchgrad.evaluation.table import HEADINGS, aligned, details, limits, markdown, row
 
 __all__ = [
+    "Measured",
     "HEADINGS",
     "PROTOCOLS",
     "Comparison",

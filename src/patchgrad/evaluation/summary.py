@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,22 +18,21 @@ from patchgrad.learning.failures import failed
 from patchgrad.values import UNKNOWN, Estimate, Group, Outcomes, Report, Rollout, Trajectory
 
 Scores = Mapping[str, Sequence[float]]
-_NONE: Mapping[str, float] = {}
-_NOTHING: Mapping[str, str] = {}
 
 
-def summarise(
-    name: str,
-    groups: Sequence[Group],
-    k: int,
-    seconds: float,
-    budget: Mapping[str, float],
-    *,
-    sampling: Mapping[str, float] = _NONE,
-    about: Mapping[str, str] = _NOTHING,
-    scores: Scores | None = None,
-) -> Report:
-    """One policy's report over all attempts at all tasks, `k` for pass@k and the budget beside the numbers.
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """How attempts were made: `k` for pass@k, the seconds that they took, and what stands beside the numbers."""
+
+    k: int
+    seconds: float
+    budget: Mapping[str, float]
+    sampling: Mapping[str, float] = field(default_factory=dict)
+    about: Mapping[str, str] = field(default_factory=dict)
+
+
+def summarise(name: str, groups: Sequence[Group], how: Measured, scores: Scores | None = None) -> Report:
+    """One policy's report over all attempts at all tasks.
 
     A task with fewer than `k` attempts left after faults counts with those that it has; one with none is left out. `scores` hold one for
     each attempt at a task, and make the best of k known.
@@ -41,7 +40,7 @@ def summarise(
     outcomes = {group.task.id: tuple(None if one.broken else one.solved for one in group.rollouts) for group in groups}
     valid = [[rollout for rollout in group.rollouts if not rollout.broken] for group in groups]
     every = [rollout.trajectory for rollouts in valid for rollout in rollouts]
-    report = from_outcomes(name, outcomes, k, seconds)
+    report = from_outcomes(name, outcomes, how.k, how.seconds)
     return replace(
         report,
         submitted=over_tasks([_submitted(rollouts) for rollouts in valid if rollouts], report.attempts),
@@ -49,11 +48,11 @@ def summarise(
         action_tokens=_mean([sum(turn.action.tokens for turn in trajectory.turns) for trajectory in every]),
         context_tokens=_mean([reached(trajectory) for trajectory in every]),
         failures=failed(every),
-        budget={**budget, **report.budget},
+        budget={**how.budget, **report.budget},
         stops=dict(Counter(trajectory.stop for trajectory in every)),
-        best_at_n=_best(outcomes, scores, k) if scores is not None else UNKNOWN,
-        sampling=dict(sampling),
-        about=dict(about),
+        best_at_n=_best(outcomes, scores, how.k) if scores is not None else UNKNOWN,
+        sampling=dict(how.sampling),
+        about=dict(how.about),
     )
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from patchgrad.contracts import ENFORCED, Policy, Sandboxes, Scorer, Tracker
 from patchgrad.endpoints import KEY, Chat
 from patchgrad.errors import ConfigError
-from patchgrad.evaluation import summarise
+from patchgrad.evaluation import Measured, summarise
 from patchgrad.grading import VisibleTests
 from patchgrad.grading.handed_in import write_runs
 from patchgrad.grading.rewards import Resolved
@@ -112,7 +112,7 @@ async def assess(
     limits = {"turns": budget.turns, "context": budget.context, "action_tokens": budget.action_tokens, "seconds": budget.seconds}
     limits |= {"format_errors": agent.format_errors, "window": agent.window, "observation": agent.longest}
     spent, sampling = time.monotonic() - started, choice.told
-    return groups, summarise(name, groups, choice.drawn, spent, limits, sampling=sampling, about=about, scores=scores)
+    return groups, summarise(name, groups, Measured(choice.drawn, spent, limits, sampling, about), scores)
 
 
 async def _scores(harness: Harness, scorer: Scorer, groups: Sequence[Group]) -> tuple[dict[str, list[float]], int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing, suppress
 from pathlib import Path
 
@@ -138,7 +138,9 @@ async def _check_exception(executor: Executor) -> None:
 async def _check_leaving(executor: Executor) -> None:
     with tempfile.TemporaryDirectory() as folder:
         _mark(folder, "leave")
-        async with aclosing(executor.map(f"{MODULE}:marked", folder, [1, 2])) as results:  # type: ignore[type-var]
+        results = executor.map(f"{MODULE}:marked", folder, [1, 2])
+        assert isinstance(results, AsyncGenerator), "who leaves the loop early can close what it went over"
+        async with aclosing(results):
             async for _ in results:
                 break
         await _nothing_ends(folder, "after the loop was left")

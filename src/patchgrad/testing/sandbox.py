@@ -6,7 +6,7 @@ import asyncio
 
 from patchgrad.contracts import Sandbox, Sandboxes
 from patchgrad.rollouts.repository import commit
-from patchgrad.values import Task
+from patchgrad.values import Snapshot, Task
 
 _MARK = "patchgrad-check"
 
@@ -144,8 +144,8 @@ async def _check_fork_and_reset(backend: Sandboxes, task: Task) -> None:
         assert not (await three.snapshot()).entries, "a sandbox that was left by its context is closed, and the next is fresh"
 
 
-async def _check_same(backend: Sandboxes, task: Task, address: str, state: object) -> None:
-    three = await backend.open(task, state)  # type: ignore[arg-type]
+async def _check_same(backend: Sandboxes, task: Task, address: str, state: Snapshot) -> None:
+    three = await backend.open(task, state)
     try:
         assert (await three.snapshot()).address == address, "a state with deletions opens exactly"
         assert not (await three.run("cd /testbed; ls $(git ls-files)")).output.count("\n\n"), "what was deleted is gone"

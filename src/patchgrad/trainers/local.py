@@ -1,34 +1,30 @@
-"""The trainer that runs in this process: micro-batches spread over threads, gradients summed in a fixed order."""
+"""The trainer that runs in this process, on the threads of one machine."""
 
 from __future__ import annotations
 
 import fnmatch
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from patchgrad.contracts import Objective, Trained, Weights
+from patchgrad.contracts import Objective, Weights
 from patchgrad.errors import ConfigError
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.lora import Lora, adapt, merged, reduce
 from patchgrad.networks.rounding import Precision, worthwhile
-from patchgrad.networks.scoring import wide
 from patchgrad.trainers import checkpoint
 from patchgrad.trainers.checkpoint import Adapters
 from patchgrad.trainers.forward import Forward
-from patchgrad.trainers.measures import Tally, tally
+from patchgrad.trainers.gradients import Gradients, Workers
+from patchgrad.trainers.measures import Tally
 from patchgrad.trainers.offload import Offloaded
 from patchgrad.trainers.optimisers import AdamW, Muon, Optimiser
-from patchgrad.values import Batch, Floats, MicroBatch, StepSettings, Update
+from patchgrad.values import Batch, Floats, StepSettings, Update
 
-Gradients = dict[str, Tensor]
 Make = Callable[[Mapping[str, Tensor]], Optimiser]
 MAKES: Mapping[str, Make] = {"muon": Muon, "adamw": AdamW}
 
@@ -93,7 +89,7 @@ class LocalTrainer:
         self.clip, self.precision, self._held = clip, precision, held
         self._adapted = Adapters(lora, base) if lora else None
         self._version = version
-        self._workers = _Workers(threads)
+        self._workers = Workers(threads)
 
     @property
     def network(self) -> Decoder:
@@ -153,14 +149,7 @@ class LocalTrainer:
         are. Imitation takes no ratio to what the sampler said: there a rounding is noise, and in RL a policy that did not act.
         """
         rounded = worthwhile(precision, self.precision, self.forward.device.type != "cpu") if precision else self.precision
-        shares = [batch.micro_batches[worker :: self._workers.count] for worker in range(self._workers.count)]
-        work = [_Share(share, batch.trained, objective, rounded) for share in shares if share]
-        results = list(self._workers.pool.map(self._computed, work))
-        gradients, measured = results[0]
-        for more, others in results[1:]:
-            _add(gradients, more)
-            measured.add(others)
-        return gradients, measured
+        return self._workers.gradients(self.forward, self.parameters, batch, objective, rounded)
 
     def score(self, batch: Batch) -> list[Floats]:
         """For each micro-batch, the log-probability of every mask token under the weights as they are; zero at the other tokens."""
@@ -183,33 +172,6 @@ class LocalTrainer:
         """Takes weights, optimiser and version from a folder that `save` wrote; the next update is bitwise the same."""
         self._version = checkpoint.load(folder, self.network, self.optimiser, self._adapted)
 
-    def _computed(self, share: _Share) -> tuple[Gradients, Tally]:
-        """Gradients and measures of some micro-batches, on a worker thread."""
-        gradients, measured = Gradients(), Tally()
-        for micro_batch in share.micro_batches:
-            more, others = _passed(self.forward, self.parameters, micro_batch, share)
-            _add(gradients, more)
-            measured.add(others)
-        return gradients, measured
-
-
-class _Workers:
-    """Threads that compute, each with one torch thread of its own."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self.pool = ThreadPoolExecutor(count, "trainer", initializer=torch.set_num_threads, initargs=(1,))
-
-
-@dataclass(frozen=True, slots=True)
-class _Share:
-    """What one worker computes of a batch."""
-
-    micro_batches: Sequence[MicroBatch]
-    trained: int
-    objective: Objective
-    precision: Precision
-
 
 def trainable(network: Decoder, frozen: Sequence[str] = ()) -> dict[str, Tensor]:
     """The parameters that are trained; those whose names match stay as they are from now on, and cost no gradient.
@@ -226,27 +188,3 @@ def trainable(network: Decoder, frozen: Sequence[str] = ()) -> dict[str, Tensor]
     for name in still:
         named[name].requires_grad_(False)
     return {name: parameter for name, parameter in named.items() if parameter.requires_grad}
-
-
-def _passed(forward: Forward, parameters: Mapping[str, Tensor], micro_batch: MicroBatch, share: _Share) -> tuple[Gradients, Tally]:
-    """One micro-batch forward and backward."""
-    at, device = micro_batch.mask.nonzero()[0], forward.device
-    arrays = (micro_batch.sampled, micro_batch.old, micro_batch.reference, micro_batch.advantages, micro_batch.weights)
-    sampled, old, reference, advantages, weights = (torch.from_numpy(array[at]).to(device) for array in arrays)
-    sequences = torch.from_numpy(np.searchsorted(micro_batch.starts, at, side="right") - 1).to(device)
-    logprobs, entropy = forward.logprobs(micro_batch, share.precision)
-    costs, metrics = share.objective(Trained(logprobs, old, reference, advantages, sequences))
-    losses = weights * costs
-    # Shared parameters, separate gradients: `grad` returns them instead of adding to a place that two threads would write.
-    gradients = torch.autograd.grad(losses.sum() / share.trained, list(parameters.values()))
-    measured = tally(metrics, losses.detach(), entropy, logprobs, old, sampled)
-    return dict(zip(parameters, gradients, strict=True)), measured
-
-
-def _add(gradients: Gradients, more: Gradients) -> None:
-    """Sums are `float32` at least: of 64 micro-batches' gradients one in `bfloat16` would be a hundredth off."""
-    for name, gradient in more.items():
-        if name in gradients:
-            gradients[name] = wide(gradients[name]).add_(gradient)
-        else:
-            gradients[name] = gradient

@@ -17,7 +17,7 @@ import asyncio
 import json
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     return int(bool(unsound) and not arguments.fix)
 
 
-async def _lint(chosen: Sequence[Member], plan: LintOptions, tell: object) -> Report:
+async def _lint(chosen: Sequence[Member], plan: LintOptions, tell: Callable[[Checked], None]) -> Report:
     boxes = BwrapSandboxes(2 * plan.concurrency, warm=True)
     clock = resolve(["time-machine"]) if plan.runs > 2 else ()
 
@@ -91,7 +91,7 @@ async def _lint(chosen: Sequence[Member], plan: LintOptions, tell: object) -> Re
         return await grade(moved, patch, boxes, run_empty=True, conditions=conditions)
 
     try:
-        return await lint(chosen, judge, boxes, plan, tell=tell)  # type: ignore[arg-type]
+        return await lint(chosen, judge, boxes, plan, tell=tell)
     finally:
         await boxes.close()
 
@@ -131,7 +131,7 @@ def _tell(report: Report, folder: Path, fixed: bool) -> None:
             print(f"  {finding.kind:<10} {finding.evidence}")
     print(f"{len(report.checked) - len(unsound)} of {len(report.checked)} tasks are sound.")
     for kind, count in sorted(report.counts.items(), key=lambda item: -item[1]):
-        print(f"  {count:>5} {kind}: {MEANINGS[kind]}")  # type: ignore[index]
+        print(f"  {count:>5} {kind}: {MEANINGS[kind]}")
     seen = ", ".join(f"{rate:.0%} of runs with {power(rate, report.runs):.0%}" for rate in (0.05, 0.2, 0.5))
     print(f"Each patch was graded {report.runs} times. The certainty to notice a test that deviates in {seen}.")
     print(f"Of the sound tasks' runs at most {report.bound:.2%} end in another verdict (95 %).")

@@ -7,14 +7,16 @@ The stream says all of itself, so a fork and a resumed run need no memory of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from patchgrad.errors import PolicyFault
 from patchgrad.values import Action, Ids, Message, ids
 
 PIECE = 3
 _FIRST = (1 << 24, 1 << 25, 1 << 26)  # pieces of 2, 1 and 0 bytes begin there, those of 3 at 0
-MARKS = {"system": 1 << 27, "user": (1 << 27) + 1, "assistant": (1 << 27) + 2}
+Role = Literal["system", "user", "assistant"]
+MARKS: Mapping[Role, int] = {"system": 1 << 27, "user": (1 << 27) + 1, "assistant": (1 << 27) + 2}
 STOP = (1 << 27) + 3
 _ROLES = {mark: role for role, mark in MARKS.items()}
 
@@ -35,7 +37,7 @@ def encode(messages: Sequence[Message], previous: Action | None) -> Ids:
 
 def read(stream: Ids) -> list[Message]:
     """The messages of a stream that ends with the assistant's turn open; `PolicyFault` for anything else."""
-    found: list[tuple[str, bytearray]] = []
+    found: list[tuple[Role, bytearray]] = []
     inside = False
     for number in stream.tolist():
         if number in _ROLES and not inside:
@@ -49,7 +51,7 @@ def read(stream: Ids) -> list[Message]:
             raise PolicyFault(f"a stream of {len(stream)} ids is no conversation that this policy has spelled")
     if not inside or found[-1] != ("assistant", bytearray()):
         raise PolicyFault("a conversation ends with the assistant's turn open, and this one does not")
-    return [Message(role, content.decode(errors="replace")) for role, content in found[:-1]]  # type: ignore[arg-type]
+    return [Message(role, content.decode(errors="replace")) for role, content in found[:-1]]
 
 
 def _piece(data: bytes) -> int:

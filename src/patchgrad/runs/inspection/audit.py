@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 
@@ -65,6 +64,17 @@ class Audited:
         return {self.current - version: tokens for version, tokens in self.versions.items() if version != self.current}
 
 
+@dataclass(frozen=True, slots=True)
+class _Learned:
+    """One iteration of learning as it was meant and recorded: by which algorithm, over how many epochs, of how many tokens."""
+
+    phase: str
+    iteration: int
+    row: Algorithm
+    epochs: int
+    recorded: int | None
+
+
 def audit(run: Run) -> list[Audited]:
     """Every iteration of learning that the folder holds, in order. `StoreError` where a part of the folder is damaged."""
     recipe = load_recipe(run.recipe)
@@ -79,7 +89,7 @@ def audit(run: Run) -> list[Audited]:
     for phase, iteration in dict.fromkeys((row["phase"], row["iteration"]) for row in rows):
         told = recorded.get((phase, iteration), {})
         epochs = recipe.rft.epochs if phase == FINE_TUNING else 1
-        one = _audited(run, phase, iteration, learned[phase], epochs, told, current, twice)
+        one = _audited(run, _Learned(phase, iteration, learned[phase], epochs, told.get("trained")), current, twice)
         shown = phase == FINE_TUNING and recipe.rft.demonstration and not iteration
         found.append(replace(one, reprompted=one.trained) if shown else one)
         current += told.get("updates", 0)
@@ -92,10 +102,8 @@ def _algorithms(recipe: Recipe) -> dict[str, Algorithm]:
     return {FINE_TUNING: imitation(recipe.rft), **stages}
 
 
-def _audited(
-    run: Run, phase: str, iteration: int, row: Algorithm, epochs: int, told: Mapping[str, Any], current: int, twice: Collection[str]
-) -> Audited:
-    rollouts = run.rollouts.read(phase, iteration)
+def _audited(run: Run, learned: _Learned, current: int, twice: Collection[str]) -> Audited:
+    rollouts, row = run.rollouts.read(learned.phase, learned.iteration), learned.row
     terms = Requirements(run.journal.holds)
     faults = [(one.trajectory.id, "duplicate" if one.trajectory.id in twice else violation(one, terms)) for one in rollouts]
     flaws = [f"{attempt}: {MEANINGS[fault]}" for attempt, fault in faults if fault is not None]
@@ -108,14 +116,14 @@ def _audited(
         drawn = np.repeat([turn.action.version for turn in turns], [len(turn.action.token_ids) for turn in turns])
         versions.update(drawn[sample.trained].tolist())
     return Audited(
-        phase,
-        iteration,
+        learned.phase,
+        learned.iteration,
         len(rollouts),
         sum(len(one.trajectory.turns) for one in rollouts),
         sum(_actions(one.trajectory) for one in rollouts),
-        epochs * versions.total(),
+        learned.epochs * versions.total(),
         current,
-        None if row.correction else told.get("trained"),  # a correction masks by what the trainer said
+        None if row.correction else learned.recorded,  # a correction masks by what the trainer said
         dict(versions),
         dict(_left_out(rollouts, chosen, {sample.attempt for sample in samples}, row)),
         0,

@@ -29,6 +29,7 @@ RULES: tuple[tuple[str, str], ...] = (
 """What may differ between two runs of one command, and is taken for equal: a pattern, and what it stands for."""
 
 Answer = Literal["equal", "alike", "different", "not run"]
+NOTHING_RAN: Answer = "not run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +57,13 @@ async def replay(turns: Sequence[Turn], agent: Agent, sandbox: Sandbox) -> Async
     """Takes each turn's call again, in a sandbox that was opened from the task; what no tool was called for is not run."""
     tool_state = ToolState()
     for number, turn in enumerate(turns, 1):
-        tool = agent.tools.get(turn.call.tool) if isinstance(turn.call, Call) else None
-        if tool is None:
-            seen, answer = turn.observation, "not run"
-        else:
-            seen = await tool(turn.call.arguments, sandbox, tool_state)  # type: ignore[union-attr]  # there is a tool of a call only
+        seen, answer = turn.observation, NOTHING_RAN
+        if isinstance(turn.call, Call) and (tool := agent.tools.get(turn.call.tool)) is not None:
+            seen = await tool(turn.call.arguments, sandbox, tool_state)
             answer = compared(turn.observation, seen)
         tool_state = turn.observation.tool_state
         same = (await sandbox.snapshot()).address == turn.state
-        yield Replayed(number, turn, seen, answer, same)  # type: ignore[arg-type]
+        yield Replayed(number, turn, seen, answer, same)
 
 
 def compared(before: Observation, now: Observation) -> Answer:

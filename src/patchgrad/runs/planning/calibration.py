@@ -23,7 +23,7 @@ from patchgrad.networks.rounding import worthwhile
 from patchgrad.networks.threads import one_thread
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.planning.estimate import DRAWN
-from patchgrad.runs.planning.rehearsal import passed
+from patchgrad.runs.planning.rehearsal import Step, passed
 from patchgrad.runs.planning.shapes import shape_of
 from patchgrad.store.files import put
 from patchgrad.trainers.optimisers import STEPS, AdamW
@@ -112,7 +112,7 @@ def _rates(network: Decoder, precision: str, probes: Sequence[tuple[int, ...]]) 
 
 
 def _pass(network: Decoder, lengths: tuple[int, ...], precision: str) -> None:
-    passed(network, dict(network.named_parameters()), lengths, sum(lengths) // 4, precision, False)
+    passed(network, dict(network.named_parameters()), lengths, Step(sum(lengths), sum(lengths) // 4, precision))
 
 
 def _scored(dense: float) -> float:

@@ -21,7 +21,7 @@ from patchgrad.recipes.recipe import Recipe, option_name
 from patchgrad.runs.planning.device import spare, supported
 from patchgrad.runs.planning.host_memory import empty, free
 from patchgrad.runs.planning.plan import MARGIN, MemoryPlan, Part
-from patchgrad.runs.planning.rehearsal import Footprint, rehearse
+from patchgrad.runs.planning.rehearsal import Footprint, Step, rehearse
 from patchgrad.runs.planning.shapes import an_optimiser, shape_of
 from patchgrad.values import Limits
 
@@ -129,9 +129,7 @@ def phases(recipe: Recipe) -> list[Phase]:
 
 @cache
 def _footprint(shape: DecoderConfig, choice: Optimiser, tokens: int, trained: int, frozen: tuple[str, ...], fused: bool) -> Footprint:
-    return rehearse(
-        shape,
-        an_optimiser(choice),
+    step = Step(
         tokens=tokens,
         trained=trained,
         precision=choice.precision,
@@ -141,6 +139,7 @@ def _footprint(shape: DecoderConfig, choice: Optimiser, tokens: int, trained: in
         offload=choice.offload,
         fused=fused,
     )
+    return rehearse(shape, an_optimiser(choice), step)
 
 
 def copied(shape: DecoderConfig, recipe: Recipe) -> int:

@@ -56,67 +56,51 @@ class Footprint:
         return self.weights + self.states + max(passing, workers * self.gradients + self.stepping)
 
 
-def rehearse(
-    shape: DecoderConfig,
-    optimiser: Callable[[Mapping[str, Tensor]], Optimiser],
-    *,
-    tokens: int,
-    trained: int,
-    precision: str = "float32",
-    gradient_checkpointing: bool = False,
-    lora: Lora | None = None,
-    frozen: Sequence[str] = (),
-    offload: bool = False,
-    fused: bool = False,
-) -> Footprint:
-    """The footprint of a step whose packs have so many tokens, in one sequence, of which so many are trained.
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step whose packs have so many tokens, in one sequence, of which so many are trained.
 
-    With `offload` it is that of the device: the optimiser has none there. With `fused` attention is one call of a kernel, as on a GPU, and
-    not in blocks.
+    With `offload` the optimiser is not on the device. With `fused` attention is one call of a kernel, as on a GPU, and not in blocks.
     """
 
-    def rehearsed(layers: int) -> Footprint:
-        return _rehearsed(
-            replace(shape, layers=layers), optimiser, tokens, trained, precision, gradient_checkpointing, lora, frozen, offload, fused
-        )
+    tokens: int
+    trained: int
+    precision: str = "float32"
+    gradient_checkpointing: bool = False
+    lora: Lora | None = None
+    frozen: Sequence[str] = ()
+    offload: bool = False
+    fused: bool = False
 
+
+def rehearse(shape: DecoderConfig, optimiser: Callable[[Mapping[str, Tensor]], Optimiser], step: Step) -> Footprint:
+    """The footprint of a step; with `offload` it is that of the device."""
     if shape.layers <= MORE:
-        return rehearsed(shape.layers)
-    few, more = rehearsed(FEW), rehearsed(MORE)
+        return _rehearsed(shape, optimiser, step)
+    few, more = (_rehearsed(replace(shape, layers=layers), optimiser, step) for layers in (FEW, MORE))
     steps = (shape.layers - FEW) / (MORE - FEW)
     told = {f.name: getattr(few, f.name) + steps * (getattr(more, f.name) - getattr(few, f.name)) for f in fields(Footprint)}
     return Footprint(**{name: round(value) for name, value in told.items()})
 
 
-def _rehearsed(
-    shape: DecoderConfig,
-    optimiser: Callable[[Mapping[str, Tensor]], Optimiser],
-    tokens: int,
-    trained: int,
-    precision: str,
-    gradient_checkpointing: bool,
-    lora: Lora | None,
-    frozen: Sequence[str],
-    offload: bool,
-    fused: bool,
-) -> Footprint:
-    kept = torch.bfloat16 if precision == "bfloat16" else torch.float32
+def _rehearsed(shape: DecoderConfig, optimiser: Callable[[Mapping[str, Tensor]], Optimiser], step: Step) -> Footprint:
+    kept = torch.bfloat16 if step.precision == "bfloat16" else torch.float32
     with FakeTensorMode(allow_non_fake_inputs=True), Alive() as alive:
         network = Decoder(shape)
-        if lora:
-            adapt(network, lora, kept)
-        elif offload:
+        if step.lora:
+            adapt(network, step.lora, kept)
+        elif step.offload:
             reduce(network, kept)
         weights = alive.bytes
-        still = {name for pattern in frozen for name in fnmatch.filter(dict(network.named_parameters()), pattern)}
+        still = {name for pattern in step.frozen for name in fnmatch.filter(dict(network.named_parameters()), pattern)}
         for name, parameter in network.named_parameters():
             parameter.requires_grad_(parameter.requires_grad and name not in still)
         parameters = {name: p for name, p in network.named_parameters() if p.requires_grad}
-        steps = None if offload else optimiser(parameters)
+        steps = None if step.offload else optimiser(parameters)
         states = alive.bytes - weights
         alive.most = before = alive.bytes
-        attend = _kernel if fused else None
-        gradients = passed(network, parameters, (tokens,), trained, precision, gradient_checkpointing, attend, min(trained, SCORED))
+        attend = _kernel if step.fused else None
+        gradients = passed(network, parameters, (step.tokens,), step, attend, min(step.trained, SCORED))
         passing, held = alive.most - before, alive.bytes - before
         alive.most = alive.bytes
         if steps:
@@ -129,24 +113,21 @@ def passed(
     network: Decoder,
     parameters: Mapping[str, Tensor],
     lengths: Sequence[int],
-    trained: int,
-    precision: str,
-    gradient_checkpointing: bool,
+    step: Step,
     attend: Attend | None = None,
     scored: int = 0,
 ) -> dict[str, Tensor]:
-    """Gradients after one pack of sequences of these lengths and no meaning, of which so many tokens are trained, and so many `scored` or
-    all of those.
+    """Gradients after one pack of sequences of these lengths and no meaning; of the tokens that are trained so many are `scored`, or all.
 
     Tokens see those before them in their sequence, and the last layer computes those that are trained; or they see what `attend` says,
     as on a GPU, and it computes all.
     """
     stream, nodes = torch.zeros(sum(lengths), dtype=torch.int64), [Node(length) for length in lengths]
-    positions, said = torch.cat([torch.arange(length) for length in lengths]), spoken(len(stream), trained)
+    positions, said = torch.cat([torch.arange(length) for length in lengths]), spoken(len(stream), step.trained)
     own = None if attend or len(said) == len(stream) else torch.from_numpy(said)
-    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
-        hidden = network.forward(stream, positions, attend or within(nodes, said), gradient_checkpointing, own)
-        read = hidden[torch.arange(trained)][: scored or trained]
+    with torch.autocast("cpu", torch.bfloat16, enabled=step.precision == "bfloat16"):
+        hidden = network.forward(stream, positions, attend or within(nodes, said), step.gradient_checkpointing, own)
+        read = hidden[torch.arange(step.trained)][: scored or step.trained]
         logprobs, _ = network.logprobs(read, stream[: len(read)])
     return dict(zip(parameters, torch.autograd.grad(logprobs.sum(), list(parameters.values())), strict=True))
 
@@ -186,7 +167,7 @@ class _Held(torch.autograd.Function):
 def idle(gradient_checkpointing: bool) -> int:
     """Bytes that this process has resident after a step of next to nothing: the interpreter, what was imported, kernels' own memory."""
     network = Decoder(DecoderConfig(64, hidden=64, layers=1, heads=1, kv_heads=1, head_size=64, intermediate=64))
-    passed(network, dict(network.named_parameters()), (64,), 8, "float32", gradient_checkpointing)
+    passed(network, dict(network.named_parameters()), (64,), Step(64, 8, gradient_checkpointing=gradient_checkpointing))
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(status["VmRSS"].split()[0]) * 1024
 

@@ -60,9 +60,7 @@ class Images:
         home = self.folder / _plain(digest)
         if not (home / "image.json").is_file():
             return None
-        home = home.resolve()
-        told = json.loads((home / "image.json").read_text())
-        return Image(told["digest"], home / "root", home / "testbed.tar", told["environment"])
+        return _image(home)
 
     def add(self, archive: Path, expected: str = "") -> Image:
         """Lays out the image of an archive: a tar or folder in OCI's layout, or what older `docker save`s wrote.
@@ -99,9 +97,14 @@ class Images:
         for other in manifest.digests[1:]:
             (self.folder / _plain(other)).unlink(missing_ok=True)
             (self.folder / _plain(other)).symlink_to(home.name)
-        found = self.find(manifest.digests[0])
-        assert found is not None, "what was just laid out is there"
-        return found
+        return _image(home)
+
+
+def _image(home: Path) -> Image:
+    """The image that was laid out in this folder."""
+    home = home.resolve()
+    told = json.loads((home / "image.json").read_text())
+    return Image(told["digest"], home / "root", home / "testbed.tar", told["environment"])
 
 
 def _plain(digest: str) -> str:
@@ -118,14 +121,13 @@ def _plain(digest: str) -> str:
 class _Content:
     """The files of an archive, by name, whether it is a tar or a folder."""
 
-    def __init__(self, folder: Path | None, tar: tarfile.TarFile | None) -> None:
-        self._folder, self._tar = folder, tar
+    def __init__(self, source: Path | tarfile.TarFile) -> None:
+        self._source = source
 
     def open(self, name: str) -> BufferedReader:
-        if self._folder is not None:
-            return (self._folder / name).open("rb")
-        assert self._tar is not None
-        stream = self._tar.extractfile(name)
+        if isinstance(self._source, Path):
+            return (self._source / name).open("rb")
+        stream = self._source.extractfile(name)
         if stream is None:
             raise KeyError(f"{name} is no file")
         return cast(BufferedReader, stream)
@@ -146,11 +148,11 @@ class _Content:
 @contextmanager
 def _opened(archive: Path) -> Iterator[_Content]:
     if archive.is_dir():
-        yield _Content(archive, None)
+        yield _Content(archive)
         return
     try:
         with tarfile.open(archive) as tar:
-            yield _Content(None, tar)
+            yield _Content(tar)
     except (OSError, tarfile.TarError) as error:
         raise TaskError(f"the image archive {archive} cannot be read: {error}") from error
 

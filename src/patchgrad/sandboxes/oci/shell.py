@@ -41,8 +41,10 @@ class Stream:
     """One exec of a container, attached."""
 
     def __init__(self, container: Container, argv: Sequence[str], env: Mapping[str, str]) -> None:
-        assert container.client is not None, "a container of a client's"
-        self._api = container.client.api
+        client = container.client
+        if client is None:
+            raise SandboxFault("the container has no engine that runs it")
+        self._api = client.api
         environment = {**ENVIRONMENT, **env}
         made = self._api.exec_create(container.id, list(argv), stdin=True, environment=environment, workdir="/testbed")
         self.id: str = made["Id"]

@@ -20,6 +20,7 @@ from patchgrad.packages.sites import ensure_site
 from patchgrad.tasks.archive import write_whole
 from patchgrad.tasks.forge.candidates import SHARES, Candidate, Kind, Limits, pairs, single
 from patchgrad.tasks.forge.emit import emit
+from patchgrad.tasks.forge.ledger import Ledger
 from patchgrad.tasks.forge.profile import Profile, profile
 from patchgrad.tasks.forge.trial import Shop, attempt
 from patchgrad.tasks.mutations import FAMILIES
@@ -27,11 +28,10 @@ from patchgrad.tasks.ordered import in_order
 from patchgrad.tasks.projects.furnish import furnish, prepare
 from patchgrad.tasks.projects.project import Project
 from patchgrad.tasks.running import Runner
-from patchgrad.tasks.sets import TASKS, Member, append, members, row_of, rows
+from patchgrad.tasks.sets import Member
 
 __all__ = ["SHARES", "Forged", "Order", "Profile", "forge", "profile"]
 
-LEDGER = "ledger.jsonl"
 FRUITLESS = 300
 """Candidates without a single task after which a project is given up. All of polib's 1,210 fell, since its tests read data files."""
 
@@ -109,11 +109,9 @@ class _Bench:
     """Candidates on their way, and what has become of those before them."""
 
     def __init__(self, shop: Shop, order: Order, folder: Path, progress: Progress | None, most: int) -> None:
-        self._shop, self._order, self._folder, self._progress, self._most = shop, order, folder, progress, most
+        self._shop, self._order, self._archives, self._progress, self._most = shop, order, folder / "archives", progress, most
         self.limits = Limits(order.count, order.families, order.shares or SHARES)
-        self._fates = {row["candidate"]: row["fate"] for row in rows(folder / LEDGER)}
-        known = members(folder) if (folder / TASKS).exists() else []
-        self._known = {member.task.id.rpartition(".")[2]: member for member in known}
+        self._ledger = Ledger(folder)
         self.made: dict[str, Member] = {}
         self.singles: dict[Candidate, tuple[str, ...]] = {}
         self.rejected: Counter[str] = Counter()
@@ -123,29 +121,26 @@ class _Bench:
         draw = lambda: self._next(kinds, candidates)  # noqa: E731
         async for candidate, fate in in_order(draw, self._fate, self._order.workers, self._wanted, self._settled):
             if isinstance(fate, Member):
-                if candidate.key not in self._known:
-                    append(self._folder / TASKS, row_of(fate, self._folder))
                 self.made[candidate.key] = fate
                 self.limits.took(candidate)
                 if candidate.kind == "repair":
                     self.singles[candidate] = fate.task.checks.fail_to_pass
             else:
                 self.rejected[fate] += 1
-            word = fate if isinstance(fate, str) else "task"
-            if candidate.key not in self._fates:
-                append(self._folder / LEDGER, {"candidate": candidate.key, "fate": word})
+            self._ledger.write(candidate.key, fate)
             if self._progress:
+                word = fate if isinstance(fate, str) else "task"
                 self._progress(len(self.made), len(self.made) + self.rejected.total(), word)
 
     @property
     def _fruitless(self) -> bool:
-        return not self.made and not self._known and self.rejected.total() >= self._most
+        return not self.made and not self._ledger.tasks and self.rejected.total() >= self._most
 
     def _wanted(self, candidate: Candidate) -> bool:
         return not self._fruitless and self.limits.admit(candidate)
 
     def _settled(self, candidate: Candidate) -> bool:
-        return candidate.key in self._fates or candidate.key in self._known
+        return self._ledger.settled(candidate.key)
 
     def _next(self, kinds: Sequence[Kind], candidates: Iterator[Candidate]) -> Candidate | None:
         if self._fruitless or not any(self.limits.wants(kind) for kind in kinds):
@@ -153,9 +148,7 @@ class _Bench:
         return next((candidate for candidate in candidates if self.limits.admit(candidate)), None)
 
     async def _fate(self, candidate: Candidate) -> Member | str:
-        if candidate.key in self._known:
-            return self._known[candidate.key]
-        if (fate := self._fates.get(candidate.key, "task")) != "task":
-            return str(fate)
+        if (fate := self._ledger.fate(candidate.key)) is not None:
+            return fate
         bug = await attempt(self._shop, candidate)
-        return bug if isinstance(bug, str) else emit(self._shop, bug, self._folder / "archives")
+        return bug if isinstance(bug, str) else emit(self._shop, bug, self._archives)

@@ -12,7 +12,7 @@ from patchgrad.errors import TaskError
 from patchgrad.tasks.archive import write_whole
 from patchgrad.tasks.forge.clocks import by_the_clock
 from patchgrad.tasks.projects.project import Project
-from patchgrad.tasks.running import Run, Runner
+from patchgrad.tasks.running import Asked, Run, Runner
 
 SLOW = 1.0
 RUNS = 5
@@ -69,8 +69,8 @@ async def profile(project: Project, files: Mapping[str, bytes], run: Runner, kep
         good = sorted(test for test, reason in reasons.items() if not reason)
         if good:
             cover, limit = (sources, 4 * _SECONDS) if traced else ((), _SECONDS)
-            asked = suites if number == 1 else good
-            again = _ended(project, await run(files, asked, places=project.tests, variation=number, cover=cover, seconds=limit))
+            tests, asked = suites if number == 1 else good, Asked(cover=cover)
+            again = _ended(project, await run(files, tests, places=project.tests, asked=asked, variation=number, seconds=limit))
             reasons |= _later_reasons(good, again)
         if not traced:
             seconds |= {test: min(seconds[test], again.seconds[test]) for test in good if test in again.seconds}

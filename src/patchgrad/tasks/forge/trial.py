@@ -12,7 +12,7 @@ from patchgrad.tasks.forge.profile import Profile
 from patchgrad.tasks.mutations import Mutant, apply
 from patchgrad.tasks.probes import probes
 from patchgrad.tasks.projects.project import Project
-from patchgrad.tasks.running import Failure, Run, Runner
+from patchgrad.tasks.running import Asked, Failure, Run, Runner
 from patchgrad.tasks.sets import unified
 from patchgrad.tasks.statements.honest import honest
 from patchgrad.tasks.statements.leaks import secrets_of
@@ -194,7 +194,7 @@ def _groups(candidate: Candidate, failures: Mapping[str, Failure]) -> list[list[
 
 async def _run(shop: Shop, files: Mapping[str, bytes], tests: Sequence[str], variation: int, explain: bool) -> Run:
     seconds = 2.0 + 5 * sum(shop.profile.tests[test] for test in tests)
-    return await shop.run(files, tests, places=shop.project.tests, explain=explain, variation=variation, seconds=seconds)
+    return await shop.run(files, tests, places=shop.project.tests, asked=Asked(explain=explain), variation=variation, seconds=seconds)
 
 
 def _spread(tests: Sequence[str]) -> list[str]:

@@ -70,7 +70,7 @@ def split(clone: Clone, commit: Commit) -> Split | str:
     reason = _reason(commit, old, whole, suites, sources, repair)
     if reason:
         return reason
-    return _parted(clone, commit, project, tree, whole, tests, repair, suites, sources)
+    return _parted(clone, commit, _Changed(project, tree, whole, tests, repair, suites, tuple(sources)))
 
 
 def loaded(found: Split, plugins: tuple[str, ...]) -> Split:
@@ -138,17 +138,21 @@ def _tells_the_version(node: ast.stmt) -> bool:
     return isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) and _VERSION.fullmatch(t.id) for t in node.targets)
 
 
-def _parted(
-    clone: Clone,
-    commit: Commit,
-    project: Project,
-    tree: Mapping[str, bytes],
-    whole: Mapping[str, bytes],
-    tests: Sequence[str],
-    repair: Sequence[str],
-    suites: tuple[str, ...],
-    sources: Sequence[str],
-) -> Split | str:
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    """A commit's files: the `tree` before it, the `whole` after it, and which of those that it changed are what."""
+
+    project: Project
+    tree: Mapping[str, bytes]
+    whole: Mapping[str, bytes]
+    tests: Sequence[str]
+    repair: Sequence[str]
+    suites: tuple[str, ...]
+    sources: tuple[str, ...]
+
+
+def _parted(clone: Clone, commit: Commit, changed: _Changed) -> Split | str:
+    tests, repair = changed.tests, changed.repair
     try:
         patches = [clone.patch(commit.parents[0], commit.sha, paths) for paths in (repair, tests)]
     except UnicodeDecodeError:
@@ -157,13 +161,14 @@ def _parted(
         return "changes links"
     if len(patches[1]) > _MOST_TEST_PATCH:
         return "too many lines of tests"
-    seen = prepare(project, tree)
-    before = _with(seen, whole, tests)
-    after = _with(before, whole, repair)
+    seen = prepare(changed.project, changed.tree)
+    before = _with(seen, changed.whole, tests)
+    after = _with(before, changed.whole, repair)
     if not _fits(seen, after, [*repair, *tests], patches):
         return "does not apply"
     lines = sum(commit.paths[path] for path in repair)
-    return Split(commit, project, seen, before, after, patches[0], patches[1], suites, tuple(sources), len(repair), lines)
+    sides = (seen, before, after, patches[0], patches[1])
+    return Split(commit, changed.project, *sides, changed.suites, changed.sources, len(repair), lines)
 
 
 def _with(files: Mapping[str, bytes], whole: Mapping[str, bytes], paths: Sequence[str]) -> dict[str, bytes]:

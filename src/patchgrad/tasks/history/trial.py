@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from patchgrad.tasks.forge.checks import make_checks
 from patchgrad.tasks.forge.profile import SLOW, Profile
 from patchgrad.tasks.history.split import Split
-from patchgrad.tasks.running import Failure, Run, Runner
+from patchgrad.tasks.running import Asked, Failure, Run, Runner
 from patchgrad.tasks.statements.honest import honest
 from patchgrad.values import Checks
 
@@ -37,7 +37,7 @@ class Fix:
 async def attempt(found: Split, run: Runner, runs: int) -> Fix | str:
     """The fix, or in a few words why it is none: first the commit's own test files, then the suite, then both again in other orders."""
     places = found.project.tests
-    first = await run(found.before, found.suites, places=places, explain=True, seconds=_WHOLE)
+    first = await run(found.before, found.suites, places=places, asked=Asked(explain=True), seconds=_WHOLE)
     if first.state != "ok":
         return "suite does not end"
     if not first.broken and all(_fine(outcome) for outcome in first.outcomes.values()):
@@ -59,7 +59,7 @@ async def attempt(found: Split, run: Runner, runs: int) -> Fix | str:
     judged = _judged(chosen, before, after)
     if isinstance(judged, str):
         return judged
-    traced = await run(found.after, chosen, places=places, cover=found.sources, seconds=4 * _WHOLE)
+    traced = await run(found.after, chosen, places=places, asked=Asked(cover=found.sources), seconds=4 * _WHOLE)
     checks = _checks(found, judged, whole, traced)
     if not checks.pass_to_pass:
         return "nothing stays green"

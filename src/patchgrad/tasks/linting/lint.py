@@ -15,7 +15,7 @@ from patchgrad.tasks.evaluation_sets import is_evaluation
 from patchgrad.tasks.linting.chance import noticed, wilson
 from patchgrad.tasks.linting.duplicates import fingerprint
 from patchgrad.tasks.linting.filters import complexity, quality, references
-from patchgrad.tasks.linting.findings import Checked, Finding
+from patchgrad.tasks.linting.findings import Checked, Finding, Kind
 from patchgrad.tasks.linting.leaks import look, readable
 from patchgrad.tasks.probes import probes
 from patchgrad.tasks.sets import Member, append, rows, unified
@@ -49,7 +49,7 @@ class Report:
     noticed: float
 
     @property
-    def counts(self) -> Mapping[str, int]:
+    def counts(self) -> Mapping[Kind, int]:
         """Tasks with at least one finding of a kind; a task may count under several."""
         return Counter(kind for one in self.checked for kind in {finding.kind for finding in one.findings})
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from patchgrad.tasks.running.runner import Failure, LocalRunner, Run, Runner
+from patchgrad.tasks.running.runner import Asked, Failure, LocalRunner, Run, Runner
 
-__all__ = ["Failure", "LocalRunner", "Run", "Runner"]
+__all__ = ["Asked", "Failure", "LocalRunner", "Run", "Runner"]

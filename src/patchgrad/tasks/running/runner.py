@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, Protocol
+from typing import IO, Any, Literal, Protocol, cast
 
 PATIENCE = 6.0
 _HERE = Path(__file__).parent
@@ -55,10 +55,24 @@ class Run:
     skips: tuple[str, ...] = ()
 
 
-class Runner(Protocol):
-    """Runs tests of a tree and reports. `tests` are node ids, or files to run whole; `cover` are paths whose lines are traced.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a run is to tell beside outcomes: which tests run which lines of the paths to `cover`, and how each failure can be shown.
 
     With `tries` no test runs: each `Failure.shown` among them is called, and `Run.tried` says which give what is expected.
+    """
+
+    cover: Sequence[str] = ()
+    explain: bool = False
+    tries: Sequence[Mapping[str, str]] = ()
+
+
+NOTHING = Asked()
+
+
+class Runner(Protocol):
+    """Runs tests of a tree and reports. `tests` are node ids, or files to run whole.
+
     A run of another `variation` has another hash seed, another order of tests, and objects elsewhere in memory: what depends on any of
     these gives itself away. Variation 0 is the tests' own order, 1 turns it round.
     """
@@ -69,10 +83,8 @@ class Runner(Protocol):
         tests: Sequence[str],
         *,
         places: Sequence[str],
-        cover: Sequence[str] = (),
-        explain: bool = False,
+        asked: Asked = NOTHING,
         variation: int = 0,
-        tries: Sequence[Mapping[str, str]] = (),
         seconds: float = 30.0,
     ) -> Run: ...
 
@@ -108,10 +120,8 @@ class LocalRunner:
         tests: Sequence[str],
         *,
         places: Sequence[str],
-        cover: Sequence[str] = (),
-        explain: bool = False,
+        asked: Asked = NOTHING,
         variation: int = 0,
-        tries: Sequence[Mapping[str, str]] = (),
         seconds: float = 30.0,
     ) -> Run:
         if not self._free:
@@ -126,10 +136,10 @@ class LocalRunner:
                 "tree": f"{tree}/",
                 "tests": [t for t in tests if "::" in t],
                 "places": [str(tree / place) for place in places],
-                "cover": [str(tree / path) for path in cover],
-                "explain": explain,
+                "cover": [str(tree / path) for path in asked.cover],
+                "explain": asked.explain,
                 "variation": variation,
-                "tries": [dict(shown) for shown in tries],
+                "tries": [dict(shown) for shown in asked.tries],
                 "memory": self._memory,
                 "cpu": int(seconds) + 1,
             }
@@ -183,6 +193,7 @@ class _Server:
             text=True,
             cwd="/",
         )
+        self._orders, self._told = cast("IO[str]", self._process.stdin), cast("IO[str]", self._process.stdout)
         self.gone = False
 
     async def run(self, order: Mapping[str, Any], seconds: float) -> State:
@@ -205,14 +216,12 @@ class _Server:
         return "ok" if code in (0, 1, 2, 4, 5) else "timeout" if code in (-signal.SIGXCPU, -signal.SIGKILL) else "died"
 
     def _ask(self, order: str) -> str:
-        assert self._process.stdin is not None
-        self._process.stdin.write(order + "\n")
-        self._process.stdin.flush()
+        self._orders.write(order + "\n")
+        self._orders.flush()
         return self._line()
 
     def _line(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline()
+        return self._told.readline()
 
     def close(self) -> None:
         """Ends it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from patchgrad.tasks.running import Failure, Runner
+from patchgrad.tasks.running import Asked, Failure, Runner
 from patchgrad.tasks.statements.symptom import rank
 
 TRIED = 5
@@ -24,7 +24,7 @@ async def honest(
             tries.setdefault(code, failure.shown or {"script": code})
     kept: set[str] = set()
     if tries:
-        right, wrong = [await run(files, (), places=places, tries=list(tries.values()), seconds=10.0) for files in (good, bad)]
+        right, wrong = [await run(files, (), places=places, asked=Asked(tries=list(tries.values())), seconds=10.0) for files in (good, bad)]
         kept = {code for code, yes, no in zip(tries, right.tried, wrong.tried, strict=False) if yes and not no}
     return {t: f if _code(f) in kept else replace(f, shown={}, script="") for t, f in failures.items()}
 
