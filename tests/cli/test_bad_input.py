@@ -224,7 +224,7 @@ from patchgrad.runs import api
 from patchgrad.store import Run, value
 from patchgrad.values import Turn
 turn = value(Turn, json.loads(sys.argv.pop()))
-def train(recipe, run, progress):
+def train(recipe, run, tracker, **more):
     run.save_state({"position": 1})
     for number in range(10_000):
         asyncio.run(run.journal.turn("t/0", replace(turn, parent=f"{number:064}")))

@@ -36,7 +36,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> list[recipes.Recipe]:
     """Training that only leaves a report: the command line is under test, not the loop."""
     trained: list[recipes.Recipe] = []
 
-    def train(recipe: recipes.Recipe, run: Run, tracker: Tracker) -> None:
+    def train(recipe: recipes.Recipe, run: Run, tracker: Tracker, *, accept_changed_code: bool = False) -> None:
         tracker.event(PhaseBegan("base", 1))
         trained.append(recipe)
         run.tasks.add([TASK])
@@ -135,7 +135,7 @@ def test_a_resumed_run_keeps_its_recipe(fake: list[recipes.Recipe], tmp_path: Pa
 
 
 def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken) -> None:
-    def stopped(*_: Any) -> None:
+    def stopped(*_: Any, **more: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(api, "train", stopped)
