@@ -55,7 +55,7 @@ def test_a_command_line_sets_them() -> None:
     ("key", "text", "sentence"),
     [
         ("reward", "test", "reward: test is not registered; there are tests, and one of your own is written package.module:attribute"),
-        ("judges", "reviewer", "judges: reviewer is not registered, and one of your own is written package.module:attribute"),
+        ("judges", "reviewer", "judges: reviewer is not registered; there are patch-size, and one of your own is written"),
         ("sandbox.backend", "docker", "sandbox.backend: docker is not registered; there are bwrap, oci, landlock, and"),
         ("reward", "a b", "'a b' is no name of a part; it is a registered name, or package.module:attribute"),
         ("reward.name", "x", "reward.name is set as reward, which begins without options: --reward x"),

@@ -17,6 +17,7 @@ from patchgrad.contracts import Tracker
 from patchgrad.recipes import Recipe, tiny
 from patchgrad.runs import api, train
 from patchgrad.runs.components import Registry
+from patchgrad.runs.components.code import keep_code
 from patchgrad.runs.event_loop import run_to_end
 
 
@@ -35,8 +36,8 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
     """Runs that only begin: their parts are looked at, their code is kept, and nothing is trained."""
     seen: list[Recipe] = []
 
-    def take(recipe: Recipe, run: pg.Run, tracker: Tracker, registry: Registry, *, accept_changed_code: bool = False) -> None:
-        train._keep_code(recipe, run, registry, accept_changed_code)
+    def take(recipe: Recipe, run: pg.Run, tracker: Tracker, registry: Registry) -> None:
+        keep_code(recipe, run, registry)
         train._try_parts(recipe, registry)
         seen.append(recipe)
 

@@ -121,10 +121,12 @@ def _train(store: Run, arguments: argparse.Namespace) -> int:
     from patchgrad.runs.build.tracking import tracking
     from patchgrad.viewer import report
 
-    recipe, accepted = _recipe(store), arguments.accept_changed_code
+    recipe = _recipe(store)
+    if arguments.accept_changed_code:
+        api.accept_code(recipe, store)
     try:
         with shared.installed(), tracking(recipe.trackers, store.folder, quiet=arguments.json) as tracker:
-            api.train(recipe, store, tracker, accept_changed_code=accepted)
+            api.train(recipe, store, tracker)
     except KeyboardInterrupt:
         print(f"patchgrad: stopped; go on with: patchgrad train --run {store.folder} --resume", file=sys.stderr)
         return 130

@@ -8,21 +8,27 @@ from tempfile import TemporaryDirectory
 from patchgrad.contracts import Tracker
 from patchgrad.recipes.evaluation import Evaluation, of_run
 from patchgrad.recipes.recipe import Recipe
+from patchgrad.runs.components.code import keep_code
 from patchgrad.runs.components.registry import BY_NAME, Registry
 from patchgrad.runs.planning.plan import MemoryPlan
 from patchgrad.store import Run
 from patchgrad.values import Report
 
 
-def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NAME, *, accept_changed_code: bool = False) -> None:
+def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NAME) -> None:
     """Do all phases of a recipe in a run folder, or what is left of them where the run was interrupted.
 
-    `registry` has the parts that were given as objects. `ConfigError` where the user's code has changed since the run began, unless that is
-    accepted.
+    `registry` has the parts that were given as objects. `ConfigError` where the user's code has changed since the run began; `accept_code`
+    is what to do about it where that is meant.
     """
     from patchgrad.runs.train import train as take  # torch and the sandboxes are heavy; printing a recipe needs neither
 
-    take(recipe, run, tracker, registry, accept_changed_code=accept_changed_code)
+    take(recipe, run, tracker, registry)
+
+
+def accept_code(recipe: Recipe, run: Run, registry: Registry = BY_NAME) -> None:
+    """The run goes on with the code of the user's as it is now."""
+    keep_code(recipe, run, registry, accept_changed=True)
 
 
 def evaluate(run: Run, recipe: Recipe, checkpoint: str | None, tracker: Tracker, registry: Registry = BY_NAME) -> Report:

@@ -97,7 +97,9 @@ def train(
     asked, registry = with_parts(_named(recipe), parts)
     path = Path(run) if run is not None else Path("runs") / asked.name
     with _folder(asked, path, resume) as folder, tracking(asked.trackers, path, registry, quiet=quiet) as tracker:
-        api.train(asked, folder, tracker, registry, accept_changed_code=accept_changed_code)
+        if accept_changed_code:
+            api.accept_code(asked, folder, registry)
+        api.train(asked, folder, tracker, registry)
     return Run.open(path)
 
 

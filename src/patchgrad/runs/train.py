@@ -13,7 +13,7 @@ from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.algorithms import algorithm
 from patchgrad.runs.build import curriculum as curricula
 from patchgrad.runs.build import harness as harnesses
-from patchgrad.runs.components.code import code_of, refuse_changed
+from patchgrad.runs.components.code import keep_code
 from patchgrad.runs.components.registry import BY_NAME, Registry
 from patchgrad.runs.event_loop import run_to_end
 from patchgrad.runs.pipeline import complete
@@ -24,17 +24,17 @@ from patchgrad.runs.tasks import run_tasks
 from patchgrad.store import Run
 
 
-def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NAME, *, accept_changed_code: bool = False) -> None:
+def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NAME) -> None:
     """All phases of a recipe, or what is left of them where the run was interrupted.
 
-    Parts of the user's are looked at before anything is done: `ConfigError` or `ComponentError` for one that cannot work, and, unless
-    changes are accepted, for one whose code is another one than when the run began.
+    Parts of the user's are looked at before anything is done: `ConfigError` or `ComponentError` for one that cannot work, and for one whose
+    code is another one than the run has kept.
     """
     supported(recipe)
     device(recipe.machine.gpus)
     if recipe.policy.model:  # refused now and not after the tasks were made
         models.shape(recipe.policy.model).reaching(recipe.policy.context, recipe.policy.yarn)
-    _keep_code(recipe, run, registry, accept_changed_code)
+    keep_code(recipe, run, registry)
     _try_parts(recipe, registry)
     settle(recipe)
     with advised(recipe):
@@ -42,16 +42,6 @@ def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NA
         curricula.tried(recipe, tasks.train, registry)
         with _frozen_heap():
             run_to_end(lambda: _train(recipe, tasks, run, tracker, registry))
-
-
-def _keep_code(recipe: Recipe, run: Run, registry: Registry, accept_changed: bool) -> None:
-    """The run says what code of the user's it is made with; a run that began with other code is not gone on with by accident."""
-    code = code_of(recipe, registry)
-    before = run.about.get("code", {})
-    if not accept_changed:
-        refuse_changed(before, code, run.folder)
-    if code != before:
-        run.write_code(code)
 
 
 def _try_parts(recipe: Recipe, registry: Registry) -> None:

@@ -38,6 +38,15 @@ def code_of(recipe: Recipe, registry: Registry) -> dict[str, dict[str, str]]:
     return found
 
 
+def keep_code(recipe: Recipe, run: Run, registry: Registry, *, accept_changed: bool = False) -> None:
+    """The run keeps what code of the user's it is made with; `ConfigError` where it has kept another one, unless that is accepted."""
+    code, before = code_of(recipe, registry), run.about.get("code", {})
+    if not accept_changed:
+        refuse_changed(before, code, run.folder)
+    if code != before:
+        run.write_code(code)
+
+
 def refuse_changed(before: Code, now: Code, folder: Path) -> None:
     """`ConfigError` for a part whose code is another one than when the run began."""
     changed = [key for key, told in before.items() if key in now and now[key]["digest"] != told["digest"]]
