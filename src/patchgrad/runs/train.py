@@ -47,11 +47,11 @@ def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NA
 def _keep_code(recipe: Recipe, run: Run, registry: Registry, accept_changed: bool) -> None:
     """The run says what code of the user's it is made with; a run that began with other code is not gone on with by accident."""
     code = code_of(recipe, registry)
-    before = run.about.get("code", {})
+    before = run.about.read().get("code", {})
     if not accept_changed:
         refuse_changed(before, code, run.folder)
     if code != before:
-        run.write_code(code)
+        run.about.write_code(code)
 
 
 def _try_parts(recipe: Recipe, registry: Registry) -> None:
@@ -77,7 +77,7 @@ def _frozen_heap() -> Iterator[None]:
 async def _train(recipe: Recipe, tasks: RunTasks, run: Run, tracker: Tracker, registry: Registry) -> None:
     boxes = harnesses.sandboxes(recipe.sandbox, registry)
     probed = boxes.probe()
-    run.results.write_sandbox(probed.name, probed.missing(ENFORCED))
+    run.about.write_sandbox(probed.name, probed.missing(ENFORCED))
     seen, judges = partial(told, tracker), harnesses.judges(recipe.judges, registry)
     harness = harnesses.harness(recipe.agent, recipe.sandbox, boxes, run.journal, seen, registry, judges)
     try:

@@ -61,7 +61,7 @@ def places_of(code: Code) -> None:
 
 def registry_of(run: Run) -> Registry:
     """Of a run that is read: its parts by their names, with their modules where they stood when it began."""
-    places_of(run.about.get("code", {}))
+    places_of(run.about.read().get("code", {}))
     return BY_NAME
 
 
