@@ -101,7 +101,7 @@ def _resumed(folder: Path, arguments: argparse.Namespace) -> Run:
     from patchgrad.runs.components.code import places_of
 
     began = Run.open(folder)
-    places_of(began.about.get("code", {}))
+    places_of(began.about.read().get("code", {}))
     recipe = _recipe(began)
     if shared.changed(recipe, arguments.changes) != recipe:
         raise ConfigError(
@@ -134,7 +134,7 @@ def _train(store: Run, arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"run": str(store.folder), "page": str(page), "reports": [finite(plain(one)) for one in store.results.reports()]}))
     else:
-        told = store.about.get("sandbox", {})
+        told = store.about.read().get("sandbox", {})
         if lacks := told.get("lacks"):
             print(f"\nIts sandboxes were of the weaker kind {told['backend']}, which does not enforce {', '.join(lacks)} here.")
         print(f"\nThe run is in {store.folder}; its page is {page}")

@@ -29,12 +29,10 @@ def _inside_a_loop() -> bool:
 
 def _elsewhere(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     done: Future[T] = Future()
-    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
+    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = Future()
 
     async def told() -> T:
-        task = asyncio.current_task()
-        assert task is not None
-        begun.set_result((asyncio.get_running_loop(), task))
+        begun.set_result((asyncio.get_running_loop(), asyncio.current_task()))
         return await main()
 
     def work() -> None:
@@ -50,7 +48,8 @@ def _elsewhere(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     except BaseException:
         if not done.done():
             loop, task = begun.result()
-            loop.call_soon_threadsafe(task.cancel)
+            if task:
+                loop.call_soon_threadsafe(task.cancel)
         raise
     finally:
         thread.join()

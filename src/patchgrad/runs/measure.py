@@ -72,7 +72,7 @@ async def _measure(evaluation: Evaluation, tracker: Tracker, out: Run | None, ta
         harness = harnesses.harness(evaluation.agent, evaluation.sandbox, boxes, journal, partial(_seen, tracker), registry)
         if out is not None:
             out.tasks.add(tasks)
-            out.results.write_sandbox(boxes.probe().name, boxes.probe().missing(ENFORCED))
+            out.about.write_sandbox(boxes.probe().name, boxes.probe().missing(ENFORCED))
         tracker.event(PhaseBegan(f"evaluate {evaluation.title}", len(tasks) * evaluation.evaluation.attempts))
         groups, report = await assess(harness, policy, tasks, evaluation, evaluation.title)
     finally:

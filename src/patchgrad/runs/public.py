@@ -108,7 +108,7 @@ def _folder(asked: Recipe, path: Path, resume: bool) -> Iterator[Run]:
     """The run's folder, open for writing; gone again where nothing came of a new one."""
     if resume:
         began = Run.open(path)
-        places_of(began.about.get("code", {}))
+        places_of(began.about.read().get("code", {}))
         own, now = leaves(load_recipe(began.recipe)), leaves(asked)
         if other := [key for key in {**own, **now} if own.get(key) != now.get(key)]:
             raise ConfigError(
@@ -137,7 +137,7 @@ def evaluate(run: Run | str | Path, *, checkpoint: str | None = None, quiet: boo
     from patchgrad.runs.build.tracking import tracking
 
     folder = run if isinstance(run, Run) else Run.open(run)
-    places_of(folder.about.get("code", {}))
+    places_of(folder.about.read().get("code", {}))
     asked, registry = with_parts(load_recipe(folder.recipe), parts)
     with tracking(asked.trackers, folder.folder, registry, quiet=quiet) as tracker:
         return api.evaluate(folder, asked, checkpoint, tracker, registry)

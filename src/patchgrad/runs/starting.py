@@ -111,6 +111,6 @@ def _commit(run: Run, recipe: Recipe, state: Mapping[str, Any], reports: Sequenc
 
 def _describe(run: Run, origin: Path) -> None:
     """`run.json` says when the new run began and from what."""
-    about = {name: value for name, value in run.about.items() if name != "sandbox"}
+    about = {name: value for name, value in run.about.read().items() if name != "sandbox"}
     about |= {"created": datetime.now(UTC).isoformat(), "origin": {"run": str(origin), "checkpoint": run.state()["checkpoint"]}}
     files.put(run.folder / "run.json", (json.dumps(about, indent=2) + "\n").encode())

@@ -67,7 +67,7 @@ def _frozen_heap() -> Iterator[None]:
 async def _train(recipe: Recipe, tasks: RunTasks, run: Run, tracker: Tracker, registry: Registry) -> None:
     boxes = harnesses.sandboxes(recipe.sandbox, registry)
     probed = boxes.probe()
-    run.results.write_sandbox(probed.name, probed.missing(ENFORCED))
+    run.about.write_sandbox(probed.name, probed.missing(ENFORCED))
     seen, judges = partial(told, tracker), harnesses.judges(recipe.judges, registry)
     harness = harnesses.harness(recipe.agent, recipe.sandbox, boxes, run.journal, seen, registry, judges)
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 from patchgrad import __version__
 from patchgrad.errors import StoreError
 from patchgrad.store import files
+from patchgrad.store.lock import WriterLock
 
 FORMAT = 4
 READABLE = (3, FORMAT)
@@ -20,9 +23,27 @@ def new_about() -> dict[str, Any]:
     return {"program": "patchgrad", "format": FORMAT, "version": __version__, "created": datetime.now(UTC).isoformat()}
 
 
-def read_about(folder: Path) -> dict[str, Any]:
-    """Which version of patchgrad made the folder, when, and in which sandboxes."""
-    return dict(files.loads(folder / "run.json"))
+class About:
+    """Which version of patchgrad made the folder and when, in which sandboxes, and with what code of the user's."""
+
+    def __init__(self, folder: Path, lock: WriterLock) -> None:
+        self._folder, self._lock = folder, lock
+
+    def read(self) -> dict[str, Any]:
+        """All of it."""
+        return dict(files.loads(self._folder / "run.json"))
+
+    def write_sandbox(self, backend: str, lacks: Sequence[str]) -> None:
+        """In what the attempts ran, and what that does not enforce on this host: it stands in every report of the run."""
+        self._add("sandbox", {"backend": backend, "lacks": list(lacks)})
+
+    def write_code(self, code: Mapping[str, Mapping[str, str]]) -> None:
+        """What code of the user's the run is made with: a name, a digest and a file for each part, which a resume compares."""
+        self._add("code", code)
+
+    def _add(self, name: str, fact: object) -> None:
+        self._lock.require()
+        files.put(self._folder / "run.json", (json.dumps({**self.read(), name: fact}, indent=2) + "\n").encode())
 
 
 def recognised(path: Path) -> Path:

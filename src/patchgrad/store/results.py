@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgrad.store import files, format3
-from patchgrad.store.about import FORMAT, read_about
+from patchgrad.store.about import FORMAT, About
 from patchgrad.store.codec import finite, plain, value
 from patchgrad.store.lock import WriterLock
 from patchgrad.values import Report, Rollout
@@ -17,14 +17,8 @@ from patchgrad.values import Report, Rollout
 class Results:
     """Figures of each iteration, and the table of policies at the end."""
 
-    def __init__(self, folder: Path, lock: WriterLock) -> None:
-        self._folder, self._lock = folder, lock
-
-    def write_sandbox(self, backend: str, lacks: Sequence[str]) -> None:
-        """In what the attempts ran, and what that does not enforce on this host: it stands in every report of the run."""
-        self._lock.require()
-        about = {**read_about(self._folder), "sandbox": {"backend": backend, "lacks": list(lacks)}}
-        files.put(self._folder / "run.json", (json.dumps(about, indent=2) + "\n").encode())
+    def __init__(self, folder: Path, lock: WriterLock, about: About) -> None:
+        self._folder, self._lock, self._about = folder, lock, about
 
     def write_metrics(self, record: Mapping[str, Any]) -> None:
         """One line; it should name `phase` and `iteration`. A number that is not finite is written as null."""
@@ -52,7 +46,7 @@ class Results:
     def write_reports(self, reports: Sequence[Report]) -> None:
         """The table, one entry a policy, in the order of training."""
         self._lock.require()
-        data = {"format": FORMAT, "sandbox": read_about(self._folder).get("sandbox"), "reports": [plain(report) for report in reports]}
+        data = {"format": FORMAT, "sandbox": self._about.read().get("sandbox"), "reports": [plain(report) for report in reports]}
         files.put(self._folder / "report.json", (json.dumps(finite(data), indent=2) + "\n").encode())
 
     def reports(self) -> list[Report]:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from patchgrad.errors import StoreError
 from patchgrad.store import files
-from patchgrad.store.about import new_about, occupied, read_about, recognised
+from patchgrad.store.about import About, new_about, occupied, recognised
 from patchgrad.store.checkpoints import Checkpoints
 from patchgrad.store.commits import Commits, kept
 from patchgrad.store.lock import WriterLock
@@ -31,7 +31,7 @@ class Run:
             run.checkpoints.save("rft-0", trainer.save)
             run.save_state({"phase": "rft", "iteration": 0, "checkpoint": "rft-0"})
 
-    What it holds is read and written through its parts: `tasks`, `journal`, `rollouts`, `results`, `checkpoints`.
+    What it holds is read and written through its parts: `about`, `tasks`, `journal`, `rollouts`, `results`, `checkpoints`.
 
     What is written survives the death of the process. A machine that loses its power loses at most the turns of the last `WINDOW` seconds
     before the last one was written: they reach the disk together.
@@ -43,10 +43,11 @@ class Run:
     def __init__(self, folder: Path, lock: WriterLock) -> None:
         self.folder = folder
         self._lock = lock
+        self.about = About(folder, lock)
         self.journal = RunJournal(folder, lambda: lock.held)
         self.tasks = Tasks(folder, lock)
         self.rollouts = Rollouts(folder, lock, self.tasks, self.journal)
-        self.results = Results(folder, lock)
+        self.results = Results(folder, lock, self.about)
         self.checkpoints = Checkpoints(folder, lock, lambda: self.state().get("checkpoint"))
         self._commits = Commits(folder, lock, self.journal, self.rollouts, self.checkpoints)
 
@@ -126,16 +127,6 @@ class Run:
         except (OSError, ValueError) as error:
             raise StoreError(f"{path} cannot be read, so this run is damaged: {error}; restore it from a copy.") from error
         return text
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """Which version of patchgrad made the folder, when, and in which sandboxes."""
-        return read_about(self.folder)
-
-    def write_code(self, code: Mapping[str, Mapping[str, str]]) -> None:
-        """What code of the user's the run is made with: a name, a digest and a file for each part, which a resume compares."""
-        self._lock.require()
-        files.put(self.folder / "run.json", (json.dumps({**self.about, "code": code}, indent=2) + "\n").encode())
 
     def state(self) -> dict[str, Any]:
         """What `save_state` said last; empty before the first time."""

@@ -128,7 +128,7 @@ def _elsewhere(run: Run) -> bool:
 def _facts(run: Run) -> dict[str, Any]:
     """The recipe's plain top-level fields, when it began, and in which sandboxes."""
     plain = {key: value for key, value in _recipe(run).items() if isinstance(value, str | int | float) and value != ""}
-    about = run.about
+    about = run.about.read()
     return {
         **dict(list(plain.items())[:6]),
         "began": str(about.get("created", ""))[:16].replace("T", " "),

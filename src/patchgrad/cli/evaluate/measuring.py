@@ -50,7 +50,7 @@ def _of_run(arguments: argparse.Namespace) -> tuple[Evaluation, Recipe | None]:
     from patchgrad.runs.reading import load_recipe
 
     store, protocol = Run.open(arguments.run), arguments.protocol or ""
-    places_of(store.about.get("code", {}))
+    places_of(store.about.read().get("code", {}))
     recipe = load_recipe(store.recipe)
     choice = by_protocol(recipe.evaluation, protocol, recipe.policy.context)
     recipe = shared.changed(replace(recipe, evaluation=choice), arguments.changes)

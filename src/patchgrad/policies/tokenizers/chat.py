@@ -8,15 +8,14 @@ ordinary tokens, so that an observation can neither end a turn nor open one.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from patchgrad.errors import ConfigError
+from patchgrad.policies.tokenizers.spelling import Spelling
 from patchgrad.policies.tokenizers.template import ChatTemplate
 from patchgrad.values import Action, Ids, Message, digest, ids
 
@@ -33,16 +32,8 @@ class ChatTokenizer:
 
     def __init__(self, tokenizer: Tokenizer, template: str, *, variables: Mapping[str, str] | None = None) -> None:
         self.tokenizer, self.template = tokenizer, ChatTemplate(template, variables or {})
-        added = tokenizer.get_added_tokens_decoder()
-        self.special = {token.content: number for number, token in added.items() if token.special}
-        self._longest = sorted(self.special, key=len, reverse=True)
-        # Content never meets the special tokens; the frame's own are put in by id.
-        tokenizer.encode_special_tokens = True
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """A copy that was pickled: what keeps content from the special tokens is not in the pickle of a `tokenizers` tokenizer."""
-        self.__dict__.update(state)
-        self.tokenizer.encode_special_tokens = True
+        self._spelling = Spelling(tokenizer)
+        self.special = self._spelling.special
 
     @cached_property
     def fingerprint(self) -> str:
@@ -97,10 +88,10 @@ class ChatTokenizer:
     def stop(self) -> int:
         """The id that ends an assistant's turn: the first that the template puts after its content."""
         frame = self.template.cut((), True, opens=False)
-        match = re.match("|".join(map(re.escape, self._longest)), frame.pieces[0].lstrip())
-        if match is None:
+        found = self._spelling.first(frame.pieces[0].lstrip())
+        if found is None:
             raise ConfigError("the chat template ends a turn with no special token, so a turn's end could be forged: use another")
-        return self.special[match[0]]
+        return found
 
     @property
     def eos(self) -> frozenset[int]:
@@ -120,31 +111,11 @@ class ChatTokenizer:
         """
         frame = self.template.frame(tuple(m.role for m in messages), suffix=previous is not None)
         contents = [m.content.strip() if s else m.content for m, s in zip(messages, frame.stripped, strict=True)]
-        tokens = self._join(frame.pieces, contents)
+        tokens = self._spelling.join(frame.pieces, contents)
         if previous is not None and previous.finish == "stop":
             del tokens[: tokens.index(self.stop) + 1]
         return ids(tokens)
 
     def action(self, text: str) -> Ids:
         """The ids of an assistant's whole turn that says `text`, its end included: how a script plays a policy."""
-        return ids([*_ordinary(self.tokenizer, text), self.stop])
-
-    def _join(self, pieces: Sequence[str], contents: Sequence[str]) -> list[int]:
-        """Specials of the pieces by id; the text between two of them, content included, as one run of ordinary tokens."""
-        pattern = re.compile("(" + "|".join(map(re.escape, self._longest)) + ")")
-        tokens: list[int] = []
-        run = ""
-        for index, piece in enumerate(pieces):
-            for place, part in enumerate(pattern.split(piece)):
-                if place % 2:
-                    tokens += _ordinary(self.tokenizer, run)
-                    tokens.append(self.special[part])
-                    run = ""
-                else:
-                    run += part
-            run += contents[index] if index < len(contents) else ""
-        return tokens + _ordinary(self.tokenizer, run)
-
-
-def _ordinary(tokenizer: Tokenizer, text: str) -> list[int]:
-    return list(tokenizer.encode(text, add_special_tokens=False).ids) if text else []
+        return ids([*self._spelling.ordinary(text), self.stop])

@@ -40,11 +40,11 @@ def code_of(recipe: Recipe, registry: Registry) -> dict[str, dict[str, str]]:
 
 def keep_code(recipe: Recipe, run: Run, registry: Registry, *, accept_changed: bool = False) -> None:
     """The run keeps what code of the user's it is made with; `ConfigError` where it has kept another one, unless that is accepted."""
-    code, before = code_of(recipe, registry), run.about.get("code", {})
+    code, before = code_of(recipe, registry), run.about.read().get("code", {})
     if not accept_changed:
         refuse_changed(before, code, run.folder)
     if code != before:
-        run.write_code(code)
+        run.about.write_code(code)
 
 
 def refuse_changed(before: Code, now: Code, folder: Path) -> None:
@@ -70,7 +70,7 @@ def places_of(code: Code) -> None:
 
 def registry_of(run: Run) -> Registry:
     """Of a run that is read: its parts by their names, with their modules where they stood when it began."""
-    places_of(run.about.get("code", {}))
+    places_of(run.about.read().get("code", {}))
     return BY_NAME
 
 
