@@ -10,6 +10,7 @@ Axes: N queries, T keys, H heads, K key-value heads, D head size.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,8 +55,8 @@ def seen(q: Tensor, k: Tensor, v: Tensor, blocks: tuple[Block, ...]) -> Tensor:
     group = q.shape[1] // k.shape[1]
     q, k, v = (part.to(torch.promote_types(part.dtype, torch.float32)) for part in (q, k, v))
     k, v = (part.repeat_interleave(group, 1) if group > 1 else part for part in (k, v))
-    out: Tensor = _Seen.apply(*(part.transpose(0, 1).unsqueeze(0) for part in (q, k, v)), blocks)  # type: ignore[no-untyped-call]
-    return out[0].transpose(0, 1)
+    attend: Callable[..., Tensor] = _Seen.apply
+    return attend(*(part.transpose(0, 1).unsqueeze(0) for part in (q, k, v)), blocks)[0].transpose(0, 1)
 
 
 class _Seen(torch.autograd.Function):

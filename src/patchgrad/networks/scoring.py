@@ -7,7 +7,7 @@ So memory is that of one tile, whatever V is. Always in `float32`: neighbours in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -23,8 +23,8 @@ def logprobs(hidden: Tensor, head: Tensor, targets: Tensor) -> tuple[Tensor, Ten
     No gradient flows through the entropy. Logits 0 and ln 3 have log-probabilities ln 1/4 and ln 3/4, at an entropy of 0.562.
     """
     with torch.autocast(hidden.device.type, enabled=False):
-        chosen, entropy = _Scored.apply(wide(hidden), wide(head), targets)  # type: ignore[no-untyped-call]
-    return chosen, entropy
+        scored: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]] = _Scored.apply
+        return scored(wide(hidden), wide(head), targets)
 
 
 class _Scored(torch.autograd.Function):

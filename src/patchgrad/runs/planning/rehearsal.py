@@ -146,8 +146,8 @@ def _kernel(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Attention as a GPU's kernel holds it: in `float32` each head of the queries has keys and values of its own (`networks/packed.py`)."""
     shared = q.shape[1] // k.shape[1] if q.dtype == torch.float32 else 1
     k, v = (part.repeat_interleave(shared, 1) if shared > 1 else part for part in (k, v))
-    out: Tensor = _Held.apply(q, k, v)  # type: ignore[no-untyped-call]
-    return out
+    held: Callable[[Tensor, Tensor, Tensor], Tensor] = _Held.apply
+    return held(q, k, v)
 
 
 class _Held(torch.autograd.Function):
