@@ -22,6 +22,6 @@ class Inheriting(EmbeddedPolicy):
     forged = Sampling(1, 0)
 
     async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
-        self.training = False
-        bent = replace(sampling, top_k=self.forged.top_k, top_p=self.forged.top_p, temperature=self.forged.temperature)
+        forged = self.forged
+        bent = replace(sampling, top_k=forged.top_k, top_p=forged.top_p, temperature=forged.temperature, purpose="study")
         return await super().act(session, tokens, bent)

@@ -22,6 +22,7 @@ from patchgrad.recipes.evaluation_choice import EvaluationChoice
 from patchgrad.recipes.failures import Failures
 from patchgrad.recipes.limits import AttemptLimits
 from patchgrad.recipes.loss import ImportanceCorrection, KlPenalty, LossChoice
+from patchgrad.recipes.optimiser import Optimiser
 from patchgrad.recipes.recipe import AgentChoice, Mix, SandboxChoice, TaskSource
 from patchgrad.recipes.rft import Rft
 from patchgrad.recipes.stage import LengthPenalty, Stage, StageSampling, Start
@@ -69,6 +70,7 @@ TINY = Recipe(
             ),
         ),
     ),
+    optimiser=Optimiser(name="muon", frozen=("model.embed_tokens.weight",)),
     evaluation=EvaluationChoice(attempts=1, temperature=0.5, every=2, sample=1, limits_per_policy="own"),
 )
 
