@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from tests.contracts.naming import named
 
 from patchgrad.contracts import Estimator
 from patchgrad.learning import advantages
@@ -54,7 +55,7 @@ OTHERS: tuple[tuple[Estimator, Callable[[float], float]], ...] = (
 )
 
 
-@pytest.mark.parametrize("estimator", COMPARING, ids=str)
+@pytest.mark.parametrize("estimator", COMPARING, ids=named)
 def test_an_estimator_that_compares_attempts_keeps_the_contract(estimator: Estimator) -> None:
     check_estimator(estimator)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from tests.contracts.naming import named
 from torch import Tensor
 
 from patchgrad.contracts import Objective, Trained
@@ -38,7 +39,7 @@ OBJECTIVES: tuple[Objective, ...] = (
 )
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=named)
 def test_an_objective_keeps_the_contract(objective: Objective) -> None:
     check_objective(objective)
 

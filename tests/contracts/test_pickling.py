@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from tests.contracts.naming import named
 
 from patchgrad.agents import ReactAgent
 from patchgrad.agents.tools import toolset
@@ -80,7 +81,7 @@ def test_a_tokenizer_arrives_and_spells_the_same() -> None:
     assert there.encode(messages, None).tolist() == tokenizer.encode(messages, None).tolist()
 
 
-@pytest.mark.parametrize("make", [Resolved, lambda: TurnPenalty(1, 2), PatchSize, lambda: Anchored(GroupNormalised())], ids=str)
+@pytest.mark.parametrize("make", [Resolved, lambda: TurnPenalty(1, 2), PatchSize, lambda: Anchored(GroupNormalised())], ids=named)
 def test_what_judges_and_weighs_arrives(make: Callable[[], object]) -> None:
     part = make()
     assert type(pickle.loads(pickle.dumps(part))) is type(part)

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 import pytest
+from tests.contracts.naming import named
 
 from patchgrad.contracts import RewardFunction
 from patchgrad.grading.rewards import FunctionReward, Resolved, TurnPenalty, Weighted
@@ -37,7 +38,7 @@ REWARDS: tuple[RewardFunction, ...] = (
 )
 
 
-@pytest.mark.parametrize("reward", REWARDS, ids=str)
+@pytest.mark.parametrize("reward", REWARDS, ids=named)
 def test_a_reward_keeps_the_contract(reward: RewardFunction) -> None:
     check_reward(reward)
     check_reward(reward, ())
