@@ -32,7 +32,7 @@ def test_runs_that_differ_in_their_seed_are_one_arm_and_others_stand_beside_it(t
     assert {"svg", "table"} <= well_formed(page)
     assert "http" not in page.replace("http://www.w3.org", "")
     assert "2 recipes, 3 runs" in page
-    assert "stages.0.turns" in page, "what differs is told"
+    assert "stages.0.limits.turns" in page, "what differs is told"
     assert "<td>seed" not in page
     assert page.count("from + stage 1<") == 1, "in the first arm from row to row"
     assert page.count("from laptop<") == 4, "the others from the first"
