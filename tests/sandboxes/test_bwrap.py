@@ -339,16 +339,22 @@ def test_a_zygote_without_room_for_a_process_says_so_and_goes_on() -> None:
     assert done.stdout.count("Resource temporarily unavailable") == 2, done.stdout
 
 
-def test_a_warm_zygote_that_ends_leaves_the_first_to_fork(tmp_path: Path) -> None:
+@pytest.mark.parametrize("asked", [False, True], ids=["before", "after"])
+def test_a_warm_zygote_that_ends_leaves_the_first_to_fork(tmp_path: Path, asked: bool) -> None:
+    """It may end before it is asked for a cell, and after."""
     task = small(tmp_path, {"a": "a"})
 
     async def run() -> None:
         backend = BwrapSandboxes(3, warm=True)
         sandbox = await backend.open(task)
         warm = _family(backend._links[0]._process.pid)[3]  # below the nest, bubblewrap and the first zygote
-        os.kill(warm, signal.SIGKILL)
+        os.kill(warm, signal.SIGSTOP if asked else signal.SIGKILL)
         assert (await sandbox.run("cat a")).output == "a", "who lives does not need it"
-        async with await backend.open(task) as second:
+        opening = asyncio.ensure_future(backend.open(task))
+        if asked:
+            assert not (await asyncio.wait([opening], timeout=0.2))[0], "the order waits for a zygote that is stopped"
+            os.kill(warm, signal.SIGKILL)
+        async with await opening as second:
             assert (await second.run("cat a")).output == "a"
         await sandbox.close()
         await backend.close()

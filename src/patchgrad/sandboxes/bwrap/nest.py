@@ -195,6 +195,10 @@ class Nest:
                 if not cell.gone:
                     return cell
             cell.kill()
+        cell = self._boot(kind)
+        with contextlib.suppress(CellDied):  # its zygote may have ended with the order unread; the next one is forked by another
+            await cell.ready()
+            return cell
         return self._boot(kind)
 
     def _boot(self, kind: str) -> Cell:
