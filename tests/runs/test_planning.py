@@ -63,7 +63,6 @@ def test_a_plan_adds_up_and_names_the_phase_with_the_most() -> None:
     assert found.sandboxes == 2 * smoke().sandbox.concurrency
 
 
-@pytest.mark.slow
 def test_what_does_not_fit_is_told_what_would() -> None:
     large = tiny(**{"policy.shape.hidden": "1024", "policy.shape.layers": "8", "optimiser.micro_batch_tokens": "8192"})
     assert not plan(large, room=2 * GB).fits

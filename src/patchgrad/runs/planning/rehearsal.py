@@ -30,6 +30,7 @@ from patchgrad.trainers.optimisers import Optimiser
 
 FEW, MORE = 3, 5  # layers of which a difference is taken
 TURN = 32  # tokens that are trained in a run
+RUNS = 16  # such runs in a rehearsal: each costs calls of its own, and hundreds of them hold no more than a few that are longer
 SCORED = 1024  # tokens whose log-probabilities are rehearsed: more of them meet the vocabulary in tiles of the same size
 
 
@@ -58,7 +59,7 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step whose packs have so many tokens, in one sequence, of which so many are trained.
+    """A step whose packs have so many tokens, in one sequence, of which so many are trained, in runs of about `turn`.
 
     With `offload` the optimiser is not on the device. With `fused` attention is one call of a kernel, as on a GPU, and not in blocks.
     """
@@ -71,6 +72,7 @@ class Step:
     frozen: Sequence[str] = ()
     offload: bool = False
     fused: bool = False
+    turn: int = TURN
 
 
 def rehearse(shape: DecoderConfig, optimiser: Callable[[Mapping[str, Tensor]], Optimiser], step: Step) -> Footprint:
@@ -85,6 +87,7 @@ def rehearse(shape: DecoderConfig, optimiser: Callable[[Mapping[str, Tensor]], O
 
 def _rehearsed(shape: DecoderConfig, optimiser: Callable[[Mapping[str, Tensor]], Optimiser], step: Step) -> Footprint:
     kept = torch.bfloat16 if step.precision == "bfloat16" else torch.float32
+    step = replace(step, turn=max(step.turn, step.trained // RUNS))
     with FakeTensorMode(allow_non_fake_inputs=True), Alive() as alive:
         network = Decoder(shape)
         if step.lora:
@@ -123,7 +126,7 @@ def passed(
     as on a GPU, and it computes all.
     """
     stream, nodes = torch.zeros(sum(lengths), dtype=torch.int64), [Node(length) for length in lengths]
-    positions, said = torch.cat([torch.arange(length) for length in lengths]), spoken(len(stream), step.trained)
+    positions, said = torch.cat([torch.arange(length) for length in lengths]), spoken(len(stream), step.trained, step.turn)
     own = None if attend or len(said) == len(stream) else torch.from_numpy(said)
     with torch.autocast("cpu", torch.bfloat16, enabled=step.precision == "bfloat16"):
         hidden = network.forward(stream, positions, attend or within(nodes, said), step.gradient_checkpointing, own)
@@ -132,12 +135,12 @@ def passed(
     return dict(zip(parameters, torch.autograd.grad(logprobs.sum(), list(parameters.values())), strict=True))
 
 
-def spoken(tokens: int, trained: int) -> Rows:
-    """So many of the tokens, in runs of about `TURN` that lie as far apart as they can: `[S]`, ascending.
+def spoken(tokens: int, trained: int, turn: int = TURN) -> Rows:
+    """So many of the tokens, in runs of about `turn` that lie as far apart as they can: `[S]`, ascending.
 
     Of 512 tokens 128 are the last 32 of each quarter, and of 6 tokens 2 the last two.
     """
-    parts = max(1, -(-trained // TURN))
+    parts = max(1, -(-trained // turn))
     sizes = map(len, np.array_split(np.arange(trained), parts))
     return np.concatenate([part[len(part) - size :] for part, size in zip(np.array_split(np.arange(tokens), parts), sizes, strict=True)])
 
