@@ -32,7 +32,7 @@ smoke: install ## the same path in two minutes, with no claim about skill
 
 .PHONY: test
 test: install $(VENV)/.dev podman ## the tests
-	$(BIN)/python -m pytest -q -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not slow" -n auto --maxprocesses 8 --dist worksteal
 
 .PHONY: test-slow
 test-slow: install $(VENV)/.dev ## the tests that take longer than a minute each
