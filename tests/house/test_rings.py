@@ -12,8 +12,9 @@ import patchgrad
 
 ROOT = Path(patchgrad.__file__).parent
 CORE = {"values", "errors", "contracts"}
-# used by alternatives: torch networks, the file that a sandbox's pytest loads, pins, models behind an address, functions of the user's
-PARTS = {"networks", "grading_plugin", "packages", "endpoints", "functions"}
+# used by alternatives: torch networks, the file that a sandbox's pytest loads, pins, models behind an address, functions of the user's,
+# patches as text
+PARTS = {"networks", "grading_plugin", "packages", "endpoints", "functions", "patches"}
 FOLDERS = {
     "agents",
     "agents.tools",
@@ -44,11 +45,12 @@ ALLOWED: dict[str, set[str]] = {
     "grading_plugin": set(),
     "packages": {"errors"},
     "functions": {"errors"},
+    "patches": {"errors"},
     "endpoints": CORE,
     "testing": CORE | PARTS | LOOPS | {"tasks"},  # its builders store what `tasks.archive` packs
     **dict.fromkeys(FOLDERS, CORE | PARTS),
     "policies": CORE | PARTS | {"policies.tokenizers"},
-    **dict.fromkeys(LOOPS, CORE | LOOPS | {"grading_plugin", "functions"}),
+    **dict.fromkeys(LOOPS, CORE | LOOPS | {"grading_plugin", "functions", "patches"}),
     "recipes": CORE | LOOPS | {"config", "tasks"},
     "runs": CORE | FOLDERS | LOOPS | PARTS | {"config", "store", "viewer", "recipes", ""},
     "cli": CORE | FOLDERS | LOOPS | PARTS | {"config", "store", "viewer", "recipes", "runs", "testing", ""},

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.tasks import format_rows
 
 from patchgrad.errors import TaskError
+from patchgrad.patches import outside, reverse
 from patchgrad.tasks.formats import FORMATS, Row, detect, named, to_member, to_row
-from patchgrad.tasks.formats.patches import outside, reverse
 from patchgrad.tasks.sets import Member
 from patchgrad.values import Checks, Repository, Task
 

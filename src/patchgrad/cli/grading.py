@@ -85,7 +85,7 @@ def grade(held: Held, predictions: Mapping[str, Prediction], recorded: str | Non
         return Tried(held.rows, predictions, graded, agreed)
     if not held.tasks:
         raise TaskError(f"{held.place} holds rows, whose repositories are not at hand: name their recorded runs with --recorded.")
-    return Tried(held.rows, predictions, asyncio.run(_live(held.tasks, asked(predictions), concurrency, tell)), {})
+    return Tried(held.rows, predictions, asyncio.run(_live(held, asked(predictions), concurrency, tell)), {})
 
 
 def plain_word(run: str) -> str:
@@ -111,11 +111,11 @@ def _recorded(
     return graded, agreed
 
 
-async def _live(tasks: Mapping[str, Task], asked: Sequence[Prediction], concurrency: int, tell: Tell) -> dict[str, Graded]:
+async def _live(held: Held, asked: Sequence[Prediction], concurrency: int, tell: Tell) -> dict[str, Graded]:
     from patchgrad.sandboxes.bwrap import BwrapSandboxes
 
     boxes: Sandboxes = BwrapSandboxes(concurrency)
-    graded, shared = {}, (Grader(boxes), tasks)
+    graded, shared = {}, (Grader(boxes, {row.id: row.gold for row in held.rows.values()}), held.tasks)
     try:
         async for name, found in LocalExecutor(concurrency).map(f"{__name__}:graded_one", shared, asked):
             graded[name] = found

@@ -1,17 +1,13 @@
-"""A submission -> a verdict: apply, put the tests back, run them, believe only what is signed. Paper section 15, rules of SWE-bench 5.
-
-A verdict is a pure function of the task and the patch, so `Grader` remembers it: in reinforcement learning most attempts at a task
-end in one of a few patches.
-"""
+"""A submission -> a verdict: apply, put the tests back, run them, believe only what is signed. Paper section 15, rules of SWE-bench 5."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 import secrets
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from patchgrad.contracts import Result, Sandbox, Sandboxes
 from patchgrad.errors import SandboxFault, TaskError
@@ -47,7 +43,7 @@ async def grade(task: Task, submission: str, sandboxes: Sandboxes, *, run_empty:
     sandbox gives a verdict with a `fault`, which is no judgement; a task that cannot be graded raises `TaskError`.
     """
     started = time.monotonic()
-    argv = _command(task)
+    argv = command(task)
     found, fault = _Found(), None
     if (aim := outside(submission)) is not None:
         found = _Found(tamper=(f"reaches outside the repository: {aim}",))
@@ -62,16 +58,33 @@ async def grade(task: Task, submission: str, sandboxes: Sandboxes, *, run_empty:
 
 async def run_tests(task: Task, sandboxes: Sandboxes) -> TestRun:
     """How the tests of a task's repository end as it is handed out, without a submission and without what the grader hides."""
-    argv = _command(task)
+    argv = command(task)
     async with await sandboxes.open(task) as sandbox:
-        return await (_test if task.checks.parser == "report" else _print)(sandbox, argv, task, USUAL)
+        return await (run_hidden if task.checks.parser == "report" else _print)(sandbox, argv, task, USUAL)
 
 
 async def _judge(task: Task, submission: str, argv: Sequence[str], sandboxes: Sandboxes, conditions: Conditions) -> _Found:
+    async with laid(task, submission, sandboxes) as (sandbox, applied, tamper):
+        if not applied:
+            return _Found()
+        if conditions.crowd:
+            await _exec(sandbox, ("bash", "-c", _CROWD, "bash", str(conditions.crowd)), 10.0)
+        reported = task.checks.parser == "report"
+        run = await (run_hidden(sandbox, argv, task, conditions, submission) if reported else _print(sandbox, argv, task, conditions))
+    return _Found(run.stages, (*tamper, *run.tamper), run)
+
+
+@asynccontextmanager
+async def laid(task: Task, submission: str, sandboxes: Sandboxes) -> AsyncIterator[tuple[Sandbox, bool, tuple[str, ...]]]:
+    """A sandbox in which the submission and the hidden tests lie, whether the submission could be applied, and evidence of tampering.
+
+    Where it could not, nothing else was done. Raises `SandboxFault`, and `TaskError` where the hidden tests do not fit.
+    """
     sandbox = await sandboxes.open(task)
     try:
         if submission.strip() and not await _apply(sandbox, submission):
-            return _Found()
+            yield sandbox, False, ()
+            return
         tamper = list(await _put_back(sandbox, Guard(task)))
         if _NAMES_THE_GRADER.search(submission):
             tamper.append("names the grader")
@@ -79,13 +92,9 @@ async def _judge(task: Task, submission: str, argv: Sequence[str], sandboxes: Sa
             await sandbox.write(f"/testbed/{file.path}", file.content.encode())
         if task.checks.patch.strip() and not await _apply(sandbox, task.checks.patch):
             raise TaskError(f"Task {task.id}: the patch with its hidden tests does not fit its repository.")
-        if conditions.crowd:
-            await _exec(sandbox, ("bash", "-c", _CROWD, "bash", str(conditions.crowd)), 10.0)
-        reported = task.checks.parser == "report"
-        run = await (_test(sandbox, argv, task, conditions, submission) if reported else _print(sandbox, argv, task, conditions))
+        yield sandbox, True, tuple(tamper)
     finally:
         await sandbox.close()
-    return _Found(run.stages, (*tamper, *run.tamper), run)
 
 
 async def _apply(sandbox: Sandbox, submission: str) -> bool:
@@ -137,7 +146,7 @@ async def _restore(sandbox: Sandbox, findings: Sequence[Finding], known: Sequenc
                 raise SandboxFault(f"The grader could not put the tests back: {done.output[:200]!r}.")
 
 
-async def _test(sandbox: Sandbox, argv: Sequence[str], task: Task, conditions: Conditions, submission: str = "") -> TestRun:
+async def run_hidden(sandbox: Sandbox, argv: Sequence[str], task: Task, conditions: Conditions, submission: str = "") -> TestRun:
     """Run the tests in a fresh process. The key of its report goes in through the standard input, which nothing later can read."""
     key = secrets.token_hex(32)
     told = "".join(f"{line}\n" for line in (key, *touched(submission)))
@@ -169,7 +178,7 @@ async def _exec(sandbox: Sandbox, argv: Sequence[str], seconds: float, env: Mapp
         return await sandbox.exec(argv, seconds, env, stdin)
 
 
-def _command(task: Task) -> tuple[str, ...]:
+def command(task: Task) -> tuple[str, ...]:
     """`("pytest", "-x")` -> `python -m pytest -x`, our options, and the test files unless the command names some itself.
 
     A command whose output a reader of logs is to read is run as it stands: `("make", "test")` -> `bash -c '"$@" >&3 2>&1' bash make test`.
@@ -183,32 +192,3 @@ def _command(task: Task) -> tuple[str, ...]:
     files = sorted({test.split("::")[0] for test in (*task.checks.fail_to_pass, *task.checks.pass_to_pass)})
     named = any(argument.split("::")[0].rstrip("/") in {*files, *(f for file in files for f in folders(file))} for argument in rest)
     return ("python", "-m", "pytest", *rest, *_OWN, *(() if named else files))
-
-
-class Grader:
-    """Grades each (task, patch) once, however many attempts end in it and however many ask at the same time.
-
-    `await Grader(sandboxes).grade(task, patch)`. A verdict with a fault is given to those who waited for it and then forgotten.
-    """
-
-    def __init__(self, sandboxes: Sandboxes) -> None:
-        self._sandboxes = sandboxes
-        self._known: dict[tuple[str, str, bool], Verdict] = {}
-        self._running: dict[tuple[str, str, bool], asyncio.Task[Verdict]] = {}
-
-    async def grade(self, task: Task, submission: str, *, run_empty: bool = False) -> Verdict:
-        """The verdict on a patch: see `grade`."""
-        key = (task.digest(), digest(submission), run_empty)
-        if key in self._known:
-            return replace(self._known[key], task=task.id, seconds=0.0)
-        running = self._running.get(key)
-        if running is None:
-            running = asyncio.create_task(grade(task, submission, self._sandboxes, run_empty=run_empty))
-            running.add_done_callback(lambda done: self._keep(key, done))
-            self._running[key] = running
-        return await asyncio.shield(running)  # one waiter that gives up must not take the verdict from the others
-
-    def _keep(self, key: tuple[str, str, bool], done: asyncio.Task[Verdict]) -> None:
-        self._running.pop(key, None)
-        if not done.cancelled() and done.exception() is None and done.result().fault is None:
-            self._known[key] = done.result()

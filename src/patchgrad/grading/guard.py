@@ -64,7 +64,7 @@ class Guard:
             or _TEST.fullmatch(name) is not None
             or stat.S_ISLNK(mode)
             or _module(path) in _RUNNER | sys.stdlib_module_names
-            or self._guarded(path)
+            or self.guards(path)
             or self._holds(path)
         )
 
@@ -92,7 +92,7 @@ class Guard:
             return Finding(path, f"{did} configuration {path}")
         if not existed and _module(path) in _RUNNER:
             return Finding(path, f"added {path}, which takes the place of a part of pytest")
-        if self._guarded(path):
+        if self.guards(path):
             helps = existed and _TEST.fullmatch(name) is None and name.endswith(".py")
             return Finding(path, f"{did} {path}, which the tests use" if helps else None)
         if stat.S_ISLNK(mode) and _leaves(path, content or b""):
@@ -101,7 +101,8 @@ class Guard:
         cached = name.endswith((".pyc", ".pyo")) or name == "__pycache__"
         return Finding(path) if not existed and (scratch or cached) else None
 
-    def _guarded(self, path: str) -> bool:
+    def guards(self, path: str) -> bool:
+        """Does this path hold tests that decide, or stand beside them, or is it named as protected?"""
         return path in self.deciding or any(part in self._protected | self._tests for part in (path, *folders(path)))
 
     def _holds(self, path: str) -> bool:

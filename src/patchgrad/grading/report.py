@@ -16,7 +16,10 @@ _GREEN = ("passed", "xpassed", "xfailed")
 
 @dataclass(frozen=True, slots=True)
 class TestRun:
-    """One run of the tests. `complete` says that it came to its end and that all numbers agree; `note` why not, where that is known."""
+    """One run of the tests. `complete` says that it came to its end and that all numbers agree; `note` why not, where that is known.
+
+    `loaded` are the files of the repository that were imported by its end, as far as the run itself tells the truth.
+    """
 
     __test__ = False
     statuses: dict[str, Status]
@@ -24,6 +27,7 @@ class TestRun:
     complete: bool
     tamper: tuple[str, ...]
     note: str = ""
+    loaded: tuple[str, ...] = ()
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -71,4 +75,4 @@ def read_report(result: Result, key: str) -> TestRun:
     red = uncollected + sum(status in _RED for status in (*statuses.values(), *canaries))
     ended = result.state == "ok" and finish.get("exit") == result.exit_code == (1 if red else 0)
     complete = ended and finish["tests"] == len(statuses) == collected and len(canaries) == awaited
-    return TestRun(statuses, collected, complete, tuple(tamper))
+    return TestRun(statuses, collected, complete, tuple(tamper), loaded=tuple(finish.get("loaded", ())))

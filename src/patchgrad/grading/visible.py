@@ -15,7 +15,8 @@ from dataclasses import replace
 
 from patchgrad.contracts import Sandboxes
 from patchgrad.errors import SandboxFault
-from patchgrad.grading.grade import Grader, run_tests
+from patchgrad.grading.grade import run_tests
+from patchgrad.grading.grader import Grader
 from patchgrad.values import Checks, Task, Trajectory
 
 PATIENCE = 4.0  # a whole suite takes longer than the tests that decide; beyond so many times their limit it is not waited for

@@ -8,7 +8,7 @@ have the key.
     3f..9a {"seq": 0, "event": "collected", "count": 2, "canaries": 1}
     71..0c {"seq": 1, "event": "test", "id": "tests/test_a.py::test_b", "status": "passed"}
     a5..e1 {"seq": 3, "event": "canary", "id": "tests/test_a.py::test_b_again", "status": "failed"}
-    e0..55 {"seq": 4, "event": "finish", "exit": 1, "tests": 2, "changed": [], "evaded": []}
+    e0..55 {"seq": 4, "event": "finish", "exit": 1, "tests": 2, "changed": [], "evaded": [], "loaded": ["tests/test_a.py"]}
 
 Tests run in the same interpreter as the code under test, which may try to make them pass. Three things stand against that:
 
@@ -34,7 +34,9 @@ import itertools
 import json
 import os
 import random
+import sys
 import time
+import types
 import unittest
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -171,6 +173,7 @@ class Reporter:
         self._status: dict[str, str] = {}
         self._tests = 0
         self._before: Pieces = {}
+        self._folder = os.getcwd()
         self._order = int(os.environ.pop("PATCHGRAD_ORDER", "0"))
         self._clock = int(os.environ.pop("PATCHGRAD_CLOCK", "0"))
 
@@ -225,8 +228,14 @@ class Reporter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        seen = {"changed": _changed(self._before), "evaded": sorted(self._evaded)}
+        seen = {"changed": _changed(self._before), "evaded": sorted(self._evaded), "loaded": _loaded(self._folder)}
         self._emit({"event": "finish", "exit": int(exitstatus), "tests": self._tests, **seen})
+
+
+def _loaded(folder: str) -> list[str]:
+    """The files below a folder that are loaded as modules, relative to it."""
+    files = [str(vars(module).get("__file__") or "") for module in list(sys.modules.values()) if isinstance(module, types.ModuleType)]
+    return sorted({os.path.relpath(file, folder) for file in files if file.startswith(folder + os.sep)})
 
 
 def _move_the_clock(seconds: int) -> None:

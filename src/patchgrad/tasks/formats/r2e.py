@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from patchgrad.errors import TaskError
-from patchgrad.tasks.formats.patches import outside
+from patchgrad.patches import outside
 from patchgrad.tasks.formats.rows import Format, Row
 from patchgrad.tasks.formats.swebench import named, place
 from patchgrad.tasks.sets import Member, unified

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from patchgrad.errors import TaskError
+from patchgrad.patches import outside
 from patchgrad.tasks.evaluation_sets import is_evaluation
 from patchgrad.tasks.formats import fields
-from patchgrad.tasks.formats.patches import outside
 from patchgrad.tasks.sets import Member
 
 OWN = "patchgrad_"

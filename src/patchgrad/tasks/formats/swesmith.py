@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from patchgrad.errors import TaskError
+from patchgrad.patches import reverse
 from patchgrad.tasks.formats import swebench
-from patchgrad.tasks.formats.patches import reverse
 from patchgrad.tasks.formats.rows import Format, Row
 from patchgrad.tasks.sets import Member
 from patchgrad.values import Checks, Task

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from patchgrad.contracts import Result, Sandbox, Sandboxes
 from patchgrad.errors import SandboxFault
-from patchgrad.grading import grade
+from patchgrad.grading import Grader
 from patchgrad.testing.attacks.attack import Attack
 from patchgrad.testing.attacks.patches import CHECKS, FILES, GRADER, REPAIR, Change, Forgery
 from patchgrad.testing.attacks.processes import HOARDING, PROCESSES
@@ -176,11 +176,13 @@ async def attack_grader(
     findings = []
     async with _backend(backend, repository) as (boxes, task, folder):
         task = replace(task, checks=CHECKS, limits=replace(LIMITS, memory=1 << 30, test_seconds=seconds))
-        honest = await grade(task, patch(REPAIR, folder / "repository"), boxes)
+        solution = patch(REPAIR, folder / "repository")
+        grader = Grader(boxes, {task.id: solution})
+        honest = await grader.grade(task, solution)
         if not honest.resolved:
             return [Finding("the honest repair", False, f"is not resolved: {_words(honest)}")]
         for forgery in forgeries:
-            verdict = await grade(task, patch(forgery.changes, folder / "repository"), boxes)
+            verdict = await grader.grade(task, patch(forgery.changes, folder / "repository"))
             finding = _judged(forgery, verdict)
             findings.append(finding)
             on_finding(finding)

@@ -1,0 +1,176 @@
+"""Tests that expect something else than they should: what a wrong patch that talks the tests into passing would pass as well.
+
+A **mutant** of a test file is its text with an expectation broken: an expected value changed, a condition inverted, an exception that
+nobody raises, a mock that was never called like that. An honest attempt fails it. Whatever makes tests pass without regard to what they
+expect passes it too, by whichever way: replaced comparisons, `pytest.raises`, `approx`, mocks, helpers, modules or files. So nothing
+here knows of any such way.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+_NEVER_RAISED = 'type("NeverRaised", (Exception,), {})'
+_NEVER_WARNED = 'type("NeverWarned", (UserWarning,), {})'
+_ELSEWHERE = "7.3e33"
+_INVERTED = {
+    "assertTrue": "assertFalse",
+    "assertIn": "assertNotIn",
+    "assertIs": "assertIsNot",
+    "assertIsNone": "assertIsNotNone",
+    "assertIsInstance": "assertNotIsInstance",
+    "assertRegex": "assertNotRegex",
+    "assertGreater": "assertLessEqual",
+    "assertGreaterEqual": "assertLess",
+    "assert_called": "assert_not_called",
+}
+_INVERTED |= {after: before for before, after in _INVERTED.items()} | {"assert_called_once": "assert_not_called"}
+_CALLED_WITH = ("assert_called_with", "assert_called_once_with", "assert_any_call", "assert_awaited_with", "assert_awaited_once_with")
+_BRANCHES = (ast.If, ast.Try, ast.While, ast.Match, ast.IfExp, ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place where one expectation can be broken: the bytes from `start` to `end` become `text`.
+
+    `function` is the outermost function around it and `line` its first: `test_a`, `helper`; `kind` is what decides there: `value`, `truth`,
+    `raises`, `approx`, `mock` ... Not every run of the function need come by a site that is not `sure`.
+    """
+
+    function: str
+    line: int
+    kind: str
+    start: int
+    end: int
+    text: str
+    sure: bool = True
+
+
+def sites(source: str) -> list[Site]:
+    """Where the expectations of a file can be broken, sure ones first and in their order; none where it cannot be parsed.
+
+    `def test_a(): assert f(1) == 2` has one: its 2 becomes `(2, 0)`.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return []
+    text = _Text(source)
+    found = [site for function in _functions(tree) for site in _of_function(function, text)]
+    return sorted(found, key=lambda site: (not site.sure, site.start))
+
+
+def broken(source: str, chosen: Sequence[Site]) -> str:
+    """The source with these expectations broken; they must not overlap."""
+    content = source.encode()
+    for site in sorted(chosen, key=lambda site: site.start, reverse=True):
+        content = content[: site.start] + site.text.encode() + content[site.end :]
+    return content.decode()
+
+
+class _Text:
+    """Where a node of the tree lies in the file, in bytes."""
+
+    def __init__(self, source: str) -> None:
+        self.content = source.encode()
+        self._lines = [0]
+        for line in source.encode().splitlines(keepends=True):
+            self._lines.append(self._lines[-1] + len(line))
+
+    def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        last, column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+        return self._lines[node.lineno - 1] + node.col_offset, self._lines[last - 1] + column
+
+    def of(self, node: ast.expr) -> str:
+        start, end = self.span(node)
+        return self.content[start:end].decode()
+
+
+def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The outermost functions of a module and of its classes."""
+    for child in ast.iter_child_nodes(tree):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield child
+        elif not isinstance(child, ast.expr):
+            yield from _functions(child)
+
+
+def _of_function(function: ast.FunctionDef | ast.AsyncFunctionDef, text: _Text) -> Iterator[Site]:
+    def walk(node: ast.AST, sure: bool) -> Iterator[Site]:
+        for kind, aim, changed in _expectations(node):
+            start, end = text.span(aim)
+            yield Site(function.name, function.lineno, kind, start, end, changed(text.of(aim)), sure)
+        below = sure and not isinstance(node, _BRANCHES)
+        for child in () if isinstance(node, ast.JoinedStr) else ast.iter_child_nodes(node):  # before Python 3.12 its parts lie nowhere
+            yield from walk(child, below)
+
+    for statement in function.body:
+        yield from walk(statement, True)
+
+
+Expectation = tuple[str, ast.expr, Callable[[str], str]]
+
+
+def _expectations(node: ast.AST) -> Iterator[Expectation]:
+    """What this node alone expects: the kind, the expression that says so, and what to write in its place."""
+    if isinstance(node, ast.Assert):
+        yield from _condition(node.test)
+    elif isinstance(node, ast.Call):
+        name = _name(node.func)
+        if name == "approx" and node.args:
+            yield "approx", node.args[0], lambda _: _ELSEWHERE
+        elif name in ("raises", "assertRaises", "assertRaisesRegex") and node.args:
+            yield "raises", node.args[0], lambda _: _NEVER_RAISED
+        elif name in ("warns", "assertWarns", "assertWarnsRegex") and node.args:
+            yield "warns", node.args[0], lambda _: _NEVER_WARNED
+        elif name.startswith("assert") and isinstance(node.func, ast.Attribute | ast.Name):
+            yield from _assertion(name, node)
+
+
+def _condition(test: ast.expr) -> Iterator[Expectation]:
+    """`a == b` expects another value, `(b, 0)`; any other condition is inverted. What `approx` is in says itself what it expects."""
+    equal = isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq)
+    if not (equal and isinstance(test, ast.Compare)):
+        yield "truth", test, lambda text: f"(not ({text}))"
+    elif not any(isinstance(part, ast.Call) and _name(part.func) == "approx" for part in ast.walk(test)):
+        yield "value", test.comparators[0], lambda text: f"({text}, 0)"
+
+
+def _assertion(name: str, call: ast.Call) -> Iterator[Expectation]:
+    """A call such as `self.assertEqual(a, b)`, `mock.assert_called_once_with(1)` or `numpy.testing.assert_allclose(a, b)`."""
+    if name in _INVERTED and isinstance(call.func, ast.Attribute):
+        before, after = name, _INVERTED[name]
+        yield "mock" if "_" in name else "unittest", call.func, lambda text: text[: len(text) - len(before)] + after
+    elif name in _CALLED_WITH and call.args:
+        yield "mock", call.args[0], lambda text: f"0, {text}"
+    elif name in _CALLED_WITH and call.keywords:
+        yield "mock", call.keywords[0].value, lambda text: f"({text}, 0)"
+    elif name in _CALLED_WITH:
+        yield "mock", call, lambda text: f"{text[:-1]}0)"
+    elif name == "assertAlmostEqual" and len(call.args) > 1:
+        yield "unittest", call.args[1], lambda _: _ELSEWHERE
+    elif len(call.args) > 1 and not name.startswith("assertNot"):
+        yield "unittest" if "_" not in name else "call", call.args[1], lambda text: f"({text}, 0)"
+
+
+def _name(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+
+
+def trees(files: Mapping[str, str], tests: frozenset[str]) -> list[dict[str, list[Site]]]:
+    """Sets of sites by file that are broken together: at most one of each function, and of another kind in each set.
+
+    `tests` are the names of the functions that are tests. Others help them, and are broken apart from them: a test that fails because its
+    helper does says nothing about itself. `def test_a(): assert f() == 1; pytest.raises(E, g)` makes two sets.
+    """
+    layers: dict[tuple[bool, int], dict[str, list[Site]]] = {}
+    for file, source in files.items():
+        kinds: dict[int, list[str]] = {}
+        for site in sites(source):
+            known = kinds.setdefault(site.line, [])
+            if site.kind not in known:
+                layers.setdefault((site.function not in tests, len(known)), {}).setdefault(file, []).append(site)
+                known.append(site.kind)
+    return [layers[key] for key in sorted(layers)]
