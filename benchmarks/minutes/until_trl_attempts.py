@@ -10,6 +10,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from patchgrad.errors import ContextFault
+from patchgrad.grading import Grader
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes import Recipe
 from patchgrad.rollouts.attempts import NEUTRAL, derive_seed, rewarded, run_attempt
@@ -82,7 +83,8 @@ class Bench:
 
     async def _made(self) -> Harness:
         choice = self.recipe.sandbox
-        return harnesses.harness(self.recipe.agent, choice, harnesses.sandboxes(choice), NullJournal(), seen=lambda rollout: None)
+        grader = Grader(harnesses.sandboxes(choice))
+        return harnesses.harness(self.recipe.agent, choice, grader, NullJournal(), seen=lambda rollout: None)
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Done in the sandboxes' loop, and waited for."""

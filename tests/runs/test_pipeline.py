@@ -14,6 +14,7 @@ from tests.runs.forged import Inheriting, inherited
 from patchgrad.config import dumps, loads
 from patchgrad.contracts import Capabilities
 from patchgrad.errors import ConfigError, TrainingStopped
+from patchgrad.grading import Grader
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes import RECIPES, Recipe
 from patchgrad.recipes.advantage import AdvantageChoice
@@ -174,7 +175,7 @@ def test_only_lessons_that_tell_how_often_they_succeed_are_judged(tmp_path: Path
         boxes, folder = sandboxes(recipe.sandbox), tmp_path / f"graded {graded}"
         with Run.create(folder, "") as run:
             try:
-                around = harness(recipe.agent, recipe.sandbox, boxes, NullJournal(), lambda _: None)
+                around = harness(recipe.agent, recipe.sandbox, Grader(boxes), NullJournal(), lambda _: None)
                 context = RunContext(recipe, RunTasks(found, found, (found,)), run, Silent(), around)
                 return await demonstrate(context, letters, Lesson("some", 4, 6, graded=graded))
             finally:

@@ -13,6 +13,7 @@ from tests.rollouts.test_loop import FILES, TASK, command
 
 from patchgrad.cli import main
 from patchgrad.config import dumps, override
+from patchgrad.grading import Grader
 from patchgrad.policies.scripted import ScriptedPolicy
 from patchgrad.recipes import laptop
 from patchgrad.rollouts.attempts import NEUTRAL
@@ -49,7 +50,7 @@ async def _taken(path: Path, task: Task, recipe: str) -> None:
     with Run.create(path, recipe) as made:
         made.tasks.add([task])
         try:
-            around = harness(laptop().agent, choice, boxes, made.journal, lambda _: None)
+            around = harness(laptop().agent, choice, Grader(boxes), made.journal, lambda _: None)
             attempt = Attempt(task, "stage1/0/0/0", 0, Budget(len(WORDS), 100_000), NEUTRAL)
             done = await rollout(replace(around, cache=None), policy, attempt)
         finally:

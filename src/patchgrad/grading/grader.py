@@ -26,7 +26,7 @@ class Grader:
     """
 
     def __init__(self, sandboxes: Sandboxes, solutions: Mapping[str, str] = MappingProxyType({})) -> None:
-        self._sandboxes = sandboxes
+        self.sandboxes = sandboxes
         self._canaries = Canaries(sandboxes, solutions)
         self._known: dict[tuple[str, str, bool], Verdict] = {}
         self._running: dict[tuple[str, str, bool], asyncio.Task[Verdict]] = {}
@@ -44,7 +44,7 @@ class Grader:
         return await asyncio.shield(running)  # one waiter that gives up must not take the verdict from the others
 
     async def _judge(self, task: Task, submission: str, run_empty: bool) -> Verdict:
-        verdict = await grade(task, submission, self._sandboxes, run_empty=run_empty)
+        verdict = await grade(task, submission, self.sandboxes, run_empty=run_empty)
         if not verdict.resolved:
             return verdict
         try:

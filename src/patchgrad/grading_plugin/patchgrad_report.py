@@ -46,6 +46,7 @@ import pytest
 
 Pieces = dict[str, tuple[object, object]]
 
+_HERE = os.getcwd()  # tests may go elsewhere
 CANARIES = 3  # modules that have one
 _AGAIN = ("again", "twice", "empty", "nested", "default", "other", "single", "repeated", "unchanged", "kept")
 _FUNCTION = """def {name}():
@@ -173,7 +174,6 @@ class Reporter:
         self._status: dict[str, str] = {}
         self._tests = 0
         self._before: Pieces = {}
-        self._folder = os.getcwd()
         self._order = int(os.environ.pop("PATCHGRAD_ORDER", "0"))
         self._clock = int(os.environ.pop("PATCHGRAD_CLOCK", "0"))
 
@@ -228,7 +228,7 @@ class Reporter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        seen = {"changed": _changed(self._before), "evaded": sorted(self._evaded), "loaded": _loaded(self._folder)}
+        seen = {"changed": _changed(self._before), "evaded": sorted(self._evaded), "loaded": _loaded(_HERE)}
         self._emit({"event": "finish", "exit": int(exitstatus), "tests": self._tests, **seen})
 
 

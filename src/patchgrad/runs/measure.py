@@ -17,7 +17,7 @@ from patchgrad.contracts import ENFORCED, Policy, Sandboxes, Scorer, Tracker
 from patchgrad.endpoints import KEY, Chat
 from patchgrad.errors import ConfigError
 from patchgrad.evaluation import Measured, summarise
-from patchgrad.grading import VisibleTests
+from patchgrad.grading import Grader, VisibleTests
 from patchgrad.grading.handed_in import write_runs
 from patchgrad.grading.rewards import Resolved
 from patchgrad.policies.endpoint import EndpointPolicy
@@ -31,7 +31,7 @@ from patchgrad.runs.components.registry import BY_NAME, Registry
 from patchgrad.runs.event_loop import run_to_end
 from patchgrad.runs.session import sentence
 from patchgrad.store import Run
-from patchgrad.tasks.sets import load_set
+from patchgrad.tasks.sets import load_repairs, load_set
 from patchgrad.values import Advanced, Group, Note, PhaseBegan, Report, Rollout, Task, digest
 
 ANSWER = 600.0  # seconds that an endpoint has for one answer, tries included
@@ -69,7 +69,8 @@ async def _measure(evaluation: Evaluation, tracker: Tracker, out: Run | None, ta
     boxes = harnesses.sandboxes(evaluation.sandbox, registry)
     try:
         journal = MemoryJournal() if out is None else out.journal
-        harness = harnesses.harness(evaluation.agent, evaluation.sandbox, boxes, journal, partial(_seen, tracker), registry)
+        grader = Grader(boxes, load_repairs(Path(evaluation.tasks.folder)) if evaluation.tasks.folder else {})
+        harness = harnesses.harness(evaluation.agent, evaluation.sandbox, grader, journal, partial(_seen, tracker), registry)
         if out is not None:
             out.tasks.add(tasks)
             out.about.write_sandbox(boxes.probe().name, boxes.probe().missing(ENFORCED))

@@ -15,7 +15,7 @@ from patchgrad.runs.components.registry import BY_NAME, Registry
 from patchgrad.runs.demonstrations.known_bugs import teachable
 from patchgrad.runs.session import RunTasks
 from patchgrad.tasks.evaluation_sets import VERIFIED_50, fifty
-from patchgrad.tasks.sets import load_set
+from patchgrad.tasks.sets import load_repairs, load_set
 from patchgrad.tasks.splits import mixed, trainable
 from patchgrad.tasks.synthetic import synthetic_tasks
 from patchgrad.values import Task, digest
@@ -48,6 +48,11 @@ def _of_a_set(recipe: Recipe) -> tuple[list[Task], list[Task]]:
         if not found:
             raise ConfigError(f"{source.folder} has no tasks {side}: patchgrad tasks split {source.folder} --held-out 0.2")
     return train_tasks, sorted(held_out, key=lambda task: digest(str(recipe.seed), task.id))[: source.held_out]
+
+
+def solutions(recipe: Recipe) -> dict[str, str]:
+    """The patches that solve tasks, by the tasks' ids, as far as they are known beside the tasks: in a set."""
+    return load_repairs(Path(recipe.tasks.folder)) if recipe.tasks.source.name == "set" else {}
 
 
 def _wanted(task: Task, planted: tuple[str, ...]) -> bool:

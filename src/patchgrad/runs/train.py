@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from patchgrad.contracts import ENFORCED, Tracker
+from patchgrad.grading import Grader
 from patchgrad.networks import folder as models
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.algorithms import algorithm
@@ -20,7 +21,7 @@ from patchgrad.runs.pipeline import complete
 from patchgrad.runs.planning.advice import advised, settle
 from patchgrad.runs.planning.device import device, supported
 from patchgrad.runs.session import RunContext, RunTasks, told
-from patchgrad.runs.tasks import run_tasks
+from patchgrad.runs.tasks import run_tasks, solutions
 from patchgrad.store import Run
 
 
@@ -69,7 +70,7 @@ async def _train(recipe: Recipe, tasks: RunTasks, run: Run, tracker: Tracker, re
     probed = boxes.probe()
     run.about.write_sandbox(probed.name, probed.missing(ENFORCED))
     seen, judges = partial(told, tracker), harnesses.judges(recipe.judges, registry)
-    harness = harnesses.harness(recipe.agent, recipe.sandbox, boxes, run.journal, seen, registry, judges)
+    harness = harnesses.harness(recipe.agent, recipe.sandbox, Grader(boxes, solutions(recipe)), run.journal, seen, registry, judges)
     try:
         await complete(RunContext(recipe, tasks, run, tracker, harness, registry))
     finally:

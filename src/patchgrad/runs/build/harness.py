@@ -84,16 +84,16 @@ def sandboxes(choice: SandboxChoice, registry: Registry = BY_NAME) -> Sandboxes:
 def harness(
     scaffold: AgentChoice,
     choice: SandboxChoice,
-    boxes: Sandboxes,
+    grader: Grader,
     journal: Journal,
     seen: Callable[[Rollout], None],
     registry: Registry = BY_NAME,
     judges: tuple[Judge, ...] = (),
 ) -> Harness:
-    """What attempts are made with. Tool calls are remembered where the choice says so."""
-    cache = ToolCache(timeouts=boxes.probe().work) if choice.cache else None
+    """What attempts are made with, in the sandboxes that they are graded in. Tool calls are remembered where the choice says so."""
+    cache = ToolCache(timeouts=grader.sandboxes.probe().work) if choice.cache else None
     executor, acting = LocalExecutor(choice.concurrency), agent(scaffold, registry)
-    return Harness(acting, boxes, Grader(boxes).grade, executor, journal, judges=judges, cache=cache, seen=seen)
+    return Harness(acting, grader.sandboxes, grader.grade, executor, journal, judges=judges, cache=cache, seen=seen)
 
 
 JUDGES: Mapping[str, Callable[..., Judge]] = {"patch-size": PatchSize}

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchgrad.errors import ConfigError
+from patchgrad.grading import Grader
 from patchgrad.grading.rewards import Resolved
 from patchgrad.rollouts.attempts import derive_seed, run_attempts
 from patchgrad.rollouts.journals import LayeredJournal, MemoryJournal
@@ -18,6 +19,7 @@ from patchgrad.runs.build.learner import open_model
 from patchgrad.runs.components.code import registry_of
 from patchgrad.runs.inspection.replay import find
 from patchgrad.runs.reading import load_recipe
+from patchgrad.runs.tasks import solutions
 from patchgrad.store import Run
 from patchgrad.trainers.checkpoint import version_of
 from patchgrad.values import Attempt, Rollout
@@ -61,7 +63,7 @@ async def fork(
     boxes = harnesses.sandboxes(recipe.sandbox, registry)
     journal = LayeredJournal(MemoryJournal() if out is None else out.journal, run.journal)
     try:
-        harness = harnesses.harness(recipe.agent, recipe.sandbox, boxes, journal, on_rollout, registry)
+        harness = harnesses.harness(recipe.agent, recipe.sandbox, Grader(boxes, solutions(recipe)), journal, on_rollout, registry)
         done = await run_attempts(harness, policy, items, Resolved())
     finally:
         policy.close()
