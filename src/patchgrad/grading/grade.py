@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import time
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from patchgrad.contracts import Result, Sandbox, Sandboxes
 from patchgrad.errors import SandboxFault, TaskError
 from patchgrad.grading.conditions import USUAL, Conditions
-from patchgrad.grading.guard import Entries, Finding, Guard, folders, outside, touched
+from patchgrad.grading.guard import Entries, Finding, Guard, added, folders, outside, touched
 from patchgrad.grading.logs import reader
 from patchgrad.grading.output import read_output
 from patchgrad.grading.report import TestRun, read_report
@@ -23,6 +24,7 @@ from patchgrad.values import Task, Verdict, digest
 _TRIES = (("git", "apply", "--whitespace=nowarn", "-"), ("patch", "--batch", "--fuzz=5", "-p1"))
 _NAMES_THE_GRADER = re.compile(r"^\+.*(patchgrad_report|PATCHGRAD_NONCE)", re.MULTILINE)
 _CROWD = 'for i in $(seq "$1"); do (while :; do :; done) </dev/null >/dev/null 2>&1 3>&- & done'
+_LAUNCH = "import sys; del sys.path[0]; from patchgrad_report import main; main()"  # path[0] is the repository
 _OWN = ("-p", "patchgrad_report", "-p", "no:cacheprovider", "--rootdir=/testbed")
 
 
@@ -147,11 +149,15 @@ async def _restore(sandbox: Sandbox, findings: Sequence[Finding], known: Sequenc
 
 
 async def run_hidden(sandbox: Sandbox, argv: Sequence[str], task: Task, conditions: Conditions, submission: str = "") -> TestRun:
-    """Run the tests in a fresh process. The key of its report goes in through the standard input, which nothing later can read."""
-    key = secrets.token_hex(32)
-    told = "".join(f"{line}\n" for line in (key, *touched(submission)))
+    """Run the tests in a fresh process. The key of its report goes in through the standard input, which nothing later can read.
+
+    Files that the submission adds can be imported, and are not looked through for tests.
+    """
+    key, deciding, new = secrets.token_hex(32), Guard(task).deciding, added(submission)
+    told = f"{key}\n{json.dumps({'touched': touched(submission), 'added': new})}\n"
+    argv = (*argv, *(f"--ignore={path}" for path in new if path.endswith(".py") and path not in deciding))
     variables = {"PATCHGRAD_NONCE": "stdin", **conditions.variables}
-    result = await _exec(sandbox, argv, task.limits.test_seconds, variables, told.encode("utf-8", "surrogateescape"))
+    result = await _exec(sandbox, argv, task.limits.test_seconds, variables, told.encode())
     return read_report(result, key)
 
 
@@ -181,6 +187,7 @@ async def _exec(sandbox: Sandbox, argv: Sequence[str], seconds: float, env: Mapp
 def command(task: Task) -> tuple[str, ...]:
     """`("pytest", "-x")` -> `python -m pytest -x`, our options, and the test files unless the command names some itself.
 
+    It is started so that nothing of the repository can be imported in the place of an installed module (`patchgrad_report.main`).
     A command whose output a reader of logs is to read is run as it stands: `("make", "test")` -> `bash -c '"$@" >&3 2>&1' bash make test`.
     """
     name, *rest = task.checks.command or ("",)
@@ -191,4 +198,4 @@ def command(task: Task) -> tuple[str, ...]:
         raise TaskError(f"Task {task.id} wants a report of {name!r}, and only pytest makes one: name a reader of logs as its parser.")
     files = sorted({test.split("::")[0] for test in (*task.checks.fail_to_pass, *task.checks.pass_to_pass)})
     named = any(argument.split("::")[0].rstrip("/") in {*files, *(f for file in files for f in folders(file))} for argument in rest)
-    return ("python", "-m", "pytest", *rest, *_OWN, *(() if named else files))
+    return ("python", "-c", _LAUNCH, *rest, *_OWN, *(() if named else files))

@@ -8,13 +8,14 @@ above it, is.
 
 from __future__ import annotations
 
+import ast
 import configparser
+import doctest
 import posixpath
 import re
 import stat
-import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from patchgrad.values import Task
@@ -24,9 +25,10 @@ Entries = Mapping[str, tuple[int, bytes | None]]
 _INI = {"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"}
 _MIXED = {"tox.ini", "setup.cfg", "pyproject.toml"}
 _START = {"sitecustomize.py", "usercustomize.py"}
-_RUNNER = {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "patchgrad_report"}
 _HEADER = re.compile(r"^diff --git (.+)$|^(?:rename|copy) to (.+)$|^--- (.+)\n\+\+\+ (.+)\n@@ ", re.MULTILINE)
 _NAMES = re.compile(r"^--- ([^\t\n]+).*\n\+\+\+ ([^\t\n]+)|^rename (?:from|to) (.+)$|^diff --git a/(.+) b/\4$", re.MULTILINE)
+_ADDED = re.compile(r"^--- /dev/null\n\+\+\+ b/([^\t\n]+)|^(?:rename|copy) to (.+)$", re.MULTILINE)
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _TEST = re.compile(r"(test_.*|.*_test)\.py")
 
 
@@ -43,7 +45,9 @@ class Guard:
 
     def __init__(self, task: Task) -> None:
         checks = task.checks
-        tests = {test.split("::")[0] for test in (*checks.fail_to_pass, *checks.pass_to_pass)}
+        ids = (*checks.fail_to_pass, *checks.pass_to_pass)
+        self._documented = {path: [test for test in ids if test.split("::")[0] == path] for path in documented(ids)}
+        tests = {test.split("::")[0] for test in ids} - self._documented.keys()
         self.deciding = tests | {file.path for file in checks.files} | set(touched(checks.patch))
         self._hidden = set(touched(checks.patch))
         self._protected = {path.rstrip("/") for path in checks.protected}
@@ -61,16 +65,16 @@ class Guard:
         return (
             name in _INI | _MIXED | _START | {"conftest.py"}
             or name.endswith((".pth", ".pyc", ".pyo"))
-            or _TEST.fullmatch(name) is not None
             or stat.S_ISLNK(mode)
-            or _module(path) in _RUNNER | sys.stdlib_module_names
+            or _metadata(path)
+            or path in self._documented
             or self.guards(path)
             or self._holds(path)
         )
 
     def compares(self, path: str) -> bool:
         """Does `judge` need the content that the repository has at this path?"""
-        return posixpath.basename(path) in _MIXED and posixpath.dirname(path) in self._folders
+        return path in self._documented or (posixpath.basename(path) in _MIXED and posixpath.dirname(path) in self._folders)
 
     def judge(self, path: str, entry: tuple[int, bytes | None], before: bytes | None, existed: bool) -> Finding | None:
         """What is done about a suspect: `before` is its content in the repository where that matters, `existed` whether it was one.
@@ -90,16 +94,16 @@ class Guard:
             if name in _MIXED and _pytest_section(name, content) == _pytest_section(name, before):
                 return None
             return Finding(path, f"{did} configuration {path}")
-        if not existed and _module(path) in _RUNNER:
-            return Finding(path, f"added {path}, which takes the place of a part of pytest")
         if self.guards(path):
             helps = existed and _TEST.fullmatch(name) is None and name.endswith(".py")
             return Finding(path, f"{did} {path}, which the tests use" if helps else None)
+        if path in self._documented:
+            lost = [test for test in self._documented[path] if not examples(test, content) >= examples(test, before)]
+            return Finding(path, f"changed what {lost[0]} expects") if lost else None
         if stat.S_ISLNK(mode) and _leaves(path, content or b""):
             return Finding(path, f"replaced {path} by a link out of the repository" if existed else None)
-        scratch = name == "conftest.py" or _TEST.fullmatch(name) or _module(path) in sys.stdlib_module_names
         cached = name.endswith((".pyc", ".pyo")) or name == "__pycache__"
-        return Finding(path) if not existed and (scratch or cached) else None
+        return Finding(path) if not existed and (name == "conftest.py" or cached or _metadata(path)) else None
 
     def guards(self, path: str) -> bool:
         """Does this path hold tests that decide, or stand beside them, or is it named as protected?"""
@@ -133,6 +137,11 @@ def touched(patch: str) -> list[str]:
     return list(found)
 
 
+def added(patch: str) -> list[str]:
+    """The paths that a patch in git's format makes, by adding, renaming or copying: `--- /dev/null` before `+++ b/x`."""
+    return [new or moved for new, moved in _ADDED.findall(patch)]
+
+
 def folders(path: str) -> list[str]:
     """Everything above a path: `a/b/c.py` -> `["a/b", "a", ""]`."""
     found = []
@@ -142,11 +151,31 @@ def folders(path: str) -> list[str]:
     return found
 
 
-def _module(path: str) -> str | None:
-    """The top-level name that Python would import from this path at the repository's root: `pytest.py` and `pytest/x.py`."""
-    first, *rest = path.split("/")
-    stem, _, end = first.partition(".")
-    return stem if rest or end.rpartition(".")[2] in ("py", "so", "pyc") else None
+def documented(tests: Iterable[str]) -> set[str]:
+    """The files of sources whose docstrings have expected tests: `shop/cart.py::shop.cart.total` is one of `shop/cart.py`."""
+    return {file for file, _, name in (test.partition("::") for test in tests) if file.endswith(".py") and "." in name.partition("[")[0]}
+
+
+def examples(test: str, source: bytes | None) -> set[tuple[str, str]]:
+    """What a docstring's test says and expects, as far as the source can be read: `{("total([1])\n", "1\n")}`."""
+    try:
+        tree = ast.parse(source or b"")
+    except (SyntaxError, ValueError):
+        return set()
+    name = test.rpartition(".")[2]
+    texts = [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, _DOCUMENTED) and _called(node) in (name, "")]
+    parser = doctest.DocTestParser()
+    return {(example.source, example.want) for text in texts for example in parser.get_examples(text)}
+
+
+def _called(node: ast.AST) -> str:
+    """The name of a function or class; a module has none."""
+    return node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else ""
+
+
+def _metadata(path: str) -> bool:
+    """Does this say what is installed, and so which plugins pytest loads?"""
+    return any(part.endswith((".egg-info", ".dist-info")) for part in path.split("/"))
 
 
 def _leaves(path: str, target: bytes) -> bool:

@@ -1,9 +1,9 @@
 """A pytest plugin that reports each test's final status on file descriptor 3, in lines that only it can sign.
 
-It is active when `PATCHGRAD_NONCE` is set: the key itself, or the word `stdin` when the standard input is the key, which, unlike the
-environment, no later `/proc/self/environ` shows, and on the next lines the files that the submission changes. Each line is `MAC JSON`,
-the MAC being an HMAC-SHA-256 over the JSON, whose `seq` counts up: a line cannot be forged, replayed or left out by code that does not
-have the key.
+It is active when `PATCHGRAD_NONCE` is set: the key itself, or the word `stdin` when the standard input holds the key, which, unlike the
+environment, no later `/proc/self/environ` shows, and on the next line what is known of the submission, as JSON: the files that it
+`touched`, and those of them that it `added`. Each line of the report is `MAC JSON`, the MAC being an HMAC-SHA-256 over the JSON, whose
+`seq` counts up: a line cannot be forged, replayed or left out by code that does not have the key.
 
     3f..9a {"seq": 0, "event": "collected", "count": 2, "canaries": 1}
     71..0c {"seq": 1, "event": "test", "id": "tests/test_a.py::test_b", "status": "passed"}
@@ -18,6 +18,9 @@ Tests run in the same interpreter as the code under test, which may try to make 
   find makes it pass too;
 * a test that was skipped, or expected to fail, by a file which the submission changes has failed, and `evaded` names the file.
 
+`main` is `python -m pytest` in which nothing that a submission added takes the place of a module that is installed: neither of one that
+this file needs, nor of a plugin that the configuration names. PYTEST_DONT_REWRITE: it is loaded before pytest's hook for that.
+
 What they cannot stop is code that walks the interpreter's objects for the key, or that knows canaries from tests.
 
 `PATCHGRAD_ORDER` turns the tests round (1) or shuffles them by that seed, and `PATCHGRAD_CLOCK` moves the time by so many seconds: to
@@ -30,10 +33,13 @@ from __future__ import annotations
 
 import builtins
 import hmac
+import importlib.abc
+import importlib.machinery
 import itertools
 import json
 import os
 import random
+import runpy
 import sys
 import time
 import types
@@ -260,15 +266,42 @@ def _status(report: pytest.TestReport) -> str | None:
     return "passed" if report.when == "call" else None
 
 
-def _start() -> Reporter | None:
-    key, *touched = [os.environ.pop("PATCHGRAD_NONCE", "")]
+class Installed(importlib.abc.MetaPathFinder):
+    """Finds what is installed before a module that was `added` below the folder: the rest is found as ever."""
+
+    def __init__(self, folder: str, added: list[str]) -> None:
+        self._folder = os.path.join(folder, "")
+        self._added = {os.path.join(folder, path) for path in added}
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        """What is installed by this name, where another one would have been found that was added."""
+        if path is not None:
+            return None
+        found = importlib.machinery.PathFinder.find_spec(fullname)
+        if found is None or found.origin not in self._added:
+            return None
+        installed = [entry for entry in sys.path if not os.path.join(os.path.abspath(entry), "").startswith(self._folder)]
+        return importlib.machinery.PathFinder.find_spec(fullname, installed)
+
+
+def main() -> None:
+    """`python -m pytest` as the command line says, in a process whose path has nothing of the repository yet."""
+    if _added:
+        sys.meta_path.insert(0, Installed(_HERE, _added))
+    sys.path.insert(0, _HERE)
+    runpy.run_module("pytest", run_name="__main__", alter_sys=True)
+
+
+def _start() -> tuple[Reporter | None, list[str]]:
+    key, told = os.environ.pop("PATCHGRAD_NONCE", ""), {"touched": [], "added": []}
     if key == "stdin":
-        with open(0, "rb", closefd=False) as told:
-            key, *touched = told.read().decode("utf-8", "surrogateescape").splitlines()
-    return Reporter(_signer(key.encode()), tuple(touched)) if key else None
+        with open(0, "rb", closefd=False) as given:
+            key, *rest = given.read().decode().splitlines()
+        told |= json.loads("".join(rest) or "{}")
+    return (Reporter(_signer(key.encode()), tuple(told["touched"])) if key else None), told["added"]
 
 
-_reporter = _start()
+_reporter, _added = _start()
 if _reporter is not None:
     for _name in dir(_reporter):
         if _name.startswith("pytest_"):

@@ -19,12 +19,14 @@ import sys
 import threading
 import types
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from patchgrad.sandboxes.linux import system
 
 _BIN = "/opt/python/bin"
+_GRADING = "from patchgrad_report import main; main()"  # how the grader's code ends: see `grading/grade.py`
 _NAMES = ("pytest", "py.test")
 _PYTHONS = ("python", "python3")
 _LIMITS = {
@@ -44,6 +46,16 @@ Bounds = Mapping[int, tuple[int, int]]
 
 class Cold(Exception):
     """This call needs a cold start."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of pytest: `sys.argv`, the first entry of `sys.path`, and the code that calls it where it is not called itself."""
+
+    program: str
+    path: str
+    arguments: Sequence[str]
+    code: str = ""
 
 
 class FixtureNames:
@@ -140,20 +152,17 @@ class Pytest:
         bounds: Bounds,
         mask: int = 0o022,
     ) -> int:
-        """The process id of a child that runs `pytest ...` or `python -m pytest ...`; raises `Cold` for anything else."""
-        name = os.path.basename(argv[0]) if argv else ""
-        script = name in _NAMES and argv[0] in (name, f"{_BIN}/{name}")
-        module = name in _PYTHONS and argv[0] in (name, f"{_BIN}/{name}") and list(argv[1:3]) == ["-m", "pytest"]
-        if not (script or module) or self._differs(environment) or not self.ready() or self._shadowed(directory):
+        """The process id of a child that runs `pytest ...`, `python -m pytest ...` or the grader's call; `Cold` for anything else."""
+        call = _call(argv, directory)
+        if call is None or self._differs(environment) or not self.ready() or self._shadowed(directory):
             raise Cold
-        arguments = list(argv[1:] if script else argv[3:])
         child = os.fork()
         if child == 0:
             code = 70
             try:
                 _take_over(directory, given, bounds, mask)
-                self._become(arguments, environment, directory, script)
-                code = _run()
+                self._become(call, environment)
+                code = _run(call.code)
             finally:
                 os._exit(code)
         return child
@@ -178,13 +187,14 @@ class Pytest:
 
     # --- in the child ---
 
-    def _become(self, arguments: list[str], environment: Mapping[str, str], directory: str, script: bool) -> None:
+    def _become(self, call: _Call, environment: Mapping[str, str]) -> None:
         os.environ.clear()
         os.environ.update(environment)
-        sys.argv = [f"{_BIN}/pytest" if script else _main_file(), *arguments]
+        sys.argv = [call.program, *call.arguments]
         sys.modules["__main__"] = main = types.ModuleType("__main__")
-        vars(main)["__file__"] = sys.argv[0]
-        sys.path[0:1] = [_BIN if script else directory]
+        if not call.code:
+            vars(main)["__file__"] = call.program
+        sys.path[0:1] = [call.path]
         for name in self._only_ours:
             sys.modules.pop(name, None)
         random = sys.modules.get("random")
@@ -227,11 +237,15 @@ def _take_over(directory: str, given: Mapping[int, int], bounds: Bounds, mask: i
     os.chdir(directory)
 
 
-def _run() -> int:
+def _run(program: str) -> int:
     from _pytest.config import _console_main
 
     try:
-        code = int(_console_main())
+        code = 0
+        if program:
+            exec(compile(program, "<string>", "exec"), vars(sys.modules["__main__"]))
+        else:
+            code = int(_console_main())
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
     except BaseException:
@@ -245,6 +259,20 @@ def _run() -> int:
         except (OSError, ValueError):
             code = code or 120
     return code & 0xFF
+
+
+def _call(argv: Sequence[str], directory: str) -> _Call | None:
+    """What a command is as a call of pytest: `["python", "-m", "pytest", "-x"]` has the argument `-x`; `None` for another command."""
+    name = os.path.basename(argv[0]) if argv else ""
+    if name in _NAMES and argv[0] in (name, f"{_BIN}/{name}"):
+        return _Call(f"{_BIN}/pytest", _BIN, argv[1:])
+    if name not in _PYTHONS or argv[0] not in (name, f"{_BIN}/{name}"):
+        return None
+    if list(argv[1:3]) == ["-m", "pytest"]:
+        return _Call(_main_file(), directory, argv[3:])
+    if len(argv) > 2 and argv[1] == "-c" and argv[2].endswith(_GRADING):
+        return _Call("-c", "", argv[3:], argv[2])
+    return None
 
 
 def _main_file() -> str:
