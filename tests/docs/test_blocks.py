@@ -172,7 +172,7 @@ def test_every_block_runs(page: Path, workplace: Path, monkeypatch: pytest.Monke
     printed, ran = "", False
     for block in blocks(page):
         if block.language == "text":
-            assert not (ran or block.remark == "output") or wordly(printed) == wordly(block.text)
+            assert not (ran or block.remark == "output") or without_figures(printed) == without_figures(block.text)
         elif block.language == "python" and block.runs and not (" pg." in block.text and not hasattr(patchgrad, "train")):
             output = io.StringIO()
             with contextlib.redirect_stdout(output):
@@ -184,7 +184,7 @@ def test_every_block_runs(page: Path, workplace: Path, monkeypatch: pytest.Monke
         ran = block.language == "python" and block.runs
 
 
-def wordly(text: str) -> str:
+def without_figures(text: str) -> str:
     """The text without figures: a clock decides some, and a processor others, because each rounds in its own way."""
     return re.sub(r" +[\d.,]+", " 0", text)
 
