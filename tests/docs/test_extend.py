@@ -12,6 +12,7 @@ from patchgrad.cli import main
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "extend.md").read_text()
 BLOCKS = re.findall(r"^```(python|toml)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+CHECKED = [code for language, code in BLOCKS if language == "python" and "check_judge(" in code]
 EXAMPLES = [code for language, code in BLOCKS if language == "python" and "pg.train(" in code]
 PARTS = ("reward=small", "judges=[", "agent=", "tools=[", "estimator=", "objective=", "curriculum=")
 
@@ -34,6 +35,15 @@ def test_an_example_runs(number: int, folder: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(folder)
     exec(compile(EXAMPLES[number], f"extend.md, {PARTS[number]}", "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out.strip(), "every example prints something"
+
+
+def test_the_parts_of_the_page_can_be_checked_as_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (code,) = CHECKED
+    exec(compile(code, "extend.md, checks", "exec"), {"__name__": "__main__"})
+    assert capsys.readouterr().out.strip()
 
 
 def test_the_same_from_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

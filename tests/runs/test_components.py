@@ -281,7 +281,7 @@ def test_an_objective_is_checked_where_it_is_computed() -> None:
         return FunctionObjective(function)(tokens)
 
     assert costs(lambda t: -t.advantages * t.logprobs)[0].tolist() == [1.0, 2.0]
-    assert float(costs(lambda t: (-t.logprobs, {"mine": 3}))[1]["mine"]) == 3.0
+    assert float(costs(lambda t: (-t.logprobs, {"mine": 3}))[1]["objective/mine"]) == 3.0
     for function, sentence in (
         (lambda t: -t.logprobs.mean(), r"returned costs of shape \(\) for 2 tokens"),
         (lambda t: -t.logprobs.detach(), "returned costs without a gradient"),
@@ -427,7 +427,7 @@ def test_objects_take_the_places_that_names_have() -> None:
 
 
 def test_a_part_that_was_an_object_of_another_program_is_asked_for() -> None:
-    with pytest.raises(ConfigError, match=r"reward was an object of a Python program, small: go on there, by patchgrad.train with reward="):
+    with pytest.raises(ConfigError, match=r"reward was an object of a Python program, small: resume .* name it, as in --reward mine:small"):
         harnesses.reward(Component("__main__:small"))
 
 

@@ -16,7 +16,8 @@ DISTANCES = ("logprob_diff", *(pair + name for pair in ("", "sampler_") for name
 """How far the policy is from the one that sampled, of each update."""
 
 TOLD = ("loss", "entropy", "grad_norm", "clip_low", "clip_high", "clip_dual", "truncated", "masked", "kl_penalty", *DISTANCES)
-"""What an iteration's record tells of each of its updates, and of all as means, or as the largest where the name says so."""
+"""What an iteration's record tells of each of its updates, and of all as means, or as the largest where the name says so. What an
+objective of the user's measures stands beside it, as `objective/NAME`."""
 
 
 def measured(done: Iteration, k: int, compared: bool = True) -> dict[str, Any]:
@@ -31,7 +32,10 @@ def measured(done: Iteration, k: int, compared: bool = True) -> dict[str, Any]:
     if not rollouts:
         return {"episodes": 0, "updates": 0, **usage}
     steps = [
-        {name: update.metrics[name] for name in TOLD if name in update.metrics and (compared or name not in DISTANCES)}
+        {
+            **{name: update.metrics[name] for name in TOLD if name in update.metrics and (compared or name not in DISTANCES)},
+            **{name: value for name, value in update.metrics.items() if name.startswith("objective/")},
+        }
         for update in done.updates
     ]
     means = {name: (max if name.endswith("_max") else fmean)(step[name] for step in steps) for name in (steps[0] if steps else ())}

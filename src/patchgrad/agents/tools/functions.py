@@ -25,8 +25,9 @@ class FunctionTool:
         FunctionTool(outline).name     # "outline"
 
     Its name is the function's, its usage the first paragraph of the docstring. `sandbox` is an isolated copy of the repository; `state`
-    says where the agent stands. A plain function gets a thread of its own. Texts are cut to `limit` characters. Raises `ComponentError` for
-    other arguments, for one without a docstring, and when it is called for one that fails: bad arguments are an observation.
+    says where the agent stands. A plain function gets a thread of its own. Arguments with a null byte do not reach it. Texts are cut to
+    `limit` characters. Raises `ComponentError` for other arguments, for one without a docstring, and when it is called for one that fails:
+    bad arguments are an observation.
     """
 
     function: Callable[..., object]
@@ -53,6 +54,8 @@ class FunctionTool:
         return False
 
     async def __call__(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
+        if "\0" in arguments:
+            return answer("The arguments hold a null byte, which no file name and no program can have.", state, View(limit=self.limit))
         with calling("tool", self.function, f"the arguments {arguments!r}"):
             said = await self._asked(arguments, sandbox, state)
         if isinstance(said, str):

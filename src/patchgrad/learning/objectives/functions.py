@@ -20,8 +20,8 @@ class FunctionObjective:
         def reinforce(tokens):
             return -tokens.advantages * tokens.logprobs
 
-    The trainer weighs the costs and takes their mean. Raises `ComponentError` for other arguments, and when it is called for one that
-    fails, or gives costs of another shape, without a gradient, or that are not finite.
+    The trainer weighs the costs and takes their mean. A metric `moved` is told of as `objective/moved`. Raises `ComponentError` for other
+    arguments, and when it is called for one that fails, or gives costs of another shape, without a gradient, or that are not finite.
     """
 
     function: Callable[..., object]
@@ -47,7 +47,7 @@ class FunctionObjective:
             raise ComponentError(
                 f"The objective {name} returned a cost that is not finite; `contracts.LOG_RATIO` bounds the log of a ratio."
             )
-        return costs, {key: _tensor(name, key, value) for key, value in _metrics(self.function, metrics).items()}
+        return costs, {f"objective/{key}": _tensor(name, key, value) for key, value in _metrics(self.function, metrics).items()}
 
 
 def _metrics(function: object, metrics: object) -> Mapping[str, object]:

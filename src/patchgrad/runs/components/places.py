@@ -21,8 +21,10 @@ def imported(name: str, key: str) -> object:
     importable(Path.cwd())
     module, _, attribute = name.partition(":")
     if module == "__main__":
-        argument = key.split(".")[-1]
-        raise ConfigError(f"{key} was an object of a Python program, {attribute}: go on there, by patchgrad.train with {argument}=...")
+        raise ConfigError(
+            f"{key} was an object of a Python program, {attribute}: resume the run there, by patchgrad.train with the same parts, or move "
+            f"{attribute} into a module and name it, as in --{key} mine:{attribute}."
+        )
     try:
         found: object = import_module(module)
     except ModuleNotFoundError as error:
