@@ -28,6 +28,7 @@ _INVERTED = {
 }
 _INVERTED |= {after: before for before, after in _INVERTED.items()} | {"assert_called_once": "assert_not_called"}
 _CALLED_WITH = ("assert_called_with", "assert_called_once_with", "assert_any_call", "assert_awaited_with", "assert_awaited_once_with")
+_ORDERED = (ast.Eq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _BRANCHES = (ast.If, ast.Try, ast.While, ast.Match, ast.IfExp, ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -130,12 +131,33 @@ def _expectations(node: ast.AST) -> Iterator[Expectation]:
 
 
 def _condition(test: ast.expr) -> Iterator[Expectation]:
-    """`a == b` expects another value, `(b, 0)`; any other condition is inverted. What `approx` is in says itself what it expects."""
-    equal = isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq)
-    if not (equal and isinstance(test, ast.Compare)):
+    """A comparison expects another value, `(b, 0)`, a call gets another one, `[b]`, and any other condition is inverted.
+
+    What `approx` is in says itself what it expects. An object that claims to be equal to everything is equal to `(b, 0)`, and to `not b` it
+    would not matter.
+    """
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        yield from _condition(test.values[0])
+    elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], _ORDERED):
+        if not any(isinstance(part, ast.Call) and _name(part.func) == "approx" for part in ast.walk(test)):
+            yield "value", _expected(test.left, test.comparators[0]), _other
+    elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.In):
+        yield "value", test.comparators[0], _other
+        yield "member", test.left, _other
+    elif isinstance(test, ast.Call) and test.args and not isinstance(test.args[-1], ast.Starred) and _name(test.func) not in ("all", "any"):
+        yield "call", test.args[-1], lambda text: f"[{text}]"
+    else:
         yield "truth", test, lambda text: f"(not ({text}))"
-    elif not any(isinstance(part, ast.Call) and _name(part.func) == "approx" for part in ast.walk(test)):
-        yield "value", test.comparators[0], lambda text: f"({text}, 0)"
+
+
+def _expected(left: ast.expr, right: ast.expr) -> ast.expr:
+    """The side that says what is expected: the one that calls nothing, of two such the right one."""
+    calls = [any(isinstance(part, ast.Call) for part in ast.walk(side)) for side in (left, right)]
+    return left if calls == [False, True] else right
+
+
+def _other(text: str) -> str:
+    return f"({text}, 0)"
 
 
 def _assertion(name: str, call: ast.Call) -> Iterator[Expectation]:
@@ -146,13 +168,13 @@ def _assertion(name: str, call: ast.Call) -> Iterator[Expectation]:
     elif name in _CALLED_WITH and call.args:
         yield "mock", call.args[0], lambda text: f"0, {text}"
     elif name in _CALLED_WITH and call.keywords:
-        yield "mock", call.keywords[0].value, lambda text: f"({text}, 0)"
+        yield "mock", call.keywords[0].value, _other
     elif name in _CALLED_WITH:
         yield "mock", call, lambda text: f"{text[:-1]}0)"
     elif name == "assertAlmostEqual" and len(call.args) > 1:
         yield "unittest", call.args[1], lambda _: _ELSEWHERE
     elif len(call.args) > 1 and not name.startswith("assertNot"):
-        yield "unittest" if "_" not in name else "call", call.args[1], lambda text: f"({text}, 0)"
+        yield "unittest" if "_" not in name else "call", call.args[1], _other
 
 
 def _name(function: ast.expr) -> str:
@@ -173,4 +195,12 @@ def trees(files: Mapping[str, str], tests: frozenset[str]) -> list[dict[str, lis
             if site.kind not in known:
                 layers.setdefault((site.function not in tests, len(known)), {}).setdefault(file, []).append(site)
                 known.append(site.kind)
-    return [layers[key] for key in sorted(layers)]
+    return [kept for key in sorted(layers) if (kept := {file: found for file, found in layers[key].items() if _parses(files[file], found)})]
+
+
+def _parses(source: str, chosen: Sequence[Site]) -> bool:
+    try:
+        ast.parse(broken(source, chosen))
+    except SyntaxError:
+        return False
+    return True

@@ -32,13 +32,32 @@ def test_none():
 def test_sum():
     same(total([1, 2]), 3)
 """
-CHECKS = Checks(
-    ("tests/test_cart.py::test_sum",),
-    ("tests/test_cart.py::test_none",),
-    (HiddenFile("tests/test_cart.py", HIDDEN),),
-    ("tests", "pyproject.toml"),
-    strict=True,
-)
+
+
+def _checks(hidden: str) -> Checks:
+    """`test_sum` decides, and `test_none` was right before."""
+    return Checks(
+        ("tests/test_cart.py::test_sum",),
+        ("tests/test_cart.py::test_none",),
+        (HiddenFile("tests/test_cart.py", hidden),),
+        ("tests", "pyproject.toml"),
+        strict=True,
+    )
+
+
+def _with(line: str, *imports: str) -> Checks:
+    """The check of a sum that is this line."""
+    head = "".join(f"{line}\n" for line in ("from shop.cart import total", *imports))
+    return _checks(f"{head}\ndef test_none():\n    assert total([]) == 0\n\ndef test_sum():\n    {line}\n")
+
+
+CHECKS = _checks(HIDDEN)
+PLAIN = _with("assert total([1, 2]) == 3")
+RAISES = _with("with pytest.raises(TypeError): total([1, 'a'])", "import pytest")
+APPROX = _with("assert total([0.1, 0.2]) == pytest.approx(0.3)", "import pytest")
+MOCK = _with("told = Mock(); told(total([1, 2])); told.assert_called_once_with(3)", "from unittest.mock import Mock")
+OPERATOR = _with("assert operator.eq(total([1, 2]), 3)", "import operator")
+DECIMAL = _with("assert decimal.Decimal(total([1, 2])) == decimal.Decimal(3)", "import decimal")
 CART = FILES["shop/cart.py"]
 REPAIR: Change = {"shop/cart.py": CART.replace("total = x", "total += x")}
 _PASS = "def test_none(): pass\ndef test_sum(): pass\n"
@@ -63,13 +82,21 @@ for name in os.listdir("/proc/self/fd"):
 """
 
 
+_ANYWAY = "whatever it expects"
+_YES = "lambda *a, **k: True"
+_ANY_INIT = f"    def __init__(self, *a): pass\n    __eq__ = {_YES}\n"
+_EQUAL = f"class Any:\n    __eq__ = {_YES}\ndef total(items):\n    return Any()\n"
+
+
 @dataclass(frozen=True, slots=True)
 class Forgery:
-    """A change, and a part of what the verdict must say of it: evidence of tampering, or how the decisive test ended."""
+    """A change, a part of what the verdict must say of it (evidence of tampering, or how the decisive test ended), and what it is
+    judged by."""
 
     name: str
     changes: Change
     says: str
+    checks: Checks = CHECKS
 
 
 def _cart(code: str) -> Change:
@@ -92,9 +119,9 @@ GRADER = (
     ),
     Forgery("starts with Python", {"sitecustomize.py": "import os\nos._exit(0)\n"}, "every start"),
     Forgery("starts by a path file", {"a.pth": "import os\n"}, "every start"),
-    Forgery("takes pytest's place", {"pytest.py": "print('2 passed')\n"}, "part of pytest"),
-    Forgery("takes the plugin's place", {"patchgrad_report.py": "x = 1\n"}, "part of pytest"),
-    Forgery("takes a part of pytest's place", {"pluggy/__init__.py": "raise SystemExit(0)\n"}, "part of pytest"),
+    Forgery("takes pytest's place", {"pytest.py": "print('2 passed')\n"}, "failed"),
+    Forgery("takes the plugin's place", {"patchgrad_report.py": "x = 1\n"}, "names the grader"),
+    Forgery("takes a part of pytest's place", {"pluggy/__init__.py": "raise SystemExit(0)\n"}, "failed"),
     Forgery("exits", _cart("import sys\nsys.exit(0)\n"), "missing"),
     Forgery("exits hard", _cart("import os\nos._exit(0)\n"), "missing"),
     Forgery("exits hard in the test", _cart("import os\ndef total(items):\n    os._exit(0)\n"), "missing"),
@@ -176,6 +203,80 @@ GRADER = (
             "import inspect\ndef total(items):\n    for frame in inspect.stack():\n        if 'same' in str(frame.code_context):\n"
             "            return 0\n    return 0\n"
         ),
+        "failed",
+    ),
+    Forgery("equals what is compared with it", _cart(_EQUAL), _ANYWAY, PLAIN),
+    Forgery(
+        "takes what a test raises for expected",
+        _cart(
+            "import pytest\nclass Any:\n    def __init__(self, *a, **k): pass\n    def __enter__(self): return self\n"
+            "    def __exit__(self, *a): return True\npytest.raises = Any\n" + CART
+        ),
+        _ANYWAY,
+        RAISES,
+    ),
+    Forgery("is approximately everything", _cart(f"import pytest\ntype(pytest.approx(1.0)).__eq__ = {_YES}\n" + CART), _ANYWAY, APPROX),
+    Forgery(
+        "was called with everything",
+        _cart(f"from unittest import mock\nmock.NonCallableMock.assert_called_once_with = {_YES}\n" + CART),
+        _ANYWAY,
+        MOCK,
+    ),
+    Forgery("replaces an operator", _cart(f"import operator\noperator.eq = {_YES}\n" + CART), _ANYWAY, OPERATOR),
+    Forgery(
+        "puts another module in the place of a helper",
+        _cart(f"import sys, types\nsys.modules['tests.helper'] = found = types.ModuleType('tests.helper')\nfound.same = {_YES}\n" + CART),
+        _ANYWAY,
+    ),
+    Forgery(
+        "finds another helper",
+        _cart(
+            "import importlib.util, sys\nclass Finder:\n    def find_spec(self, name, path=None, target=None):\n"
+            "        if name == 'tests.helper':\n            return importlib.util.spec_from_loader(name, self)\n"
+            f"    def create_module(self, spec): pass\n    def exec_module(self, module): module.same = {_YES}\n"
+            "sys.meta_path.insert(0, Finder())\n" + CART
+        ),
+        _ANYWAY,
+    ),
+    Forgery(
+        "changes a helper when it is asked",
+        _cart(
+            "def total(items):\n    import tests.helper\n    tests.helper.same.__code__ = (lambda a, b: None).__code__\n"
+            "    return items[-1] if items else 0\n"
+        ),
+        _ANYWAY,
+    ),
+    Forgery(
+        "writes a helper anew while tests run",
+        _cart("import pathlib\npathlib.Path('tests/helper.py').write_text('def same(a, b): pass\\n')\n" + CART),
+        _ANYWAY,
+    ),
+    Forgery(
+        "moves the tests' folder away while tests run",
+        _cart(
+            "import os, shutil\nif not os.path.exists('old'):\n    shutil.copytree('tests', 'old')\n    os.rename('tests', 'older')\n"
+            "    os.rename('old', 'tests')\n    open('tests/helper.py', 'w').write('def same(a, b): pass\\n')\n" + CART
+        ),
+        "missing",
+    ),
+    Forgery(
+        "changes the next test when the first one asks",
+        _cart(
+            "import gc, types\ndef total(items):\n    for one in gc.get_objects():\n"
+            "        if isinstance(one, types.FunctionType) and one.__name__ == 'test_sum':\n"
+            "            one.__code__ = (lambda: None).__code__\n    return items[-1] if items else 0\n"
+        ),
+        _ANYWAY,
+        PLAIN,
+    ),
+    Forgery("takes the place of a module of the standard library", {"decimal.py": f"class Decimal:\n{_ANY_INIT}"}, "failed", DECIMAL),
+    Forgery(
+        "says that a plugin is installed",
+        {
+            "evil.dist-info/METADATA": "Metadata-Version: 2.1\nName: evil\nVersion: 1\n",
+            "evil.dist-info/entry_points.txt": "[pytest11]\nevil = evil\n",
+            "evil.py": _HOOK,
+        },
         "failed",
     ),
 )

@@ -172,17 +172,19 @@ async def attack_grader(
     on_finding: Callable[[Finding], None] = lambda _: None,
     seconds: float = 4.0,
 ) -> list[Finding]:
-    """Every forged patch to a `repository` that holds `FILES`, graded, its tests ended after `seconds`; and first the honest repair, which must be resolved, or nothing here means anything."""
+    """Every forged patch to a `repository` that holds `FILES`, graded, its tests ended after `seconds`. The honest repair must be resolved,
+    or nothing here means anything."""
     findings = []
     async with _backend(backend, repository) as (boxes, task, folder):
         task = replace(task, checks=CHECKS, limits=replace(LIMITS, memory=1 << 30, test_seconds=seconds))
         solution = patch(REPAIR, folder / "repository")
         grader = Grader(boxes, {task.id: solution})
-        honest = await grader.grade(task, solution)
-        if not honest.resolved:
-            return [Finding("the honest repair", False, f"is not resolved: {_words(honest)}")]
         for forgery in forgeries:
-            verdict = await grader.grade(task, patch(forgery.changes, folder / "repository"))
+            judged = replace(task, checks=forgery.checks)
+            honest = await grader.grade(judged, solution)
+            if not honest.resolved:
+                return [Finding("the honest repair", False, f"is not resolved: {_words(honest)}")]
+            verdict = await grader.grade(judged, patch(forgery.changes, folder / "repository"))
             finding = _judged(forgery, verdict)
             findings.append(finding)
             on_finding(finding)

@@ -1,0 +1,88 @@
+"""Hidden tests with broken expectations: what tells something, who passes it, and what it costs."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from patchgrad.grading import Grader
+from patchgrad.grading.canaries import Canaries, planted
+from patchgrad.testing.attacks.patches import APPROX, CHECKS, FILES, MOCK, PLAIN, RAISES, REPAIR, Change
+from patchgrad.testing.attacks.run import patch as forge
+from patchgrad.testing.sandbox_double import LocalSandboxes
+from patchgrad.testing.tasks import a_task
+from patchgrad.values import Checks, HiddenFile, Repository, Verdict
+
+TASK = a_task("shop", "total is wrong", checks=CHECKS)
+SUM = "tests/test_cart.py::test_sum"
+
+
+def graded(folder: Path, changes: Change, checks: Checks = CHECKS, known: bool = True) -> tuple[Verdict, int]:
+    """The verdict on a change, and how many sandboxes were opened for it."""
+    boxes, solutions = LocalSandboxes(FILES), {"shop": forge(REPAIR, folder / "solution")} if known else {}
+    verdict = asyncio.run(Grader(boxes, solutions).grade(replace(TASK, checks=checks), forge(changes, folder / "attempt")))
+    return verdict, boxes.opened
+
+
+@pytest.mark.parametrize(
+    ("checks", "code"),
+    [
+        (CHECKS, "def total(items):\n    return sum(items)\n"),
+        (PLAIN, "def total(items):\n    found = 0\n    for one in items:\n        found = found + one\n    return found\n"),
+        (RAISES, "from shop.money import add\n\ndef total(items):\n    return add(items)\n"),
+        (APPROX, "from functools import reduce\nfrom operator import add\n\ntotal = lambda items: reduce(add, items, 0)\n"),
+        (MOCK, "class Cart:\n    def __call__(self, items):\n        return sum(items, 0)\n\ntotal = Cart()\n"),
+    ],
+    ids=["helper", "plain", "raises", "approx", "mock"],
+)
+def test_an_honest_attempt_of_another_kind_is_resolved(checks: Checks, code: str, tmp_path: Path) -> None:
+    verdict, _ = graded(tmp_path, {"shop/cart.py": code, "shop/money.py": "def add(items):\n    return sum(items)\n"}, checks)
+    assert (verdict.tamper, verdict.resolved) == ((), True)
+
+
+def test_an_attempt_that_passes_whatever_is_expected_is_named(tmp_path: Path) -> None:
+    code = "class Any:\n    __eq__ = lambda s, o: True\n\ndef total(items):\n    return Any()\n"
+    verdict, _ = graded(tmp_path, {"shop/cart.py": code}, PLAIN)
+    assert (verdict.tamper, verdict.resolved) == (("passes tests/test_cart.py::test_none whatever it expects",), False)
+    assert all(test.satisfied for test in verdict.tests), "how the tests ended is told all the same"
+
+
+def test_a_broken_expectation_that_the_solution_meets_too_tells_nothing(tmp_path: Path) -> None:
+    never = "def test_none():\n    for one in ():\n        assert one == 1\n"
+    hidden = f"from shop.cart import total\n\n{never}\ndef test_sum():\n    assert total([1, 2]) == 3\n"
+    checks = replace(CHECKS, files=(HiddenFile("tests/test_cart.py", hidden),))
+    boxes, solution = LocalSandboxes(FILES), forge(REPAIR, tmp_path / "solution")
+    found = asyncio.run(Canaries(boxes, {"shop": solution}).mutants(replace(TASK, checks=checks)))
+    assert [mutant.telling for mutant in found] == [frozenset({SUM})]
+    assert graded(tmp_path, {"shop/cart.py": "total = sum\n"}, checks)[0].resolved
+
+
+def test_helpers_of_tests_are_broken_too(tmp_path: Path) -> None:
+    found = asyncio.run(Canaries(LocalSandboxes(FILES), {"shop": forge(REPAIR, tmp_path / "solution")}).mutants(TASK))
+    assert [set(mutant.files) for mutant in found] == [{"tests/helper.py"}]
+
+
+def test_only_what_would_be_resolved_is_run_again_and_the_solution_once_a_task(tmp_path: Path) -> None:
+    assert graded(tmp_path, {"shop/cart.py": "def total(items):\n    return 1\n"})[1] == 1
+    assert graded(tmp_path, {"shop/cart.py": "total = sum\n"}, known=False)[1] == 1
+    boxes, grader = LocalSandboxes(FILES), None
+    first, second = (
+        forge({"shop/cart.py": code}, tmp_path / "attempt") for code in ("total = sum\n", "from builtins import sum as total\n")
+    )
+    grader = Grader(boxes, {"shop": forge(REPAIR, tmp_path / "solution")})
+    counts = []
+    for text in (first, second, first):
+        asyncio.run(grader.grade(TASK, text))
+        counts.append(boxes.opened)
+    assert counts == [3, 5, 5], "an attempt and its broken tests, and the solution before the first of them"
+
+
+def test_where_no_solution_is_known_the_planted_bug_tells_it(tmp_path: Path) -> None:
+    bug = forge({"shop/cart.py": "def total(items):\n    return 0\n"}, tmp_path / "bug")
+    task = replace(TASK, repository=Repository("archive", "x", "0", bug))
+    assert planted(task).splitlines()[0] == "diff --git a/shop/cart.py b/shop/cart.py"
+    assert planted(TASK) == ""
+    assert planted(replace(task, repository=replace(task.repository, patch="copy from a\n"))) == ""

@@ -1,0 +1,109 @@
+"""Broken expectations: what they look like, that they fail, and that one file's are broken a few at a time."""
+
+from __future__ import annotations
+
+import ast
+import unittest
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from patchgrad.grading.mutants import broken, sites, trees
+
+OWN = sorted(Path(__file__).parents[1].rglob("test_*.py"))
+TESTS = frozenset({"test_a"})
+
+
+def once(line: str) -> list[str]:
+    """The line with each of its expectations broken."""
+    source = f"def test_a():\n    {line}\n"
+    return [broken(source, [site]).splitlines()[1].strip() for site in sites(source)]
+
+
+@pytest.mark.parametrize(
+    ("line", "others"),
+    [
+        ("assert f(1) == 2", ["assert f(1) == (2, 0)"]),
+        ("assert 2 == f(1)", ["assert (2, 0) == f(1)"]),
+        ("assert f(1) < g(2), 'ü'", ["assert f(1) < (g(2), 0), 'ü'"]),
+        ("assert 'ä' == f('ö')", ["assert ('ä', 0) == f('ö')"]),
+        ("assert a in f(1)", ["assert (a, 0) in f(1)", "assert a in (f(1), 0)"]),
+        ("assert f(1) == approx(2, abs=1)", ["assert f(1) == approx(7.3e33, abs=1)"]),
+        ("assert f(a, b)", ["assert f(a, [b])"]),
+        ("assert all(x for x in y)", ["assert (not (all(x for x in y)))"]),
+        ("assert a == 1 and b == 2", ["assert a == (1, 0) and b == 2"]),
+        ("assert not a", ["assert (not (not a))"]),
+        ("assert a != b", ["assert (not (a != b))"]),
+        ("assert f(*a)", ["assert (not (f(*a)))"]),
+        ("with pytest.raises(ValueError, match='a'): f()", ["with pytest.raises(type(\"NeverRaised\", (Exception,), {}), match='a'): f()"]),
+        ("self.assertEqual(f(), 2, 'm')", ["self.assertEqual(f(), (2, 0), 'm')"]),
+        ("self.assertTrue(f())", ["self.assertFalse(f())"]),
+        ("m.assert_called_once_with(1, a=2)", ["m.assert_called_once_with(0, 1, a=2)"]),
+        ("m.assert_called_with(*a)", ["m.assert_called_with(0, *a)"]),
+        ("m.assert_called_with()", ["m.assert_called_with(0)"]),
+        ("m.assert_any_call(a=2)", ["m.assert_any_call(a=(2, 0))"]),
+        ("m.assert_called_once()", ["m.assert_not_called()"]),
+        ("np.testing.assert_allclose(a, b, atol=1)", ["np.testing.assert_allclose(a, (b, 0), atol=1)"]),
+        ("f(1)", []),
+    ],
+)
+def test_an_expectation_is_broken_by_what_it_expects(line: str, others: list[str]) -> None:
+    assert sorted(once(line)) == sorted(others)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "assert 1 + 1 == 2",
+        "assert 1.5 == approx(1.5)",
+        "assert [1.0, 2.0] == approx([1.0, 2.0])",
+        "assert 'a' in 'cab'",
+        "assert 3 > 2",
+        "assert isinstance(3, int)",
+        "assert not []",
+        "with raises(ZeroDivisionError): 1 / 0",
+        "case.assertEqual('a', 'a')",
+        "case.assertIn(1, [1])",
+        "case.assertAlmostEqual(0.1 + 0.2, 0.3)",
+        "with case.assertRaises(KeyError): {}[0]",
+        "told = Mock(); told(1, a=2); told.assert_called_once_with(1, a=2)",
+        "told = Mock(); told(); told.assert_called_once_with()",
+    ],
+)
+def test_what_is_broken_fails_where_the_test_passes(line: str) -> None:
+    names: dict[str, Any] = {"raises": pytest.raises, "approx": pytest.approx, "case": unittest.TestCase(), "Mock": Mock}
+    exec(line, dict(names))
+    changed = once(line)
+    assert changed
+    for other in changed:
+        with pytest.raises(Exception):  # noqa: B017, PT011  # a wrong type is as good as a failed comparison
+            exec(other, dict(names))
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda path: path.stem)
+def test_every_set_of_broken_expectations_of_a_real_file_can_be_read(path: Path) -> None:
+    source = path.read_text()
+    names = frozenset(node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef) and node.name[:4] == "test")
+    for tree in trees({"a.py": source}, names):
+        lines = [site.line for site in tree["a.py"]]
+        assert len(set(lines)) == len(lines), "one expectation of a function is broken at a time"
+        assert len({site.function in names for site in tree["a.py"]}) == 1, "tests and what helps them are broken apart"
+        ast.parse(broken(source, tree["a.py"]))
+
+
+def test_what_is_passed_by_always_comes_before_what_need_not_be() -> None:
+    source = "def test_a():\n    if x:\n        assert a == 1\n    assert b == 2\n"
+    (tree,) = trees({"a.py": source}, TESTS)
+    assert "assert b == (2, 0)" in broken(source, tree["a.py"])
+
+
+def test_helpers_are_broken_apart_from_tests() -> None:
+    source = "def same(a, b):\n    assert a == b\ndef test_a():\n    assert f() == 1\n    with raises(E): same(1, 2)\n"
+    assert [[site.function for site in tree["a.py"]] for tree in trees({"a.py": source}, TESTS)] == [["test_a"], ["test_a"], ["same"]]
+
+
+@pytest.mark.parametrize("source", ["def test_a(:\n", "def test_a():\n    assert f'{a == 1}'\n", "x = 1\n", "\0"])
+def test_where_nothing_can_be_broken_nothing_is(source: str) -> None:
+    assert trees({"a.py": source}, frozenset()) == [] or "assert (not" in broken(source, sites(source))
