@@ -66,6 +66,11 @@ class Canaries:
                 self._known.pop(key, None)
             raise
 
+    async def untold(self, task: Task) -> tuple[str, ...]:
+        """The expected tests of a task that no mutant tells anything of. Raises `SandboxFault`."""
+        telling = {name for mutant in await self.mutants(task) for name in mutant.telling}
+        return tuple(name for name in expected(task) if name not in telling)
+
     async def _find(self, task: Task) -> tuple[Mutant, ...]:
         solution = self._solutions.get(task.id) or planted(task)
         if not solution.strip() or task.checks.parser != "report":

@@ -293,7 +293,8 @@ def main() -> None:
 
 
 def _start() -> tuple[Reporter | None, list[str]]:
-    key, told = os.environ.pop("PATCHGRAD_NONCE", ""), {"touched": [], "added": []}
+    key = os.environ.pop("PATCHGRAD_NONCE", "")
+    told: dict[str, list[str]] = {"touched": [], "added": []}
     if key == "stdin":
         with open(0, "rb", closefd=False) as given:
             key, *rest = given.read().decode().splitlines()

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from patchgrad.errors import ConfigError, TaskError
 from patchgrad.grading import Conditions, grade
+from patchgrad.grading.canaries import Canaries
 from patchgrad.packages.resolving import resolve
 from patchgrad.packages.sites import cache
 from patchgrad.runs.trackers.terminal import choose
@@ -90,8 +91,12 @@ async def _lint(chosen: Sequence[Member], plan: LintOptions, tell: Callable[[Che
         moved = replace(task, packages=(*task.packages, *clock)) if with_clock else task
         return await grade(moved, patch, boxes, run_empty=True, conditions=conditions)
 
+    async def untold(task: Task) -> int:
+        return len(await canaries.untold(task))
+
+    canaries = Canaries(boxes, {member.task.id: member.repair for member in chosen})
     try:
-        return await lint(chosen, judge, boxes, plan, tell=tell)
+        return await lint(chosen, judge, boxes, plan, tell, untold)
     finally:
         await boxes.close()
 
@@ -119,6 +124,7 @@ def _plain(report: Report) -> dict[str, object]:
         "runs": report.runs,
         "noticed": report.noticed,
         "bound": report.bound,
+        "untold": sum(one.untold for one in report.checked),
         "checked": [asdict(one) for one in report.checked],
     }
 
@@ -135,5 +141,9 @@ def _tell(report: Report, folder: Path, fixed: bool) -> None:
     seen = ", ".join(f"{rate:.0%} of runs with {power(rate, report.runs):.0%}" for rate in (0.05, 0.2, 0.5))
     print(f"Each patch was graded {report.runs} times. The certainty to notice a test that deviates in {seen}.")
     print(f"Of the sound tasks' runs at most {report.bound:.2%} end in another verdict (95 %).")
+    if quiet := sum(one.untold for one in report.checked):
+        print(
+            f"{quiet} expected tests pass with broken expectations, or have none: a patch that talks them into passing is not seen there."
+        )
     if fixed and unsound:
         print(f"{len(unsound)} tasks were moved to {folder / 'quarantine.jsonl'}.")

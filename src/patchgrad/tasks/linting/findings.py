@@ -33,7 +33,8 @@ class Finding:
 class Checked:
     """All that was found about a task. `runs` are gradings of each patch, `deviations` those of the expected tests that differed.
 
-    `bound` is the upper end of the 95 % interval for the share of runs in which the task's verdict is another one.
+    `bound` is the upper end of the 95 % interval for the share of runs in which the task's verdict is another one. `untold` expected tests
+    pass with their expectations broken: a patch that talks them into passing is noticed by other tests alone.
     """
 
     task: str
@@ -41,6 +42,7 @@ class Checked:
     runs: int = 0
     deviations: int = 0
     bound: float = 1.0
+    untold: int = 0
 
     @property
     def sound(self) -> bool:

@@ -25,6 +25,9 @@ from patchgrad.values import Task, Verdict, digest
 Grade = Callable[[Task, str, int], Awaitable[Verdict]]
 """(task, patch, number of the run) -> verdict; an empty patch is run too. Run 0 is under usual conditions, others under others."""
 
+Untold = Callable[[Task], Awaitable[int]]
+"""Task -> how many of its expected tests pass with each of their expectations broken, or have none (`grading.canaries`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class LintOptions:
@@ -66,8 +69,9 @@ async def lint(
     sandboxes: Sandboxes,
     plan: LintOptions,
     tell: Callable[[Checked], None] | None = None,
+    untold: Untold | None = None,
 ) -> Report:
-    """Checks every member. Findings are evidence, not errors.
+    """Checks every member. Findings are evidence, not errors; what is `untold` is counted.
 
     `plan.kept` is removed when all are checked: the next call looks anew.
     """
@@ -88,7 +92,7 @@ async def lint(
 
     async def _check(member: Member, twin: str) -> Checked:
         known = [Finding("duplicate", f"the same bug in the same code as {twin}")] if twin else []
-        return await _Case(member, _tree(member), grade, sandboxes, plan).check([*known, *_kept_for_evaluation(member)])
+        return await _Case(member, _tree(member), grade, sandboxes, plan, untold).check([*known, *_kept_for_evaluation(member)])
 
     checked = await asyncio.gather(*(one(member, twin) for member, twin in zip(members, twins, strict=True)))
     if plan.kept:
@@ -120,24 +124,35 @@ def _twin(first: dict[str, str], member: Member) -> str:
 class _Case:
     """One task on the way through."""
 
-    def __init__(self, member: Member, tree: Mapping[str, bytes] | None, grade: Grade, sandboxes: Sandboxes, plan: LintOptions) -> None:
+    def __init__(
+        self,
+        member: Member,
+        tree: Mapping[str, bytes] | None,
+        grade: Grade,
+        sandboxes: Sandboxes,
+        plan: LintOptions,
+        untold: Untold | None,
+    ) -> None:
         self._member, self._tree, self._grade, self._sandboxes, self._plan = member, tree, grade, sandboxes, plan
         self._found: list[Finding] = []
         self._runs = self._deviations = 0
+        self._untold = untold
 
     async def check(self, known: Sequence[Finding]) -> Checked:
         """Everything that is found."""
         self._found += known
+        quiet = 0
         try:
             self._read()
             await self._look()
             if await self._holds(0):
                 await self._probe()
                 await self._repeat()
+                quiet = await self._untold(self._member.task) if self._untold else 0
         except (SandboxFault, TaskError) as error:
             self._found.append(Finding("fault", str(error)))
         bound = wilson(self._deviations, 2 * self._runs)[1]
-        return Checked(self._member.task.id, tuple(self._found), self._runs, self._deviations, bound)
+        return Checked(self._member.task.id, tuple(self._found), self._runs, self._deviations, bound, quiet)
 
     def _read(self) -> None:
         member = self._member
