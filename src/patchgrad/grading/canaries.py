@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
 from patchgrad.contracts import Sandbox, Sandboxes
@@ -25,15 +25,16 @@ from patchgrad.grading.report import TestRun
 from patchgrad.patches import reverse
 from patchgrad.values import Task
 
-MOST = 4  # runs of broken tests: of what decides in a test, and of its helpers, the first kinds
+MOST = 4  # runs of broken tests: one of all of them, and for further kinds of expectations those that a bug makes fail
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """Files with broken expectations, by path, and the tests that fail with them although the solution is there."""
+    """Files with broken expectations by path, the tests that fail with them although the solution is there, and which to run, if not all."""
 
     files: Mapping[str, str]
     telling: frozenset[str]
+    tests: tuple[str, ...] = ()
 
 
 class Canaries:
@@ -75,25 +76,32 @@ class Canaries:
         solution = self._solutions.get(task.id) or planted(task)
         if not solution.strip() or task.checks.parser != "report":
             return ()
-        found = []
         async with laid(task, solution, self._sandboxes) as (sandbox, applied, _):
-            if not applied:
-                return ()
-            run = await run_hidden(sandbox, command(task), task, USUAL)
-            passing = {name for name in expected(task) if run.statuses.get(name) == "passed"}
-            sources = {path: await _text(sandbox, path) for path in deciding(task, run)}
-            for sites in trees(sources, frozenset(map(_function, passing)))[:MOST]:
-                files = {path: broken(sources[path], chosen) for path, chosen in sites.items()}
-                failed = await _failed(sandbox, task, files)
-                await _lay(sandbox, {path: sources[path] for path in files})
-                if telling := passing & failed:
-                    found.append(Mutant(files, frozenset(telling)))
-        return tuple(found)
+            return tuple([mutant async for mutant in _telling(sandbox, task)]) if applied else ()
 
     async def _run(self, task: Task, submission: str, mutant: Mutant) -> TestRun:
         async with laid(task, submission, self._sandboxes) as (sandbox, _, _):
-            await _lay(sandbox, mutant.files)
-            return await run_hidden(sandbox, (*command(task), "--maxfail=0"), task, USUAL, submission)
+            return await _broken_run(sandbox, task, mutant.files, mutant.tests, submission)
+
+
+async def _telling(sandbox: Sandbox, task: Task) -> AsyncIterator[Mutant]:
+    """What tells something where the solution lies."""
+    run = await run_hidden(sandbox, command(task), task, USUAL)
+    passing = {name for name in expected(task) if run.statuses.get(name) == "passed"}
+    sources = {path: await _text(sandbox, path) for path in deciding(task, run)}
+    for number, sites in enumerate(trees(sources, frozenset(map(_function, passing)))[:MOST]):
+        tests = tuple(name for name in task.checks.fail_to_pass if name in passing) if number else ()
+        files = {path: broken(sources[path], chosen) for path, chosen in sites.items()}
+        run = await _broken_run(sandbox, task, files, tests)
+        await _lay(sandbox, {path: sources[path] for path in files})
+        failed = passing & {name for name, status in run.statuses.items() if status in ("failed", "error")}
+        if run.complete and failed:
+            yield Mutant(files, frozenset(failed), tests)
+
+
+async def _broken_run(sandbox: Sandbox, task: Task, files: Mapping[str, str], tests: tuple[str, ...], submission: str = "") -> TestRun:
+    await _lay(sandbox, files)
+    return await run_hidden(sandbox, (*command(task, tests), "--maxfail=0"), task, USUAL, submission)
 
 
 def planted(task: Task) -> str:
@@ -113,12 +121,6 @@ def deciding(task: Task, run: TestRun) -> list[str]:
     """The files of Python whose expectations decide: the tests' own, and what they load beside them."""
     guard, tests = Guard(task), {name.split("::")[0] for name in expected(task)}
     return sorted(path for path in tests | {path for path in run.loaded if guard.guards(path)} if posixpath.splitext(path)[1] == ".py")
-
-
-async def _failed(sandbox: Sandbox, task: Task, files: Mapping[str, str]) -> set[str]:
-    await _lay(sandbox, files)
-    run = await run_hidden(sandbox, (*command(task), "--maxfail=0"), task, USUAL)
-    return {name for name, status in run.statuses.items() if status in ("failed", "error")} if run.complete else set()
 
 
 async def _lay(sandbox: Sandbox, files: Mapping[str, str]) -> None:

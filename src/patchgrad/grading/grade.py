@@ -6,7 +6,7 @@ import json
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -184,8 +184,8 @@ async def _exec(sandbox: Sandbox, argv: Sequence[str], seconds: float, env: Mapp
         return await sandbox.exec(argv, seconds, env, stdin)
 
 
-def command(task: Task) -> tuple[str, ...]:
-    """`("pytest", "-x")` -> `python -m pytest -x`, our options, and the test files unless the command names some itself.
+def command(task: Task, tests: Collection[str] = ()) -> tuple[str, ...]:
+    """`("pytest", "-x")` -> `python -m pytest -x`, our options, and the test files unless the command names some itself; or these tests.
 
     It is started so that nothing of the repository can be imported in the place of an installed module (`patchgrad_report.main`).
     A command whose output a reader of logs is to read is run as it stands: `("make", "test")` -> `bash -c '"$@" >&3 2>&1' bash make test`.
@@ -197,5 +197,7 @@ def command(task: Task) -> tuple[str, ...]:
     if name != "pytest":
         raise TaskError(f"Task {task.id} wants a report of {name!r}, and only pytest makes one: name a reader of logs as its parser.")
     files = sorted({test.split("::")[0] for test in (*task.checks.fail_to_pass, *task.checks.pass_to_pass)})
-    named = any(argument.split("::")[0].rstrip("/") in {*files, *(f for file in files for f in folders(file))} for argument in rest)
-    return ("python", "-c", _LAUNCH, *rest, *_OWN, *(() if named else files))
+    places = {*files, *(folder for file in files for folder in folders(file))}
+    named = [argument for argument in rest if argument.split("::")[0].rstrip("/") in places]
+    options = [argument for argument in rest if not (tests and argument in named)]
+    return ("python", "-c", _LAUNCH, *options, *_OWN, *(tests or (() if named else files)))
