@@ -101,7 +101,7 @@ async def _telling(sandbox: Sandbox, task: Task) -> AsyncIterator[Mutant]:
 
 async def _broken_run(sandbox: Sandbox, task: Task, files: Mapping[str, str], tests: tuple[str, ...], submission: str = "") -> TestRun:
     await _lay(sandbox, files)
-    return await run_hidden(sandbox, (*command(task, tests), "--maxfail=0"), task, USUAL, submission)
+    return await run_hidden(sandbox, (*command(task, tests), "--maxfail=0", "--tb=no"), task, USUAL, submission)
 
 
 def planted(task: Task) -> str:
