@@ -30,7 +30,7 @@ MOST = 4  # runs of broken tests: one of all of them, and for further kinds of e
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """Files with broken expectations by path, the tests that fail with them although the solution is there, and which to run, if not all."""
+    """Files with broken expectations by path, the tests that fail with them though the solution is there, and which to run, if not all."""
 
     files: Mapping[str, str]
     telling: frozenset[str]

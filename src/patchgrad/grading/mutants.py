@@ -11,10 +11,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from zlib import crc32
 
-_NEVER_RAISED = 'type("NeverRaised", (Exception,), {})'
-_NEVER_WARNED = 'type("NeverWarned", (UserWarning,), {})'
-_ELSEWHERE = "7.3e33"
+_RARE = ("BlockingIOError", "BufferError", "ChildProcessError", "InterruptedError", "ProcessLookupError", "UnicodeTranslateError")
+_RARELY_WARNED = ("BytesWarning", "ImportWarning", "PendingDeprecationWarning", "UnicodeWarning")
 _INVERTED = {
     "assertTrue": "assertFalse",
     "assertIn": "assertNotIn",
@@ -52,7 +52,7 @@ class Site:
 def sites(source: str) -> list[Site]:
     """Where the expectations of a file can be broken, sure ones first and in their order; none where it cannot be parsed.
 
-    `def test_a(): assert f(1) == 2` has one: its 2 becomes `(2, 0)`.
+    `def test_a(): assert f(1) == 2` has one: its 2 becomes another number.
     """
     try:
         tree = ast.parse(source)
@@ -121,26 +121,27 @@ def _expectations(node: ast.AST) -> Iterator[Expectation]:
     elif isinstance(node, ast.Call):
         name = _name(node.func)
         if name == "approx" and node.args:
-            yield "approx", node.args[0], lambda _: _ELSEWHERE
+            yield "approx", node.args[0], lambda text: f"{1000 + _number(text)}.5"
         elif name in ("raises", "assertRaises", "assertRaisesRegex") and node.args:
-            yield "raises", node.args[0], lambda _: _NEVER_RAISED
+            yield "raises", node.args[0], lambda text: _rare(_RARE, text)
         elif name in ("warns", "assertWarns", "assertWarnsRegex") and node.args:
-            yield "warns", node.args[0], lambda _: _NEVER_WARNED
+            yield "warns", node.args[0], lambda text: _rare(_RARELY_WARNED, text)
         elif name.startswith("assert") and isinstance(node.func, ast.Attribute | ast.Name):
             yield from _assertion(name, node)
 
 
 def _condition(test: ast.expr) -> Iterator[Expectation]:
-    """A comparison expects another value, `(b, 0)`, a call gets another one, `[b]`, and any other condition is inverted.
+    """A comparison expects another value, a call gets another one, `[b]`, and any other condition is inverted.
 
-    What `approx` is in says itself what it expects. An object that claims to be equal to everything is equal to `(b, 0)`, and to `not b` it
-    would not matter.
+    What `approx` is in says itself what it expects. Another value is one that an object which claims to be equal to everything is equal to:
+    `assert not a == b` would find it out, and be no evidence.
     """
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         yield from _condition(test.values[0])
     elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], _ORDERED):
         if not any(isinstance(part, ast.Call) and _name(part.func) == "approx" for part in ast.walk(test)):
-            yield "value", _expected(test.left, test.comparators[0]), _other
+            side = _expected(test.left, test.comparators[0])
+            yield "value", side, _literal if isinstance(test.ops[0], ast.Eq) and isinstance(side, ast.Constant) else _other
     elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.In):
         yield "value", test.comparators[0], _other
         yield "member", test.left, _other
@@ -157,7 +158,27 @@ def _expected(left: ast.expr, right: ast.expr) -> ast.expr:
 
 
 def _other(text: str) -> str:
-    return f"({text}, 0)"
+    """Something of another kind: `f(x)` -> `(f(x), 41)`."""
+    return f"({text}, {_number(text)})"
+
+
+def _literal(text: str) -> str:
+    """Another literal of the same kind, which looks like any other: `2` -> `43`, `'a'` -> `'av'`."""
+    value = ast.literal_eval(text)
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return _other(text)
+    return repr(value + (chr(97 + _number(text) % 26) if isinstance(value, str) else _number(text)))
+
+
+def _number(text: str) -> int:
+    """1 to 89, always the same for a text, so that a verdict is too: nobody who has not seen the test can tell what was changed in it."""
+    return 1 + crc32(text.encode()) % 89
+
+
+def _rare(names: Sequence[str], text: str) -> str:
+    """A class of the built-in ones that is hardly ever met, and not the one that is expected."""
+    others = [name for name in names if name not in text]
+    return others[_number(text) % len(others)]
 
 
 def _assertion(name: str, call: ast.Call) -> Iterator[Expectation]:
@@ -166,13 +187,13 @@ def _assertion(name: str, call: ast.Call) -> Iterator[Expectation]:
         before, after = name, _INVERTED[name]
         yield "mock" if "_" in name else "unittest", call.func, lambda text: text[: len(text) - len(before)] + after
     elif name in _CALLED_WITH and call.args:
-        yield "mock", call.args[0], lambda text: f"0, {text}"
+        yield "mock", call.args[0], lambda text: f"{_number(text)}, {text}"
     elif name in _CALLED_WITH and call.keywords:
         yield "mock", call.keywords[0].value, _other
     elif name in _CALLED_WITH:
-        yield "mock", call, lambda text: f"{text[:-1]}0)"
+        yield "mock", call, lambda text: f"{text[:-1]}{_number(text)})"
     elif name == "assertAlmostEqual" and len(call.args) > 1:
-        yield "unittest", call.args[1], lambda _: _ELSEWHERE
+        yield "unittest", call.args[1], lambda text: f"{1000 + _number(text)}.5"
     elif len(call.args) > 1 and not name.startswith("assertNot"):
         yield "unittest" if "_" not in name else "call", call.args[1], _other
 
