@@ -99,6 +99,13 @@ def test_what_is_passed_by_always_comes_before_what_need_not_be() -> None:
     assert "assert b == 40" in broken(source, tree["a.py"])
 
 
+def test_a_text_on_several_lines_is_one_expectation() -> None:
+    source = "def test_a():\n    assert f() == (\n        b'a'\n        b'b'\n    )\n    assert f() == (\n        'a'\n        'b'\n    )\n"
+    first, second = (broken(source, [site]) for site in sites(source))
+    assert ast.parse(first), "of bytes"
+    assert "f() == (\n        'ab" in second
+
+
 def test_helpers_are_broken_apart_from_tests() -> None:
     source = "def same(a, b):\n    assert a == b\ndef test_a():\n    assert f() == 1\n    with raises(E): same(1, 2)\n"
     assert [[site.function for site in tree["a.py"]] for tree in trees({"a.py": source}, TESTS)] == [["test_a"], ["test_a"], ["same"]]
