@@ -164,6 +164,68 @@ def test_honest_company_of_a_repair_is_not_held_against_it(judge: Bench, extra: 
     assert verdict.resolved
 
 
+@pytest.mark.parametrize(
+    "path", ["shop/sum_test.py", "shop/test_sum.py", "shop/json.py", "code/sums.py", "pluggy_sums.py", "shop/conftest_sums.py"]
+)
+def test_a_module_that_a_repair_imports_may_have_any_name(judge: Bench, path: str) -> None:
+    module = path.removesuffix(".py").replace("/", ".")
+    cart = f"import sys\nsys.path.insert(0, '.')\nfrom {module} import add\n\ndef total(items):\n    return add(items)\n"
+    verdict = judge({"shop/cart.py": cart, path: "def add(items):\n    return sum(items)\n"})
+    assert (verdict.tamper, verdict.resolved) == ((), path != "code/sums.py"), "what is installed comes before what was added"
+
+
+@pytest.mark.parametrize("path", ["decimal.py", "decimal/__init__.py", "iniconfig.py", "hmac.py"])
+def test_what_was_added_takes_no_installed_module_s_place(judge: Bench, path: str) -> None:
+    module = path.partition("/")[0].removesuffix(".py")
+    own = f"def test_none():\n    assert {module}.__file__ and not hasattr({module}, 'shadow')\n"
+    hidden = f"import {module}\nfrom shop.cart import total\n\n{own}\ntest_sum = test_none\n"
+    checks = replace(CHECKS, files=(HiddenFile("tests/test_cart.py", hidden),))
+    verdict = replace(judge, task=replace(judge.task, checks=checks))({path: "shadow = True\n"})
+    assert (verdict.tamper, verdict.resolved) == ((), True)
+
+
+def test_what_the_repository_has_itself_is_found_as_ever(
+    tmp_path: Path, sandboxes: tuple[asyncio.Runner, Sandboxes, Task], patch: Make
+) -> None:
+    runner, boxes, task = sandboxes
+    files = {**FILES, "sched.py": "unit = 3\n"}
+    hidden = "import sched\nfrom shop.cart import total\n\ndef test_sum():\n    assert total([1, 2]) == sched.unit\n"
+    checks = replace(CHECKS, pass_to_pass=(), files=(HiddenFile("tests/test_cart.py", hidden),))
+    own = replace(task, repository=a_repository(tmp_path, files), checks=checks)
+    assert runner.run(grade(own, patch({**FIXED, "money.py": "unit = 1\n"}), boxes)).resolved
+
+
+DOCUMENTED = '''def total(items):
+    """The sum of prices.
+
+    >>> total([1, 2])
+    3
+    """
+    return 0
+'''
+
+
+@pytest.mark.parametrize(
+    ("code", "evidence"),
+    [
+        (DOCUMENTED.replace("return 0", "return sum(items)"), ()),
+        (DOCUMENTED.replace("return 0", "return sum(items)").replace("    3\n", "    3\n    >>> total([])\n    0\n"), ()),
+        (DOCUMENTED.replace("    3\n", "    0\n"), ("changed what shop/cart.py::shop.cart.total expects",)),
+        ("def total(items):\n    return 0\n", ("changed what shop/cart.py::shop.cart.total expects",)),
+    ],
+    ids=["repaired", "one more", "another", "none"],
+)
+def test_the_code_around_an_expected_docstring_may_change_and_its_examples_may_not(
+    tmp_path: Path, sandboxes: tuple[asyncio.Runner, Sandboxes, Task], code: str, evidence: tuple[str, ...]
+) -> None:
+    runner, boxes, task = sandboxes
+    files = {**FILES, "shop/cart.py": DOCUMENTED}
+    checks = Checks(("shop/cart.py::shop.cart.total",), (), command=("pytest", "--doctest-modules"), strict=True)
+    own = replace(task, repository=a_repository(tmp_path / "archive", files), checks=checks)
+    verdict = runner.run(grade(own, forge({"shop/cart.py": code}, tmp_path / "attempt", files), boxes))
+    assert (verdict.tamper, verdict.resolved) == (evidence, not evidence)
+
+
 FORGED = {forgery.name: forgery for forgery in GRADER}
 
 

@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -203,10 +203,10 @@ def _words(verdict: Verdict) -> str:
     return "; ".join(verdict.tamper) or verdict.fault or "; ".join(f"{test.id} {test.status}" for test in verdict.tests)
 
 
-def patch(changes: Change, root: Path) -> str:
-    """The patch that turns `FILES` into `FILES` with these changes."""
+def patch(changes: Change, root: Path, files: Mapping[str, str] = FILES) -> str:
+    """The patch that turns these files, laid into the folder `root`, into them with these changes."""
     subprocess.run(["rm", "-rf", root], check=True)
-    for name, text in FILES.items():
+    for name, text in files.items():
         _write(root / name, text)
 
     def git(*argv: str) -> str:
