@@ -165,9 +165,11 @@ def _other(text: str) -> str:
 def _literal(text: str) -> str:
     """Another literal of the same kind, which looks like any other: `2` -> `43`, `'a'` -> `'av'`."""
     value = ast.literal_eval(f"({text})")  # it may stand on several lines
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return _other(text)
-    return repr(value + (chr(97 + _number(text) % 26) if isinstance(value, str) else _number(text)))
+    if isinstance(value, str):
+        return repr(value + chr(97 + _number(text) % 26))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return repr(value + _number(text))
+    return _other(text)
 
 
 def _number(text: str) -> int:
