@@ -16,6 +16,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 
 from patchgrad.errors import ConfigError
 from patchgrad.policies.tokenizers import reading
+from patchgrad.policies.tokenizers.guarding import Guard
 from patchgrad.policies.tokenizers.spelling import Spelling
 from patchgrad.policies.tokenizers.template import ChatTemplate
 from patchgrad.values import Action, Ids, Message, digest, ids
@@ -36,6 +37,7 @@ class ChatTokenizer:
         self.tokenizer, self.template = tokenizer, ChatTemplate(template, variables or {})
         self._spelling = Spelling(tokenizer)
         self.special = self._spelling.special
+        self._guard = Guard(self.special)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -110,7 +112,7 @@ class ChatTokenizer:
         At the start of a segment: the whole template. After an action: only what the template adds behind its content; the
         end-of-turn id is left out when the action already holds it (`stop`), and put in when sampling was cut (`length`).
         """
-        contents, back = self._spelling.guarded([message.content for message in messages], self.template.text)
+        contents, back = self._guard.hide([message.content for message in messages], self.template.text)
         told = [Message(message.role, content) for message, content in zip(messages, contents, strict=True)]
         if previous is None:
             return ids(self._spelling.join(self.template.opening(told), back, first=True))

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import pickle
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer
-
-PRIVATE = (*range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE), *range(0xE000, 0xF900))  # characters that have no meaning
 
 
 class Spelling:
@@ -22,9 +20,6 @@ class Spelling:
         self._added = {token.content: token for token in added.values() if token.special}
         self.special = {token.content: number for number, token in added.items() if token.special}
         self._pattern = re.compile("|".join(_found(self._added[name]) for name in sorted(self.special, key=len, reverse=True)) or r"(?!)")
-        self._tails = {name[i:] for name in self.special for i in range(len(name))}
-        self._heads = {name[:i] for name in self.special for i in range(1, len(name) + 1)}
-        self._longest = max(map(len, self.special), default=0)
         # Content never meets the special tokens; the template's own are put in by id.
         tokenizer.encode_special_tokens = True
         # A length that was saved with the tokenizer is for batches: it would cut or fill every run.
@@ -46,37 +41,7 @@ class Spelling:
         match = self._pattern.match(text)
         return None if match is None else self.special[match[0]]
 
-    def guarded(self, contents: Sequence[str], template: str) -> tuple[list[str], dict[int, str]]:
-        """Contents in which no special token stands, and what turns a text that has them back.
-
-        A character of each name is exchanged for one that neither the contents nor the template have: of `<|im_end|>` the first. So is one
-        at the edge of a content with which a name could end or begin that the template's own text goes into.
-        """
-        places = [sorted(self._places(content)) for content in contents]
-        taken = {content[place] for content, found in zip(contents, places, strict=True) for place in found}
-        if not taken:
-            return list(contents), {}
-        used = set(template).union(*contents)
-        stand_ins = dict(zip(sorted(taken), (chr(code) for code in PRIVATE if chr(code) not in used), strict=False))
-        return [_exchanged(c, found, stand_ins) for c, found in zip(contents, places, strict=True)], {
-            ord(s): c for c, s in stand_ins.items()
-        }
-
-    def _places(self, content: str) -> Iterable[int]:
-        """Where a character of a content could be one of a special token."""
-        found = (
-            {match.start() for match in re.finditer("(?=" + "|".join(map(re.escape, self.special)) + ")", content)}
-            if self.special
-            else set()
-        )
-        first, last = len(content) - len(content.lstrip()), len(content.rstrip())
-        found |= {at for at in (0, first) if any(content[at : at + n] in self._tails for n in range(1, self._longest))}
-        found |= {
-            to - 1 for to in (last, len(content)) if any(content[max(to - n, 0) : to] in self._heads for n in range(1, self._longest))
-        }
-        return found
-
-    def join(self, text: str, back: dict[int, str], *, first: bool) -> list[int]:
+    def join(self, text: str, back: Mapping[int, str], *, first: bool) -> list[int]:
         """Specials of a text by id; what lies between two of them as one run of ordinary tokens, turned `back`.
 
         `first` says whether the text begins a stream. A special token that takes the blanks beside it, takes them.
@@ -107,13 +72,6 @@ def _found(token: AddedToken) -> str:
     """Where a special token stands in a text."""
     name = re.escape(token.content)
     return rf"(?<!\w){name}(?!\w)" if token.single_word else name
-
-
-def _exchanged(content: str, places: Sequence[int], stand_ins: dict[str, str]) -> str:
-    letters = list(content)
-    for place in places:
-        letters[place] = stand_ins[letters[place]]
-    return "".join(letters)
 
 
 def _behind_others(tokenizer: Tokenizer) -> Tokenizer:
