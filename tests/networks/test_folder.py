@@ -209,6 +209,20 @@ def test_an_index_that_names_no_files_of_its_folder_is_refused(tmp_path: Path, c
         folder.load(tmp_path)
 
 
+def test_of_a_tensor_that_stands_in_two_shards_the_last_counts_and_a_shard_that_is_missing_is_named(tmp_path: Path) -> None:
+    state = {name: tensor.clone() for name, tensor in saved(tmp_path).state_dict().items()}
+    (tmp_path / "model.safetensors").unlink()
+    save_file({**state, EMBEDDING: state[EMBEDDING] * 2}, tmp_path / "model-a.safetensors", metadata={"format": "pt"})
+    save_file({EMBEDDING: state[EMBEDDING]}, tmp_path / "model-b.safetensors", metadata={"format": "pt"})
+    named = dict.fromkeys(state, "model-b.safetensors") | {"model.norm.weight": "model-a.safetensors"}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": named}))
+    ours, theirs = logits(folder.load(tmp_path), tmp_path)
+    assert torch.allclose(ours, theirs, atol=1e-5)
+    (tmp_path / "model-a.safetensors").unlink()
+    with pytest.raises(ConfigError, match=r"lacks model-a\.safetensors"):
+        folder.load(tmp_path)
+
+
 def rewritten(path: Path, **tensors: torch.Tensor) -> None:
     save_file(tensors, path / "model.safetensors", metadata={"format": "pt"})
 

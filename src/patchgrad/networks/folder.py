@@ -93,8 +93,11 @@ def tensors(folder: Path) -> dict[str, Tensor]:
     if (folder / "adapter_config.json").is_file():
         raise ConfigError(f"{folder} holds an adapter: merge it into the weights, or take adapter_config.json away")
     names = [WHOLE] if (folder / WHOLE).is_file() else _shards(folder / f"{WHOLE}.index.json")
-    if not all((folder / name).is_file() for name in names):
+    lacking = [name for name in names if not (folder / name).is_file()]
+    if lacking == [WHOLE]:
         raise ConfigError(f"{folder} has no safetensors weights; convert them first, because other formats can run code when opened")
+    if lacking:
+        raise ConfigError(f"{folder} lacks {lacking[0]}, which the index of its weights names: copy it again")
     merged: dict[str, Tensor] = {}
     for name in names:
         try:
