@@ -10,10 +10,10 @@ Axes: T tokens of a pack, H heads, K key-value heads, D head size, d hidden size
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -29,7 +29,6 @@ from patchgrad.values import Ids
 
 Seen = Callable[[Tensor, Tensor, Tensor], Tensor]  # `Attend` of one layer
 Family = Literal["llama", "qwen2", "qwen3"]
-ARCHITECTURES: Mapping[str, str] = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 LOGITS = 1 << 22  # elements of one block of logits where all of a row are wanted
 
 
@@ -101,63 +100,6 @@ class DecoderConfig:
                 f"stretch them by a yarn of {math.ceil(context / own)}, or take less"
             )
         return found
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> DecoderConfig:
-        """Reads the `config.json` of a transformers checkpoint; raises `ConfigError` for what this network cannot compute."""
-        family: Any = content.get("model_type")
-        if family not in ARCHITECTURES:
-            raise ConfigError(f"model_type {family!r} is not supported: choose a checkpoint of {', '.join(ARCHITECTURES)}")
-        scaling = content.get("rope_parameters") or content.get("rope_scaling") or {}
-        refused = {
-            "sliding windows": bool(content.get("use_sliding_window")),
-            "biases outside q, k and v": family != "qwen2" and bool(content.get("attention_bias") or content.get("mlp_bias")),
-            "activations other than silu": content.get("hidden_act", "silu") != "silu",
-        }
-        for what, present in refused.items():
-            if present:
-                raise ConfigError(f"the checkpoint uses {what}, which the embedded network does not have: use another policy")
-        heads = int(content["num_attention_heads"])
-        eos = content.get("eos_token_id")
-        return cls(
-            vocabulary=int(content["vocab_size"]),
-            hidden=int(content["hidden_size"]),
-            layers=int(content["num_hidden_layers"]),
-            heads=heads,
-            kv_heads=int(content.get("num_key_value_heads") or heads),
-            head_size=int(content.get("head_dim") or int(content["hidden_size"]) // heads),
-            intermediate=int(content["intermediate_size"]),
-            family=family,
-            theta=float(scaling.get("rope_theta") or content.get("rope_theta") or 10_000.0),
-            epsilon=float(content.get("rms_norm_eps", 1e-6)),
-            tied=bool(content.get("tie_word_embeddings", False)),
-            context=int(content.get("max_position_embeddings", 2048)),
-            eos=tuple(eos) if isinstance(eos, list) else () if eos is None else (int(eos),),
-            yarn=rope.read(scaling, int(content.get("max_position_embeddings", 2048))),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """The `config.json` with which transformers builds the same network."""
-        told: dict[str, Any] = {
-            "architectures": [ARCHITECTURES[self.family]],
-            "model_type": self.family,
-            "vocab_size": self.vocabulary,
-            "hidden_size": self.hidden,
-            "num_hidden_layers": self.layers,
-            "num_attention_heads": self.heads,
-            "num_key_value_heads": self.kv_heads,
-            "head_dim": self.head_size,
-            "intermediate_size": self.intermediate,
-            "hidden_act": "silu",
-            "rope_theta": self.theta,
-            "rms_norm_eps": self.epsilon,
-            "tie_word_embeddings": self.tied,
-            "max_position_embeddings": self.context,
-            "eos_token_id": list(self.eos) or None,
-            "attention_bias": self.family == "qwen2",
-            "torch_dtype": "float32",
-        }
-        return told | ({"rope_scaling": rope.written(self.yarn, self.theta)} if self.yarn else {})
 
 
 class Norm(nn.Module):

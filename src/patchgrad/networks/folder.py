@@ -7,65 +7,97 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from patchgrad.errors import ConfigError, MissingDependency
+from patchgrad.networks import described
 from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.settings import Settings
+
+WHOLE = "model.safetensors"
+HEAD, EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 
 
 def save(folder: Path, config: DecoderConfig, state: Mapping[str, Tensor]) -> None:
     """Writes config and weights; generation settings are neutral, so that samples elsewhere follow the policy's own softmax."""
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / "config.json", config.to_json())
+    _write(folder / "config.json", described.written(config))
     neutral: dict[str, Any] = {"do_sample": True, "temperature": 1.0, "top_p": 1.0, "top_k": 0}
     _write(folder / "generation_config.json", neutral | ({"eos_token_id": list(config.eos)} if config.eos else {}))
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(tensors, folder / WHOLE, metadata={"format": "pt"})
 
 
 def shape(source: str | Path) -> DecoderConfig:
-    """What a folder's `config.json` says, or a hub id's; raises `ConfigError` for what this network cannot compute.
+    """What a folder's `config.json` says, or a hub id's, with the ends of a turn from the `generation_config.json` beside it.
 
-    Of a hub's repository nothing else is fetched.
+    Raises `ConfigError` for a key that is missing or of the wrong type, and for what this network cannot compute. Of a hub's repository
+    nothing but `config.json` is fetched.
     """
     folder = Path(source)
     config = folder / "config.json" if folder.is_dir() else _fetched(source, lambda hub: hub.hf_hub_download(source, "config.json"))
     if not config.is_file():
         raise ConfigError(f"{folder} is no model folder: it has no config.json")
-    return DecoderConfig.from_json(_read(config))
+    beside = config.with_name("generation_config.json")
+    return described.read(Settings.read(config), Settings.read(beside) if beside.is_file() else Settings({}, str(beside)))
 
 
 def load(source: str | Path, context: int = 0, yarn: float = 1.0) -> Decoder:
     """Reads a folder, or a hub id such as `Qwen/Qwen3-0.6B`, as float32; raises `ConfigError` for anything but safetensors.
 
-    With a `context` it has to read so many positions, stretched by a factor of `yarn` where that is above 1.
+    With a `context` it has to read so many positions, stretched by a factor of `yarn` where that is above 1. A head that differs from the
+    embedding stays apart from it, whatever `config.json` says of the two.
     """
     folder = locate(source)
-    network = Decoder(shape(folder).reaching(context, yarn))
-    state = tensors(folder)
-    if network.config.tied:
-        state.pop("lm_head.weight", None)
-    expected = {name: parameter.shape for name, parameter in network.named_parameters()}
-    wrong = sorted(n for n in expected.keys() | state.keys() if n not in state or expected.get(n) != state[n].shape)
-    if wrong:
-        raise ConfigError(f"{folder} does not match its config.json: {wrong[0]} and {len(wrong) - 1} more are missing or misshapen")
+    told, state = shape(folder).reaching(context, yarn), tensors(folder)
+    told = replace(told, tied=told.tied and _one(state))
+    _match(told, state, folder)
+    network = Decoder(told)
     network.load_state_dict(state)
     return network
 
 
+def _match(told: DecoderConfig, state: Mapping[str, Tensor], folder: Path) -> None:
+    """`ConfigError` where the tensors are not those of this shape; found out without memory for a network that may not be one."""
+    if told.layers > len(state):
+        raise ConfigError(f"{folder} does not match its config.json: it has not the weights of {told.layers} layers")
+    with torch.device("meta"):
+        expected = {name: parameter.shape for name, parameter in Decoder(told).named_parameters()}
+    wrong = sorted(n for n in expected.keys() | state.keys() if n not in state or expected.get(n) != state[n].shape)
+    if wrong:
+        raise ConfigError(f"{folder} does not match its config.json: {wrong[0]} and {len(wrong) - 1} more are missing or misshapen")
+
+
+def _one(state: dict[str, Tensor]) -> bool:
+    """Are head and embedding one tensor? Then it stands there once, as the embedding: transformers takes either for both."""
+    head, embedding = state.get(HEAD), state.get(EMBEDDING)
+    if head is not None and embedding is not None and not torch.equal(head.float(), embedding.float()):
+        return False
+    if head is not None:
+        state[EMBEDDING] = state.pop(HEAD)
+    return True
+
+
 def tensors(folder: Path) -> dict[str, Tensor]:
-    """All tensors of a folder, from one file or from the shards of an index."""
-    index = folder / "model.safetensors.index.json"
-    names = sorted(set(_read(index)["weight_map"].values())) if index.is_file() else ["model.safetensors"]
-    if any(Path(name).name != name for name in names):
-        raise ConfigError(f"{index} names a shard outside its folder")
-    if not all((folder / name).is_file() for name in names):
+    """All tensors of a folder: those of `model.safetensors` where there is one, as for transformers, else of the shards of an index.
+
+    Raises `ConfigError` beside an adapter, which transformers would add to them.
+    """
+    if (folder / "adapter_config.json").is_file():
+        raise ConfigError(f"{folder} holds an adapter: merge it into the weights, or take adapter_config.json away")
+    names = [WHOLE] if (folder / WHOLE).is_file() else _shards(folder / f"{WHOLE}.index.json")
+    lacking = [name for name in names if not (folder / name).is_file()]
+    if lacking == [WHOLE]:
         raise ConfigError(f"{folder} has no safetensors weights; convert them first, because other formats can run code when opened")
+    if lacking:
+        raise ConfigError(f"{folder} lacks {lacking[0]}, which the index of its weights names: copy it again")
     merged: dict[str, Tensor] = {}
     for name in names:
         try:
@@ -73,6 +105,16 @@ def tensors(folder: Path) -> dict[str, Tensor]:
         except SafetensorError as error:
             raise ConfigError(f"{folder / name} is not a whole safetensors file: copy it again") from error
     return merged
+
+
+def _shards(index: Path) -> list[str]:
+    """The files that an index names, or the one file that stands in for it."""
+    if not index.is_file():
+        return [WHOLE]
+    named = Settings.read(index).part("weight_map").content.values()
+    if not named or not all(isinstance(name, str) and Path(name).name == name for name in named):
+        raise ConfigError(f"{index} must name files of its own folder in weight_map: copy it again")
+    return sorted(set(named))
 
 
 def locate(source: str | Path) -> Path:
@@ -100,16 +142,6 @@ def _fetched(source: str | Path, fetch: Callable[[Any], str]) -> Path:
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text())
-    except ValueError as error:
-        raise ConfigError(f"{path} is not valid JSON") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path} is not a JSON object")
-    return content
 
 
 def count(network: Decoder) -> int:

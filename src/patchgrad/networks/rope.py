@@ -6,7 +6,6 @@ Axes: T tokens, D head size.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +13,10 @@ import torch
 from torch import Tensor
 
 from patchgrad.errors import ConfigError
+from patchgrad.networks.settings import Settings
 
-_KNOWN = {"rope_type", "type", "rope_theta", "factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "attention_factor"}
+_STRETCHING = {"factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "attention_factor"}
+_KNOWN = {"rope_type", "type", "rope_theta", "partial_rotary_factor"} | _STRETCHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +57,33 @@ class Yarn:
         return frequencies / self.factor * share + frequencies * (1 - share)
 
 
-def read(content: Mapping[str, Any], positions: int) -> Yarn | None:
-    """What the `rope_parameters` or `rope_scaling` of a `config.json` says; `positions` is what the file claims in all.
+def read(config: Settings, positions: int) -> tuple[float, Yarn | None]:
+    """The base and the stretching that a `config.json` tells; `positions` is what the file claims in all.
 
-    `ConfigError` for another way of scaling.
+    As transformers reads it, `rope_scaling` takes the place of the whole of `rope_parameters` where both stand there, a base at the top
+    of the file is that of the one that has none, and an original length at the top goes before that inside. `ConfigError` for another way
+    of scaling.
     """
-    kind = content.get("rope_type", content.get("type", "default"))
-    if kind == "default":
-        return None
-    beyond = sorted(key for key in content.keys() - _KNOWN if content[key] is not None)
-    if kind != "yarn" or beyond or "factor" not in content:
-        what = f"rotary positions scaled by {kind}" + (f" with {beyond[0]}" if beyond else "")
+    told = config.part("rope_scaling") if config.content.get("rope_scaling") else config.part("rope_parameters")
+    theta = told.number("rope_theta", config.number("rope_theta", 10_000.0))
+    kind = told.text("rope_type", told.text("type", "default"))
+    layered = [key for key, value in told.content.items() if isinstance(value, dict)]
+    beyond = [key for key in sorted(told.content.keys() - _KNOWN) if told.has(key) and kind != "default"]
+    partial = ["partial_rotary_factor" for part in (config, told) if part.number("partial_rotary_factor", 1.0) != 1.0]
+    if kind not in ("default", "yarn") or layered or beyond or partial or (kind == "yarn" and not told.has("factor")):
+        what = f"rotary positions scaled by {kind}" + "".join(f" with {key}" for key in [*layered, *partial, *beyond][:1])
         raise ConfigError(f"the checkpoint uses {what}, which the embedded network does not have: use another policy")
-    return Yarn(
-        float(content["factor"]),
-        int(content.get("original_max_position_embeddings") or positions),
-        float(content.get("beta_fast") or 32.0),
-        float(content.get("beta_slow") or 1.0),
-        float(content.get("attention_factor") or 0.0),
+    if theta <= 1:
+        raise ConfigError(f"rope_theta in {told.source} is {theta}: it must be above 1")
+    if kind == "default":
+        return theta, None
+    inside = told.whole("original_max_position_embeddings", positions)
+    return theta, Yarn(
+        told.number("factor"),
+        config.whole("original_max_position_embeddings", inside),
+        told.number("beta_fast", 32.0),
+        told.number("beta_slow", 1.0),
+        told.number("attention_factor") if told.has("attention_factor") else 0.0,
     )
 
 

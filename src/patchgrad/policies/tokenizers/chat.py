@@ -15,6 +15,8 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from patchgrad.errors import ConfigError
+from patchgrad.policies.tokenizers import reading
+from patchgrad.policies.tokenizers.guarding import Guard
 from patchgrad.policies.tokenizers.spelling import Spelling
 from patchgrad.policies.tokenizers.template import ChatTemplate
 from patchgrad.values import Action, Ids, Message, digest, ids
@@ -24,6 +26,7 @@ CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
+EXAMPLE = Message("user", " Mend  it's 12 lines.\n\n\tdef f(x): return 'é'\n")
 APART = r""" ?["'(){}\[\],:]"""  # never merged with a neighbour, so that code is spelled alike inside and outside of quotes
 
 
@@ -34,6 +37,7 @@ class ChatTokenizer:
         self.tokenizer, self.template = tokenizer, ChatTemplate(template, variables or {})
         self._spelling = Spelling(tokenizer)
         self.special = self._spelling.special
+        self._guard = Guard(self.special)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -59,11 +63,11 @@ class ChatTokenizer:
 
     @classmethod
     def load(cls, folder: Path) -> ChatTokenizer:
-        """Reads `tokenizer.json` and the template from `chat_template.jinja` or `tokenizer_config.json`."""
-        if not (folder / "tokenizer.json").is_file():
-            raise ConfigError(f"{folder} has no tokenizer.json: save the tokenizer with a current transformers")
-        found = ChatTemplate.read(folder)
-        return cls(Tokenizer.from_file(str(folder / "tokenizer.json")), found.text, variables=found.variables)
+        """Reads the tokenizer and its template as transformers does; `ConfigError` for what would give other ids than there."""
+        found = reading.read(folder)
+        read = cls(found.tokenizer, found.template, variables=found.variables)
+        read._compare()
+        return read
 
     def save(self, folder: Path) -> None:
         """Writes what `transformers.AutoTokenizer` needs to give the same ids."""
@@ -87,8 +91,7 @@ class ChatTokenizer:
     @cached_property
     def stop(self) -> int:
         """The id that ends an assistant's turn: the first that the template puts after its content."""
-        frame = self.template.cut((), True, opens=False)
-        found = self._spelling.first(frame.pieces[0].lstrip())
+        found = self._spelling.first(self.template.ending().lstrip())
         if found is None:
             raise ConfigError("the chat template ends a turn with no special token, so a turn's end could be forged: use another")
         return found
@@ -109,12 +112,22 @@ class ChatTokenizer:
         At the start of a segment: the whole template. After an action: only what the template adds behind its content; the
         end-of-turn id is left out when the action already holds it (`stop`), and put in when sampling was cut (`length`).
         """
-        frame = self.template.frame(tuple(m.role for m in messages), suffix=previous is not None)
-        contents = [m.content.strip() if s else m.content for m, s in zip(messages, frame.stripped, strict=True)]
-        tokens = self._spelling.join(frame.pieces, contents)
-        if previous is not None and previous.finish == "stop":
+        contents, back = self._guard.hide([message.content for message in messages], self.template.text)
+        told = [Message(message.role, content) for message, content in zip(messages, contents, strict=True)]
+        if previous is None:
+            return ids(self._spelling.join(self.template.opening(told), back, first=True))
+        tokens = self._spelling.join(self.template.suffix(told), back, first=False)
+        if previous.finish == "stop":
             del tokens[: tokens.index(self.stop) + 1]
         return ids(tokens)
+
+    def _compare(self) -> None:
+        """`ConfigError` where a conversation without special tokens in it is spelt differently from how the tokenizer reads its text."""
+        text = self.template.whole(EXAMPLE)
+        if self._spelling.join(text, {}, first=True) != self._spelling.whole(text):
+            raise ConfigError(
+                "the tokenizer reads the text beside its special tokens in a way that is not supported: use another tokenizer"
+            )
 
     def action(self, text: str) -> Ids:
         """The ids of an assistant's whole turn that says `text`, its end included: how a script plays a policy."""

@@ -1,102 +1,97 @@
-"""A chat template taken apart: what frames the contents of a conversation, found by rendering it once for each row of roles."""
+"""A chat template, rendered as transformers renders it, and what it adds behind a turn of the assistant's."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-from jinja2 import TemplateError
-from jinja2.ext import loopcontrols
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from patchgrad.errors import ConfigError
+from patchgrad.policies.tokenizers.rendering import NotAccepted, render
+from patchgrad.values import Message
 
-SLOT = "Slot{}Content"  # stands for a message's content while a template is taken apart
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A rendered template cut at the contents: `pieces[0] content[0] pieces[1] content[1] ... pieces[n]`."""
-
-    pieces: tuple[str, ...]
-    stripped: tuple[bool, ...]
+SLOT = "Slot{}Content"  # the content of a message while a row of roles is tried
+_TURNS = [[Message("user", f"Question{i}Before"), Message("assistant", f"Answer{i}Before")] for i in range(9)]
+_SYSTEM = Message("system", "SystemBefore")
+_HISTORIES = [[*first, *(message for turn in _TURNS[:depth] for message in turn)] for first in ([], [_SYSTEM]) for depth in (1, 2, 9)]
+"""What may lie before the messages that are encoded, with a system message and without, early and late."""
 
 
 class ChatTemplate:
-    """A template's `text` and the `variables` that it is rendered with, `eos_token` for one."""
+    """A template's `text` and the `variables` that it is rendered with, `eos_token` for one.
+
+    Messages are rendered with their own contents, so whatever a template does to a content is done. Each row of roles is tried first, with
+    contents that stand out: a template that drops one, or that writes another stream than one that only grows, is a `ConfigError`.
+    """
 
     def __init__(self, text: str, variables: Mapping[str, str]) -> None:
         self.text, self.variables = text, dict(variables)
-        self._frames: dict[tuple[bool, tuple[str, ...]], Frame] = {}
+        self._tried: dict[tuple[bool, tuple[str, ...]], list[Message]] = {}
 
-    @classmethod
-    def read(cls, folder: Path) -> ChatTemplate:
-        """The template from `chat_template.jinja` or `tokenizer_config.json`."""
-        settings: dict[str, Any] = {}
-        if (folder / "tokenizer_config.json").is_file():
-            settings = json.loads((folder / "tokenizer_config.json").read_text())
-        template = settings.get("chat_template")
-        if isinstance(template, list):
-            template = {entry["name"]: entry["template"] for entry in template}.get("default")
-        if (folder / "chat_template.jinja").is_file():
-            template = (folder / "chat_template.jinja").read_text()
-        if not template:
-            raise ConfigError(f"{folder} has no chat template: use an instruction-tuned checkpoint, or add chat_template.jinja")
-        named = {key: value for key, value in settings.items() if key.endswith("_token") and value}
-        variables = {key: value["content"] if isinstance(value, dict) else str(value) for key, value in named.items()}
-        return cls(template, variables)
+    def opening(self, messages: Sequence[Message]) -> str:
+        """The whole conversation, with the assistant's turn opened."""
+        self._try(messages, suffix=False)
+        return self._render(messages)
 
-    def frame(self, roles: tuple[str, ...], *, suffix: bool) -> Frame:
-        """The template for these roles, taken apart once and kept.
+    def suffix(self, messages: Sequence[Message]) -> str:
+        """What follows the content of an assistant's turn: its end, these messages, and the next turn opened."""
+        history = self._try(messages, suffix=True)
+        return _behind(history[-1], self._render([*history, *messages]))
 
-        A suffix is found by rendering `[user, assistant]` with the new messages and cutting behind the assistant's content. It
-        exists only if the rendering begins with the prompt the policy had answered; otherwise the template rewrites history.
+    def ending(self) -> str:
+        """What follows the content of an assistant's turn that is the last."""
+        history = self._try([Message("user", "")], suffix=True)
+        return _behind(history[-1], self._render(history, opens=False))
+
+    def whole(self, message: Message) -> str:
+        """A conversation from its beginning that the template accepts, whose last message this is."""
+        return self._render([*self._try([message], suffix=True), message])
+
+    def _try(self, messages: Sequence[Message], *, suffix: bool) -> list[Message]:
+        """A history after which messages of these roles are rendered, an empty one for an opening; each row of roles is tried once."""
+        key = (suffix, tuple(message.role for message in messages))
+        if key not in self._tried:
+            probes = [Message(message.role, SLOT.format(i)) for i, message in enumerate(messages)]
+            history = self._history(probes) if suffix else []
+            text = self._render([*history, *probes])
+            for probe in probes:
+                _behind(probe, text)
+            self._tried[key] = history
+        return self._tried[key]
+
+    def _history(self, probes: Sequence[Message]) -> list[Message]:
+        """One that the template accepts. What it writes behind it begins with the prompt, and is the same behind every other.
+
+        Then a stream can be appended to whose beginning is not looked at again.
         """
-        key = (suffix, roles)
-        if key not in self._frames:
-            self._frames[key] = self.cut(roles, suffix, opens=True)
-        return self._frames[key]
+        accepted: dict[str, list[Message]] = {}
+        refusals: list[NotAccepted] = []
+        for history in _HISTORIES:
+            try:
+                accepted.setdefault(self._grown(history, probes), history)
+            except NotAccepted as refusal:
+                refusals.append(refusal)
+        if not accepted:
+            raise refusals[0]
+        if len(accepted) > 1:
+            raise ConfigError(
+                "the chat template writes a turn differently behind other turns, so a stream cannot be appended to: use another"
+            )
+        return next(iter(accepted.values()))
 
-    def cut(self, roles: tuple[str, ...], suffix: bool, *, opens: bool) -> Frame:
-        """The template for these roles, from its beginning or as a suffix, and with the next turn opened or not."""
-        names = [SLOT.format(i) for i in range(len(roles))]
-        messages = [{"role": r, "content": f"\n {n} \n"} for r, n in zip(roles, names, strict=True)]
-        history = [{"role": "user", "content": "Question"}, {"role": "assistant", "content": "PreviousAction"}]
-        text = self._render(history + messages if suffix else messages, opens=opens)
-        if suffix:
-            prompt = self._render(history[:1], opens=True) + "PreviousAction"
-            if "PreviousAction" not in text:
-                raise ConfigError("the chat template drops the content of an assistant message: use another template")
-            if opens and not text.startswith(prompt):
-                raise ConfigError("the chat template rewrites earlier turns, so a stream cannot be appended to: use another template")
-            text = text.partition("PreviousAction")[2]
-        pieces: list[str] = []
-        stripped: list[bool] = []
-        for name in names:
-            before, found, text = text.partition(name)
-            if not found:
-                raise ConfigError(f"the chat template drops the content of a {roles[len(stripped)]} message: use another template")
-            verbatim = before.endswith("\n ") and text.startswith(" \n")
-            stripped.append(not verbatim)
-            pieces.append(before[:-2] if verbatim else before)
-            text = text[2:] if verbatim else text
-        return Frame((*pieces, text), tuple(stripped))
+    def _grown(self, history: Sequence[Message], probes: Sequence[Message]) -> str:
+        """What is written behind a history whose last turn answered a prompt."""
+        prompt, text = self._render(history[:-1]), self._render([*history, *probes])
+        added = _behind(history[-1], text)
+        if text != prompt + history[-1].content + added:
+            raise ConfigError("the chat template rewrites earlier turns, so a stream cannot be appended to: use another template")
+        return added
 
-    def _render(self, messages: Sequence[Mapping[str, str]], *, opens: bool) -> str:
-        """Renders as transformers does: sandboxed, blocks trimmed."""
+    def _render(self, messages: Sequence[Message], *, opens: bool = True) -> str:
+        return render(self.text, messages, self.variables, opens=opens)
 
-        def refuse(message: str) -> None:
-            raise TemplateError(message)
 
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
-        environment.globals["raise_exception"] = refuse
-        environment.globals["strftime_now"] = lambda form: "2025-01-01"
-        environment.filters["tojson"] = lambda value, **_: json.dumps(value, ensure_ascii=False)
-        try:
-            compiled = environment.from_string(self.text)
-            return compiled.render(messages=list(messages), add_generation_prompt=opens, **self.variables)
-        except TemplateError as error:
-            raise ConfigError(f"the chat template does not accept this conversation: {error}") from error
+def _behind(message: Message, text: str) -> str:
+    """What stands behind a content."""
+    _, found, behind = text.partition(message.content)
+    if not found:
+        raise ConfigError(f"the chat template drops the content of messages of the role {message.role}: use another template")
+    return behind

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 from patchgrad.contracts import Weights
 from patchgrad.networks import folder as folders
 from patchgrad.networks.decoder import DecoderConfig
+from patchgrad.networks.folder import EMBEDDING, HEAD
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-HEAD, EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 
 
 class Untied(Mapping[str, "Tensor"]):
