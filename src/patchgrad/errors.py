@@ -123,6 +123,11 @@ class Refused:
         """One for each bad item, in the order in which they were found."""
         return [str(error) for error in self.errors]
 
+    @property
+    def told(self) -> dict[str, list[str]]:
+        """What an object for machines says of them: nothing where every item was good."""
+        return {"refused": self.sentences} if self.errors else {}
+
     def unless(self, some: object) -> None:
         """Raises the first error where nothing is left: a call of which no item is good has failed as a whole."""
         if self.errors and not some:

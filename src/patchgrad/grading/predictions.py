@@ -68,7 +68,7 @@ def gold_predictions(repairs: Mapping[str, str], refuse: Refuse = stop) -> dict[
 
 
 def known(predictions: Mapping[str, Prediction], tasks: Collection[str], refuse: Refuse = stop) -> dict[str, Prediction]:
-    """The predictions about the tasks; what is wrong with those about something else goes to `refuse`, in one sentence about all of them."""
+    """The predictions about the tasks; one sentence about all others goes to `refuse`."""
     strange = [name for name in predictions if name not in tasks]
     if strange:
         name, more = strange[0], f" (and {len(strange) - 1} more)" if strange[1:] else ""

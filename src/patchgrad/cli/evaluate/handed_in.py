@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from patchgrad.cli import options as shared
 from patchgrad.cli.evaluate.telling import tell
 from patchgrad.cli.grading import Held, Tried, asked, grade, held_against, plain_word, predicted
 from patchgrad.errors import ConfigError, Refused
@@ -62,9 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         _agreement(tried)
     spoiled = [*refused.sentences, *(sentence for one in tried for sentence in one.refused)]
-    for sentence in spoiled:
-        print(f"patchgrad: {sentence}", file=sys.stderr)
-    return code or int(bool(spoiled))
+    return shared.told(spoiled) or code
 
 
 def report_of(held: Held, tried: Sequence[Tried], seconds: float) -> Report:
