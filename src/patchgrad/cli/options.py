@@ -144,7 +144,7 @@ def nearest(name: str, names: Sequence[str]) -> str:
 
 def told(refused: Sequence[str]) -> int:
     """Tell on the standard error what was wrong with each bad item of many; the exit code."""
-    for sentence in refused:
+    for sentence in dict.fromkeys(refused):
         print(f"patchgrad: {sentence}", file=sys.stderr)
     return int(bool(refused))
 
