@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from patchgrad.runs.planning.device import device, supported
 from patchgrad.runs.session import RunContext, RunTasks, told
 from patchgrad.runs.tasks import run_tasks
 from patchgrad.store import Run
+from patchgrad.values import PhaseBegan
 
 
 def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NAME) -> None:
@@ -72,5 +74,8 @@ async def _train(recipe: Recipe, tasks: RunTasks, run: Run, tracker: Tracker, re
     harness = harnesses.harness(recipe.agent, recipe.sandbox, boxes, run.journal, seen, registry, judges)
     try:
         await complete(RunContext(recipe, tasks, run, tracker, harness, registry))
+    except asyncio.CancelledError:
+        tracker.event(PhaseBegan("stopping, after the update that is being computed; Ctrl-C again does not wait for it", 1))
+        raise
     finally:
         await boxes.close()

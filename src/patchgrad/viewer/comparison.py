@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 
 from patchgrad.config import flat, renamed
-from patchgrad.errors import ConfigError, Refuse, one_of_many, stop
+from patchgrad.errors import ConfigError, Refuse, Refused, one_of_many, stop
 from patchgrad.evaluation import Comparison, limits, over_seeds, pooled
 from patchgrad.recipes.moved import MOVED
 from patchgrad.store import Run, read_reports
@@ -61,9 +61,11 @@ def comparison(sources: Sequence[str], out: Path, refuse: Refuse = stop) -> Path
     """Writes the page about these run folders, or files that hold `reports` and `metrics` of an `arm` and `seed`; the first is what others
     are compared with. One that cannot be read goes to `refuse`. Raises `ConfigError` where two runs of one arm have the same seed.
     """
-    arms = gather(sources, refuse)
-    if not arms:
-        raise ConfigError(f"None of the {len(sources)} runs can be read, so there is nothing to compare.")
+    refused = Refused()
+    arms = gather(sources, refused)
+    refused.unless(len(sources) - len(refused.errors) > 1)  # one alone is compared with nothing
+    for error in refused.errors:
+        refuse(error)
     put(out, page(arms).encode(errors="replace"))
     return out
 
