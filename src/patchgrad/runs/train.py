@@ -75,7 +75,7 @@ async def _train(recipe: Recipe, tasks: RunTasks, run: Run, tracker: Tracker, re
     try:
         await complete(RunContext(recipe, tasks, run, tracker, harness, registry))
     except asyncio.CancelledError:
-        tracker.event(PhaseBegan("stopping, after the update that is being computed; Ctrl-C again does not wait for it", 1))
+        tracker.event(PhaseBegan("stopping, after the update that is being computed", 1))
         raise
     finally:
         await boxes.close()
