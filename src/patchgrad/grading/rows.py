@@ -17,6 +17,8 @@ from patchgrad.grading.logs import reader_name
 from patchgrad.values import Checks
 from patchgrad.values.text import BOM, loaded, parsed, whole
 
+_NOTHING: dict[str, str] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -52,9 +54,11 @@ def read_objects(path: Path, what: str, refuse: Refuse = stop) -> Iterator[tuple
 
     `TaskError` for a file that cannot be read or has none of `what` they are; what is wrong with one of several goes to `refuse`.
     """
+    read: Callable[[Any], Any]
     data = _bytes(path).removeprefix(BOM)
     if path.name.removesuffix(".gz").endswith(".jsonl"):
-        read, entries = parsed, [(f"{path}, line {number}", line, {}) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
+        read = parsed
+        entries = [(f"{path}, line {number}", line, _NOTHING) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
     else:
         read, entries = whole, _entries(path, _json(data, str(path), loaded))
     if not entries:
@@ -69,7 +73,7 @@ def _entries(path: Path, content: Any) -> list[tuple[str, Any, dict[str, str]]]:
     if isinstance(content, dict) and "instance_id" not in content:
         return [(f"{path}, {key}", item, {"instance_id": key}) for key, item in content.items()]
     items = content if isinstance(content, list) else [content]
-    return [(f"{path}, entry {number}", item, {}) for number, item in enumerate(items, 1)]
+    return [(f"{path}, entry {number}", item, _NOTHING) for number, item in enumerate(items, 1)]
 
 
 def read_text(path: Path) -> str:

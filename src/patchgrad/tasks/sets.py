@@ -72,13 +72,17 @@ class Origin:
     quiet: bool = False
 
 
-def load_set(folder: Path, level: str = "report") -> list[Task]:
+def load_set(folder: Path, level: str = "report", refuse: Refuse = stop) -> list[Task]:
     """The tasks of a folder with their statements at this level: `load_set(Path("tasks"), "located")`.
 
-    Archives are not opened here; their hash is verified by whoever opens one. `TaskError` for a missing folder, a broken row, or a
-    level that a row does not have. A last line that a killed writer left unfinished is passed over.
+    Archives are not opened here; their hash is verified by whoever opens one. `TaskError` for a missing folder; a broken row, or one that
+    does not have the level, goes to `refuse`. A last line that a killed writer left unfinished is passed over.
     """
-    return [member.at(level) for member in members(folder)]
+    found = []
+    for member in members(folder, refuse):
+        with one_of_many(refuse):
+            found.append(member.at(level))
+    return found
 
 
 def load_repairs(folder: Path) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from patchgrad.cli import options as shared
 from patchgrad.cli.evaluate.telling import tell
 from patchgrad.config import dumps
-from patchgrad.errors import ConfigError, PatchgradError
+from patchgrad.errors import ConfigError, PatchgradError, Refused
 from patchgrad.store import Run, plain
 
 if TYPE_CHECKING:
@@ -31,9 +31,11 @@ def run(arguments: argparse.Namespace) -> int:
         text = of_evaluation(evaluation, arguments.print == shared.FULL)
         print(json.dumps({"evaluation": plain(evaluation)}) if arguments.json else text, end="\n" if arguments.json else "")
         return 0
+    refused = Refused()
     with _kept(arguments.out, evaluation, arguments.resume) as out, shared.installed(), choose(quiet=arguments.json) as tracker:
-        report = api.measure(evaluation, tracker, recipe=recipe, out=out)
-    return tell(report, arguments.json, out.folder if out is not None else None)
+        report = api.measure(evaluation, tracker, recipe=recipe, out=out, refuse=refused)
+    code = tell(report, arguments.json, out.folder if out is not None else None)
+    return shared.told(refused.sentences) or code
 
 
 def _asked(arguments: argparse.Namespace) -> tuple[Evaluation, Recipe | None]:

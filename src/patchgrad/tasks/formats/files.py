@@ -68,6 +68,7 @@ def _file(path: Path, refuse: Refuse) -> Iterator[Placed]:
         data = (gzip.decompress(data) if path.name.endswith(".gz") else data).removeprefix(BOM)
     except (OSError, EOFError, zlib.error) as error:
         raise TaskError(f"{path} cannot be read ({error}): fetch it again.") from error
+    take: Callable[[Any], Any]
     rows: list[tuple[str, Any]]
     if name.endswith((".jsonl", ".ndjson")):
         take, rows = parsed, [(f"{path} line {number}", line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
