@@ -63,5 +63,5 @@ def test_who_wants_all_or_nothing_is_stopped(given: Harness, tmp_path: Path) -> 
     def stop(error: Exception) -> None:
         raise error
 
-    with pytest.raises(TaskError, match="its archive is gone|do not fit"):
+    with pytest.raises(TaskError, match=r"its archive is gone|do not fit"):
         attempted(each_apart(given, stop), tmp_path)
