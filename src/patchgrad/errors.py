@@ -16,10 +16,14 @@
         └── PolicyFault
             └── ContextFault  the conversation does not fit: a limit was reached, and nothing broke
 
-A command line prints the sentence and exits with 2; a rollout turns a `Fault` into data.
+A command line prints the sentence and exits with 2; a rollout turns a `Fault` into data. Of many items a bad one fails by itself
+(`one_of_many`), and the exit code is 1.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 class PatchgradError(Exception):
@@ -94,3 +98,46 @@ def ran_out(error: BaseException) -> bool:
     """Is it an allocation that failed? Of Python, of torch on a CPU, of CUDA or of a library on it: each says so in its own words."""
     words = ("allocate memory", "out of memory", "ALLOC_FAILED")
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(word in str(error) for word in words))
+
+
+Refuse = Callable[[PatchgradError], None]
+"""What is done about one bad item of many: `stop`, or a `Refused`, which keeps it."""
+
+
+def stop(error: PatchgradError) -> None:
+    """The first bad item ends the call: for those to whom some of the items are worth nothing, as to a run that has to be repeatable."""
+    raise error
+
+
+class Refused:
+    """Keeps what is wrong with each bad item, so that the others get their results."""
+
+    def __init__(self) -> None:
+        self.errors: list[PatchgradError] = []
+
+    def __call__(self, error: PatchgradError) -> None:
+        self.errors.append(error)
+
+    @property
+    def sentences(self) -> list[str]:
+        """One for each bad item, in the order in which they were found."""
+        return [str(error) for error in self.errors]
+
+    @property
+    def told(self) -> dict[str, list[str]]:
+        """What an object for machines says of them: nothing where every item was good."""
+        return {"refused": self.sentences} if self.errors else {}
+
+    def unless(self, some: object) -> None:
+        """Raises the first error where nothing is left: a call of which no item is good has failed as a whole."""
+        if self.errors and not some:
+            raise self.errors[0]
+
+
+@contextmanager
+def one_of_many(refuse: Refuse) -> Iterator[None]:
+    """What is done with one item: what is wrong with it goes to `refuse`, and what comes after this block goes on."""
+    try:
+        yield
+    except (TaskError, StoreError, Fault) as error:
+        refuse(error)

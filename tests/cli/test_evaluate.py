@@ -106,7 +106,13 @@ def test_a_model_behind_an_address_is_measured_kept_and_compared(shop: Path, tmp
         "visible tests",
     ]
     with ScriptedEndpoint(every_other(count())) as endpoint:
-        found = value(Report, told("--policy", endpoint.url, *words, "--evaluation.top_p", "0.9", "--out", str(out)))
+        first = value(Report, told("--policy", endpoint.url, *words, "--evaluation.top_p", "0.9", "--out", str(out)))
+        asked = len(endpoint.asked)
+        found = value(Report, told("--out", str(out), "--resume"))
+        assert found.outcomes == first.outcomes, "it goes on by its folder alone"
+        assert len(endpoint.asked) <= asked + 2, "and asks for no attempt again"
+    assert main(["replay", str(out), "evaluate/m/0/0"]) == 0
+    assert "2 of 2 turns are as they were" in capsys.readouterr().out
     assert (found.name, found.tasks, found.attempts, found.pass_at_1.mean) == ("m", 2, 4, 0.5)
     assert found.outcomes == {"shop-held_out": (True, False, True, False), "shop-train": (True, False, True, False)}
     assert found.best_at_n.mean == 1.0, "the visible test tells the repair from what breaks it"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from patchgrad.cli.tasks import grade as tasks_grade
 from patchgrad.errors import ConfigError, PatchgradError, TaskError
 from patchgrad.grading.output import END, START
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
-from patchgrad.tasks.sets import Member, save
+from patchgrad.tasks.sets import Member, members, save
 from patchgrad.testing.attacks.patches import CHECKS, FILES, REPAIR
 from patchgrad.testing.attacks.run import patch as forge
 from patchgrad.testing.tasks import a_repository, a_task
@@ -81,6 +82,37 @@ def test_recorded_runs_for_machines(recorded: list[str], capsys: Spoken) -> None
     assert told["notes"] == {"a__b-3": "no log of its tests was recorded"}
 
 
+def test_a_bad_item_is_told_and_the_others_get_their_results(recorded: list[str], tmp_path: Path, capsys: Spoken) -> None:
+    """A prediction that is no text, one for no task, a row without tests, one whose reader is unknown, a broken tar, an odd report."""
+    extra = [{**ROWS[0], "instance_id": "a__b-4", "log_parser": "mine"}, {**ROWS[0], "instance_id": "a__b-5", "FAIL_TO_PASS": 3}]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (*ROWS, *extra)))
+    answers = json.loads((tmp_path / "answers.json").read_text())
+    answers += [{**answers[0], "instance_id": f"a__b-{n}"} for n in (4, 5)] + [{**answers[0], "model_patch": "\udce9"}]
+    (tmp_path / "answers.json").write_text(json.dumps(answers))
+    (tmp_path / "logs" / "old.tar").write_bytes(b"no tar")
+    (tmp_path / "logs" / "a__b-1" / "report.json").write_text('{"a__b-1": {"resolved": true, "tests_status": [1]}}')
+    assert grade(*recorded, "--json", "--out", str(tmp_path / "out")) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["resolved_ids"], told["unresolved_ids"], told["error_ids"]) == (["a__b-1"], ["a__b-2"], ["a__b-3", "a__b-4"])
+    assert told["agreement"]["differ"] == ["a__b-1", "a__b-2"]
+    signs = (
+        "line 5 has no FAIL_TO_PASS",
+        "half of a character",
+        "for a__b-5, which is none",
+        "old.tar is no whole tar",
+        "for a__b-4 cannot be graded",
+    )
+    assert all(any(sign in sentence for sentence in told["refused"]) for sign in signs), told["refused"]
+    assert grade(*recorded) == 1
+    assert capsys.readouterr().out.count("  refused: ") == len(told["refused"])
+
+
+def test_where_every_prediction_is_bad_the_call_fails_and_says_why(recorded: list[str], tmp_path: Path) -> None:
+    (tmp_path / "answers.json").write_text(json.dumps([{"instance_id": "a__b-1", "model_name_or_path": "me", "model_patch": "\ud800"}]))
+    with pytest.raises(TaskError, match="half of a character"):
+        grade(*recorded)
+
+
 def test_gold_answers_every_row(recorded: list[str], capsys: Spoken) -> None:
     assert spoken(capsys, *recorded, "--predictions", "gold")["submitted_instances"] == 3
 
@@ -117,8 +149,8 @@ def shop(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_set_is_graded_in_sandboxes(shop: Path, tmp_path: Path, capsys: Spoken) -> None:
-    async def opens() -> None:
+def opens(tmp_path: Path) -> bool:
+    async def attempt() -> None:
         boxes = BwrapSandboxes(1)
         try:
             await (await boxes.open(a_task("t", "", a_repository(tmp_path / "try", {"a": ""}), CHECKS))).close()
@@ -126,9 +158,15 @@ def test_a_set_is_graded_in_sandboxes(shop: Path, tmp_path: Path, capsys: Spoken
             await boxes.close()
 
     try:
-        asyncio.run(opens())
-    except PatchgradError as error:
-        pytest.skip(f"no sandbox opens here: {error}")
+        asyncio.run(attempt())
+    except PatchgradError:
+        return False
+    return True
+
+
+def test_a_set_is_graded_in_sandboxes(shop: Path, tmp_path: Path, capsys: Spoken) -> None:
+    if not opens(tmp_path):
+        pytest.skip("no sandbox opens here")
     out = tmp_path / "out"
     told = spoken(capsys, "--predictions", "gold", "--tasks", str(shop), "--concurrency", "1", "--out", str(out))
     assert (told["resolved_ids"], told["report"]) == (["shop"], str(out / "gold.patchgrad.json"))
@@ -137,6 +175,25 @@ def test_a_set_is_graded_in_sandboxes(shop: Path, tmp_path: Path, capsys: Spoken
     told = spoken(capsys, "--predictions", str(tmp_path / "p.jsonl"), "--tasks", str(shop / "tasks.jsonl"), "--concurrency", "1")
     assert told["unresolved_ids"] == ["shop"]
     assert told["instances"]["shop"]["stages"] == []
+    assert told["notes"] == {"shop": "the patch did not apply"}
+
+
+def test_a_task_that_cannot_be_graded_takes_no_other_with_it(shop: Path, tmp_path: Path, capsys: Spoken) -> None:
+    """Its command makes no report; another row of the set is broken, and is still there afterwards."""
+    (good,) = members(shop)
+    odd = replace(good.task, id="odd", checks=replace(good.task.checks, command=("make",)))
+    save(shop, [replace(good, task=odd)])
+    with (shop / "tasks.jsonl").open("a") as file:
+        file.write('{"id": "half"}\n')
+    if not opens(tmp_path):
+        pytest.skip("no sandbox opens here")
+    assert grade("--predictions", "gold", "--tasks", str(shop), "--concurrency", "1", "--json") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["resolved_ids"], told["error_ids"]) == (["shop"], ["odd"])
+    assert [sentence.split(":")[0] for sentence in told["refused"]] == [
+        f"A row of {shop / 'tasks.jsonl'} is no task ('checks')",
+        "The prediction for odd cannot be graded",
+    ]
 
 
 def test_a_set_has_no_log_to_read(shop: Path, tmp_path: Path) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from patchgrad.errors import TaskError
+from patchgrad.errors import Refused, TaskError
 from patchgrad.grading.predictions import Prediction, gold_predictions, known, read_predictions
 from patchgrad.grading.reports import Graded, failure_reason, instance_report, run_report, write_instance, write_run
 from patchgrad.grading.rows import Row, read_rows
@@ -71,6 +72,58 @@ def test_broken_predictions_are_one_sentence(tmp_path: Path, name: str, content:
         read_predictions(write(tmp_path / name, content))
 
 
+HALF = json.dumps({**ONE, "instance_id": "a__b-2", "model_patch": "+caf\udce9"})
+DEEP = '{"instance_id": ' + 100_000 * "["
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (HALF, r"line 2 is no JSON that can be read \(it has '\\udce9', half of a character"),
+        (HALF.replace("\\udce9", "\\ud83d"), "half of a character"),
+        (json.dumps({**ONE, "instance_id": "a__b-\ud800"}), "half of a character"),
+        (json.dumps({**ONE, "\udfff": 1}), "half of a character"),
+        (DEEP, "nested too deeply"),
+        ('{"instance_id": ' + 5000 * "9" + "}", "line 2 is no JSON"),
+        ("{broken", "line 2 is no JSON"),
+        ("null", "line 2 holds no JSON object"),
+        (json.dumps({**ONE, "instance_id": "a__b-2", "model_patch": ["+"]}), "needs a model_patch"),
+        (json.dumps({**ONE, "instance_id": 300 * "b"}), "words that can name a file"),
+    ],
+)
+def test_a_bad_prediction_takes_no_other_with_it(tmp_path: Path, bad: str, words: str) -> None:
+    third = json.dumps({**ONE, "instance_id": "a__b-3", "model_patch": "+\U0001f40d"})
+    refused = Refused()
+    found = read_predictions(write(tmp_path / "p.jsonl", "\n".join((json.dumps(ONE), bad, third))), refused)
+    assert found == {"a__b-1": ANSWER, "a__b-3": Prediction("a__b-3", "owner/model", "+\U0001f40d")}
+    (sentence,) = refused.sentences
+    assert re.search(words, sentence)
+
+
+def test_bytes_that_are_no_text_cost_their_line_and_a_mark_before_the_text_costs_nothing(tmp_path: Path) -> None:
+    latin = json.dumps({**ONE, "instance_id": "a__b-2", "model_patch": "+café"}, ensure_ascii=False).encode("latin-1")
+    (tmp_path / "p.jsonl").write_bytes(b"\xef\xbb\xbf" + json.dumps(ONE).encode() + b"\r\n" + latin)
+    refused = Refused()
+    assert read_predictions(tmp_path / "p.jsonl", refused) == {"a__b-1": ANSWER}
+    assert "line 2 is no JSON" in refused.sentences[0]
+
+
+@pytest.mark.parametrize(
+    "content", [[ONE, {**ONE, "instance_id": "a__b-2", "model_patch": "\udce9"}, 3], {"a__b-1": ONE, "\ud800": ONE, "c": 3}]
+)
+def test_a_bad_entry_of_a_list_or_a_table_fails_by_itself(tmp_path: Path, content: object) -> None:
+    refused = Refused()
+    assert read_predictions(write(tmp_path / "p.json", content), refused) == {"a__b-1": ANSWER}
+    assert len(refused.errors) == 2
+
+
+def test_of_two_answers_to_one_problem_neither_is_taken(tmp_path: Path) -> None:
+    refused = Refused()
+    other = {**ONE, "instance_id": "a__b-2"}
+    assert list(read_predictions(write(tmp_path / "p.json", [ONE, other, {**ONE, "model_patch": "another"}]), refused)) == ["a__b-2"]
+    assert "answers a__b-1 a second time" in refused.sentences[0]
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "p.jsonl.gz").write_bytes(b"not gzip")
     for name in ("nowhere.jsonl", "p.jsonl.gz", "."):
@@ -84,12 +137,18 @@ def test_predictions_about_nothing_are_refused() -> None:
         known({"a__b-1": ANSWER}, ["a__b-2"])
     with pytest.raises(TaskError, match="name the tasks that it was made for"):
         known({"a__b-1": ANSWER}, ["zzz"])
+    refused = Refused()
+    assert known({"a__b-1": ANSWER, "x": ANSWER, "y": ANSWER}, ["a__b-1"], refused) == {"a__b-1": ANSWER}
+    assert refused.sentences == [
+        "There is a prediction for x (and 1 more), which is none of the 1 tasks: name the tasks that it was made for."
+    ]
 
 
 def test_gold_needs_solutions() -> None:
     assert gold_predictions({"a": "diff"}) == {"a": Prediction("a", "gold", "diff")}
     with pytest.raises(TaskError, match="Task b comes without its solution"):
         gold_predictions({"a": "diff", "b": ""})
+    assert list(gold_predictions({"a": "diff", "b": ""}, Refused())) == ["a"]
 
 
 ROW = {"instance_id": "a__b-1", "repo": "django/django", "FAIL_TO_PASS": '["mend"]', "PASS_TO_PASS": ["keep"], "patch": "diff"}
@@ -116,6 +175,14 @@ def test_rows_hold_their_lists_as_lists_or_as_text(tmp_path: Path) -> None:
 def test_broken_rows_are_one_sentence(tmp_path: Path, rows: list[object], words: str) -> None:
     with pytest.raises(TaskError, match=words):
         read_rows(write(tmp_path / "r.json", rows))
+
+
+def test_a_bad_row_takes_no_other_with_it(tmp_path: Path) -> None:
+    bad = [{**ROW, "instance_id": "a__b-2", "FAIL_TO_PASS": '["\\ud800"]'}, {**ROW, "patch": "\udce9"}, 3, {**ROW, "instance_id": ["x"]}]
+    odd = {**ROW, "instance_id": "a__b-3", "install_config": '{"log_parser": "x"}'}
+    refused = Refused()
+    assert list(read_rows(write(tmp_path / "r.jsonl", "\n".join(map(json.dumps, [ROW, *bad, odd]))), refused)) == ["a__b-1", "a__b-3"]
+    assert len(refused.errors) == len(bad)
 
 
 def test_the_report_of_an_instance() -> None:

@@ -12,9 +12,11 @@ import pytest
 
 from patchgrad.cli import main
 from patchgrad.config import dumps
+from patchgrad.errors import StoreError
 from patchgrad.recipes import laptop
 from patchgrad.recipes.advantage import AdvantageChoice
 from patchgrad.runs.inspection.audit import Audited, audit
+from patchgrad.runs.inspection.replay import find
 from patchgrad.store import Run
 from patchgrad.values import (
     Action,
@@ -117,7 +119,28 @@ def test_a_turn_that_was_changed_after_it_was_sampled_is_found(tmp_path: Path) -
             asyncio.run(table.journal.turn("x", one))
         table.rollouts.write("stage1", 0, [honest[0], replace(honest[1], trajectory=forged)])
     (tmp_path / "other" / "rollouts" / "stage1-00000.parquet").replace(path / "rollouts" / "stage1-00000.parquet")
-    assert main(["audit", str(path)]) == 2, "what is not in the journal cannot be read"
+    (found,) = audited(path)
+    assert (found.attempts, found.trained, len(found.flaws)) == (2, 0, 1)
+    assert found.flaws[0].startswith("The attempt stage1/0/0/1 cannot be read: "), "what is not in the journal cannot be read"
+    assert main(["audit", str(path)]) == 1
+
+
+def test_a_damaged_turn_is_a_flaw_of_its_attempt_and_the_others_are_audited_and_replayed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder(tmp_path / "run", [pair("stage1/0", 10), pair("stage1/1", 14)])
+    (journal,) = (path / "journal").iterdir()
+    lines = journal.read_bytes().split(b"\n")
+    lines[1] = lines[1].replace(b'"text": "1"', b'"text": "2"')
+    journal.write_bytes(b"\n".join(lines))
+    first, second = audited(path)
+    assert [len(first.flaws), len(second.flaws), second.trained] == [1, 0, TOKENS]
+    assert first.flaws[0].startswith("The attempt stage1/0/0/0 cannot be read: ")
+    assert main(["audit", str(path)]) == 1
+    assert "3 of 4 chains verify" in capsys.readouterr().out
+    assert find(Run.open(path), "stage1/0/0/1").trajectory.id == "stage1/0/0/1"
+    with pytest.raises(StoreError, match="stage1/0/0/0 cannot be read"):
+        find(Run.open(path), "stage1/0/0/0")
 
 
 def test_a_record_of_other_tokens_than_the_attempts_have_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

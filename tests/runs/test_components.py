@@ -404,6 +404,23 @@ def test_an_installed_package_registers_parts(beside: Path, capsys: pytest.Captu
     assert "terse              acme_terse:terse  (acme-rewards 1.2)" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("broken", [b"[patchgrad.rewards]\nterse\n", b"[patchgrad.rewards]\nterse = caf\xe9:x\n"])
+def test_a_package_whose_list_is_broken_takes_no_other_with_it(beside: Path, capsys: pytest.CaptureFixture[str], broken: bytes) -> None:
+    from patchgrad.cli import main
+
+    for name, points in (("acme-broken", broken), ("acme-whole", b"[patchgrad.rewards]\nlong = acme_long:long\n")):
+        info = beside / f"{name.replace('-', '_')}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        (info / "entry_points.txt").write_bytes(points)
+    assert main(["components"]) == 1
+    out, err = capsys.readouterr()
+    assert "acme_long:long  (acme-whole 1)" in out
+    assert err.count("The entry points of the package acme-broken cannot be read") == 1
+    with pytest.raises(ConfigError, match="terse is not registered"):
+        harnesses.reward(Component("terse"))
+
+
 def test_what_is_built_in_is_listed_and_every_kind_has_a_place_in_a_recipe() -> None:
     assert {one.name for one in listed()} >= {name for names in BUILT_IN.values() for name in names}
     keys = {part.key.replace(".0", "").replace("stages.1", "stages").replace("stages.", "stages.N.") for part in named_parts(tiny())}

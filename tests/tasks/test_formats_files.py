@@ -191,8 +191,8 @@ def broken(tmp_path: Path, name: str, content: bytes) -> str:
 
 def test_bad_files_are_told_and_leave_nothing(tmp_path: Path) -> None:
     good = json.dumps(PLAIN).encode()
-    assert broken(tmp_path, "r.jsonl", good + b"\n{").startswith("r.jsonl line 2 is no JSON")
-    assert broken(tmp_path, "r.jsonl", good + b"\n\n[]\n") == "r.jsonl line 3 is no object with columns."
+    assert broken(tmp_path, "r.jsonl", b"{").startswith("r.jsonl line 1 is no JSON")
+    assert broken(tmp_path, "r.jsonl", b"\n\n[]\n") == "r.jsonl line 3 is no object with columns."
     twice = broken(tmp_path, "r.jsonl", good + b"\n" + good)
     assert twice == "r.jsonl line 2: the id owner__box-7 stands for another task already (r.jsonl line 1): an id may stand for one only."
     assert (
@@ -200,7 +200,7 @@ def test_bad_files_are_told_and_leave_nothing(tmp_path: Path) -> None:
         == "r.jsonl line 1: the column patch holds 3, not text."
     )
     assert broken(tmp_path, "r.jsonl", b"") == "r.jsonl holds no rows."
-    assert broken(tmp_path, "r.jsonl", b"\xff").startswith("r.jsonl cannot be read")
+    assert broken(tmp_path, "r.jsonl", b"\xff").startswith("r.jsonl line 1 is no JSON")
     assert broken(tmp_path, "r.jsonl.gz", b"no").startswith("r.jsonl.gz cannot be read")
     assert broken(tmp_path, "r.json", b'[{"a": 1}]').startswith("r.json row 1: these are the columns of no known format (a)")
     assert broken(tmp_path, "r.parquet", b"no").startswith("r.parquet is no readable Parquet file")

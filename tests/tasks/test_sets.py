@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgrad.errors import TaskError
+from patchgrad.errors import Refused, TaskError
 from patchgrad.tasks.archive import digest, open_archive
 from patchgrad.tasks.sets import (
     MANIFEST,
@@ -140,6 +140,21 @@ def test_an_id_may_stand_for_one_task_only(tmp_path: Path) -> None:
         append(tmp_path / TASKS, row_of(a_member(tmp_path, "a"), tmp_path))
     with pytest.raises(TaskError, match="has more than one task a"):
         members(tmp_path)
+
+
+def test_a_bad_row_goes_to_who_asks_and_stays_where_it_is(tmp_path: Path) -> None:
+    """Also one of a shape that no task has, and two with one id: nobody knows which of them is meant."""
+    one, two = save(tmp_path, [a_member(tmp_path, "a"), a_member(tmp_path, "b")])
+    shape = {**row_of(one, tmp_path), "id": ["a"]}
+    words = {**row_of(one, tmp_path), "id": "c", "levels": {"report": 3}}
+    bad = [json.dumps(shape), json.dumps(words), "{torn", "3", json.dumps({**row_of(one, tmp_path), "output": "another"})]
+    with (tmp_path / TASKS).open("a") as file:
+        file.write("".join(f"{line}\n" for line in bad))
+    refused = Refused()
+    assert members(tmp_path, refused) == [two]
+    assert len(refused.errors) == 5
+    assert [member.task.id for member in save(tmp_path, [a_member(tmp_path, "d")])] == ["b", "d"]
+    assert (tmp_path / TASKS).read_text().splitlines()[3:] == bad
 
 
 def test_a_broken_set_is_one_sentence(tmp_path: Path) -> None:

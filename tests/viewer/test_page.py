@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.viewer.synthetic import RECIPE, episode, make
+from tests.viewer.synthetic import RECIPE, episode, make, policy, record
 
 from patchgrad.store import Run
 from patchgrad.viewer import report
 from patchgrad.viewer.charts import Phase, Series, bar, lines, nice
 from patchgrad.viewer.episodes import choose
+from patchgrad.viewer.page import tasks_page
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 DRAWN = {"line", "circle", "polyline", "polygon"}
@@ -83,6 +88,11 @@ def test_the_page_is_well_formed_and_holds_every_part(finished: str) -> None:
     assert "prefers-color-scheme: dark" in finished
 
 
+FRAME = """<iframe id="f" src="{}.html" style="width:340px;height:900px;border:0"></iframe>
+<script>f.onload = () => {{
+  const page = f.contentDocument.documentElement
+  document.body.innerHTML = `<pre>${{page.scrollWidth - page.clientWidth}}</pre>`
+}}</script>"""
 WAITING = {"phase": "stage1", "iteration": 0, "seconds": {"sampling": 1.0, "idle": 19.0, "wall": 10.0, "learning": 4.0}, "cores_busy": 0.05}
 
 
@@ -116,6 +126,40 @@ def test_a_run_that_has_just_begun_has_a_page_too(tmp_path: Path) -> None:
     well_formed(text)
     assert "Learning" not in text
     assert "name = &quot;laptop&quot;" in text
+
+
+@pytest.mark.parametrize(
+    ("number", "heading"), [(0, ""), (1, "One attempt to read"), (2, "Two attempts to read"), (3, "Three attempts to read")]
+)
+def test_the_heading_counts_the_attempts_below_it(tmp_path: Path, number: int, heading: str) -> None:
+    kinds = [episode("x/0", True), episode("x/1", False), episode("x/2", True, malformed=True)]
+    with Run.create(tmp_path / "run", RECIPE) as run:
+        run.rollouts.write("rft", 0, kinds[:number])
+        text = report(run.folder).read_text()
+    assert text.count('<details class="episode">') == number
+    assert re.findall(r"<h2>(\w+ attempts? to read)</h2>", text) == [heading][: bool(heading)]
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed")
+def test_a_telephone_shows_every_page_without_scrolling_sideways(tmp_path: Path) -> None:
+    """Also with names that have no place to break."""
+    long, rng = 12 * "workshop:mark_parts:op_swap.", np.random.default_rng(0)
+    tags = {"package": long, "kind": "repair", "family": "cmp_boundary", "split": "train"}
+    attempt = episode("x/0", True)
+    task = replace(attempt.task, id=long, tags=tags)
+    with Run.create(tmp_path / long[:200], RECIPE) as run:
+        run.tasks.add([task])
+        run.rollouts.write("rft", 0, [attempt, episode("x/1", False), episode("x/2", True, malformed=True)])
+        run.results.write_reports([policy(name, 0.126, 0.33, 0.55, 5.4, 1.6) for name in ("base", long)])
+        for iteration in range(3):
+            run.results.write_metrics(record("rft", iteration, iteration / 3, rng))
+        pages = {"run": report(run.folder).read_text(), "tasks": tasks_page(long, [task], {"from": long})}
+    for name, text in pages.items():
+        (tmp_path / f"{name}.html").write_text(text.replace("<details", "<details open"))
+        (tmp_path / "frame.html").write_text(FRAME.format(name))
+        flags = ("--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--dump-dom")
+        told = subprocess.run(["chromium", *flags, str(tmp_path / "frame.html")], capture_output=True, text=True, check=True).stdout
+        assert "<pre>0</pre>" in told, f"{name} can be scrolled sideways: {told}"
 
 
 def test_what_an_agent_wrote_stays_text(tmp_path: Path) -> None:

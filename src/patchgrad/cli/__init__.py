@@ -1,12 +1,14 @@
 """The command `patchgrad`: a verb per module, each a few lines over what a library user calls.
 
-Exit codes: 0 done, 1 the host or the data fails a check, 2 something was asked that cannot be done (one sentence on the standard
-error says what to do), 130 stopped by Ctrl-C. `--json` prints one object on the standard output and nothing else.
+Exit codes: 0 done, 1 the host or the data fails a check, or some of many items failed (one sentence each) and the others were done, 2
+something was asked that cannot be done (one sentence on the standard error says what to do), 130 stopped by Ctrl-C. `--json` prints one
+object on the standard output and nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 
@@ -55,6 +57,10 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; `main(["check"])` returns its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(
+        sys.stdout, io.TextIOWrapper
+    ):  # names of files and texts of others are told also where the terminal has no letter for them
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         known, changes = split(words)
         arguments = parser().parse_args(known)

@@ -15,6 +15,9 @@ import json
 from dataclasses import asdict
 from itertools import groupby
 
+from patchgrad.cli.options import told
+from patchgrad.errors import Refused
+
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's words."""
@@ -22,13 +25,14 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List them."""
+    """List them; 1 where an installed package cannot be read."""
     from patchgrad.runs.components.listing import KEYS, listed
 
-    found = list(listed())
+    refused = Refused()
+    found = list(listed(refused))
     if arguments.json:
         print(json.dumps({kind: [asdict(one) for one in found if one.kind == kind] for kind in KEYS}))
-        return 0
+        return told(refused.sentences)
     by_kind = {kind: list(members) for kind, members in groupby(found, key=lambda one: one.kind)}
     for kind, key in KEYS.items():
         print(f"{kind}, named by {key}")
@@ -36,4 +40,4 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"  {one.name:<18} {one.about}{f'  ({one.package})' if one.package else ''}")
         if kind not in by_kind:
             print("  none is built in; name one of your own as package.module:attribute")
-    return 0
+    return told(refused.sentences)

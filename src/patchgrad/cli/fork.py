@@ -33,13 +33,15 @@ def run(arguments: argparse.Namespace) -> int:
     from patchgrad.evaluation import wilson
     from patchgrad.runs.inspection.forking import fork
     from patchgrad.runs.planning.advice import exhausted
+    from patchgrad.runs.reading import recipe_of
     from patchgrad.runs.session import told
     from patchgrad.store import Run
     from patchgrad.values import PhaseBegan
 
     source = Run.open(arguments.run)
+    recipe_of(source)  # an evaluation has no policy of its own to go on with
     checkpoint = source.checkpoints.find(arguments.checkpoint)
-    out = Run.create(Path(arguments.out), source.recipe) if arguments.out else None
+    out = Run.create(Path(arguments.out), source.recipe, "--out") if arguments.out else None
     with choose(arguments.json) as tracker:
         tracker.event(PhaseBegan(f"{arguments.attempt} after turn {arguments.turn}", arguments.attempts))
         seen = partial(told, tracker)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchgrad.contracts import Sandboxes
-from patchgrad.errors import ConfigError, TaskError
+from patchgrad.errors import ConfigError, Fault, Refuse, Refused, TaskError, one_of_many, stop
 from patchgrad.grading import Grader
-from patchgrad.grading.logs import reader
+from patchgrad.grading.output import PATCH_FAILED
 from patchgrad.grading.predictions import GOLD, Prediction, gold_predictions, known, read_predictions
 from patchgrad.grading.recorded import Recordings, agreement, judge
 from patchgrad.grading.reports import Graded, instance_report, run_report, write_instance, write_run
@@ -25,12 +26,16 @@ Agreement = tuple[bool, bool]
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A file of predictions as it was graded. `agreed` compares with the reports that lay beside recorded logs."""
+    """A file of predictions as it was graded. `agreed` compares with the reports that lay beside recorded logs.
+
+    `refused` has a sentence for each prediction that could not be graded; such a one is an error in the report.
+    """
 
     rows: Mapping[str, Row]
     predictions: Mapping[str, Prediction]
     graded: Mapping[str, Graded]
     agreed: Mapping[str, Agreement]
+    refused: Sequence[str] = ()
 
     @property
     def report(self) -> dict[str, object]:
@@ -54,21 +59,20 @@ class Held:
     tasks: Mapping[str, Task]
 
 
-def held_against(place: Path) -> Held:
-    """A set's folder, or a file of rows."""
+def held_against(place: Path, refuse: Refuse = stop) -> Held:
+    """A set's folder, or a file of rows; a row that is no task goes to `refuse`."""
     if place.is_dir() or place.name == TASKS:
-        found = members(place if place.is_dir() else place.parent)
+        found = members(place if place.is_dir() else place.parent, refuse)
         rows = {m.task.id: Row(m.task.id, m.task.checks, m.repair) for m in found}
         return Held(place, rows, {m.task.id: m.task for m in found})
-    return Held(place, read_rows(place), {})
+    return Held(place, read_rows(place, refuse), {})
 
 
-def predicted(source: str, held: Held) -> dict[str, Prediction]:
-    """The predictions of a file, or the known solutions for the word gold; each must be of one of the tasks."""
+def predicted(source: str, held: Held, refuse: Refuse = stop) -> dict[str, Prediction]:
+    """The predictions of a file, or the known solutions for the word gold; one that cannot be read, or is of no task, goes to `refuse`."""
     solutions = {row.id: row.gold for row in held.rows.values()}
-    found = gold_predictions(solutions) if source == GOLD else read_predictions(Path(source))
-    known(found, held.rows)
-    return found
+    found = gold_predictions(solutions, refuse) if source == GOLD else read_predictions(Path(source), refuse)
+    return known(found, held.rows, refuse)
 
 
 def asked(predictions: Mapping[str, Prediction]) -> list[Prediction]:
@@ -77,15 +81,18 @@ def asked(predictions: Mapping[str, Prediction]) -> list[Prediction]:
 
 
 def grade(held: Held, predictions: Mapping[str, Prediction], recorded: str | None, concurrency: int, tell: Tell) -> Tried:
-    """Verdicts, from recorded logs where they are named, else in sandboxes."""
+    """Verdicts, from recorded logs where they are named, else in sandboxes. Where not one prediction can be graded, the first error."""
     if concurrency < 1:
         raise ConfigError(f"--concurrency {concurrency} grades nothing: give it at least one sandbox.")
+    refused = Refused()
     if recorded is not None:
-        graded, agreed = _recorded(held.rows, asked(predictions), Recordings(Path(recorded)), tell)
-        return Tried(held.rows, predictions, graded, agreed)
-    if not held.tasks:
+        graded, agreed = _recorded(held.rows, asked(predictions), Recordings(Path(recorded), refused), tell, refused)
+    elif held.tasks:
+        graded, agreed = asyncio.run(_live(held, asked(predictions), concurrency, tell, refused)), {}
+    else:
         raise TaskError(f"{held.place} holds rows, whose repositories are not at hand: name their recorded runs with --recorded.")
-    return Tried(held.rows, predictions, asyncio.run(_live(held, asked(predictions), concurrency, tell)), {})
+    refused.unless(graded)
+    return Tried(held.rows, predictions, graded, agreed, refused.sentences)
 
 
 def plain_word(run: str) -> str:
@@ -96,38 +103,56 @@ def plain_word(run: str) -> str:
 
 
 def _recorded(
-    rows: Mapping[str, Row], asked: Sequence[Prediction], recordings: Recordings, tell: Tell
+    rows: Mapping[str, Row], asked: Sequence[Prediction], recordings: Recordings, tell: Tell, refuse: Refuse
 ) -> tuple[dict[str, Graded], dict[str, Agreement]]:
     """The grades by instance, and how they compare with the reports beside the logs."""
     graded, agreed = {}, {}
     for prediction in asked:
-        reader(rows[prediction.id].checks.parser)  # a data set of many languages is refused before its first half was graded
-    for prediction in asked:
-        recording = recordings.find(prediction.id, prediction.model)
-        graded[prediction.id] = found = judge(rows[prediction.id], prediction, recording)
-        if found.verdict is not None and recording is not None and (report := recording.report) is not None:
-            agreed[prediction.id] = agreement(found.verdict, report)
-        tell(found)
+        with one_of_many(refuse), _about(prediction):
+            recording = recordings.find(prediction.id, prediction.model)
+            graded[prediction.id] = found = judge(rows[prediction.id], prediction, recording)
+            if found.verdict is not None and recording is not None and (report := recording.report) is not None:
+                agreed[prediction.id] = agreement(found.verdict, report)
+            tell(found)
     return graded, agreed
 
 
-async def _live(held: Held, asked: Sequence[Prediction], concurrency: int, tell: Tell) -> dict[str, Graded]:
+@contextmanager
+def _about(prediction: Prediction) -> Iterator[None]:
+    """What goes wrong with this one is an error of its own, which names it."""
+    try:
+        yield
+    except (TaskError, Fault, OSError, ValueError) as error:
+        said = str(error) or type(error).__name__
+        raise TaskError(f"The prediction for {prediction.id} cannot be graded: {said.rstrip('.')}.") from error
+
+
+async def _live(held: Held, asked: Sequence[Prediction], concurrency: int, tell: Tell, refuse: Refuse) -> dict[str, Graded]:
     from patchgrad.sandboxes.bwrap import BwrapSandboxes
 
     boxes: Sandboxes = BwrapSandboxes(concurrency)
     graded, shared = {}, (Grader(boxes, {row.id: row.gold for row in held.rows.values()}), held.tasks)
     try:
         async for name, found in LocalExecutor(concurrency).map(f"{__name__}:graded_one", shared, asked):
-            graded[name] = found
-            tell(found)
+            if isinstance(found, Graded):
+                graded[name] = found
+                tell(found)
+            else:
+                refuse(found)
     finally:
         await boxes.close()
     return graded
 
 
-async def graded_one(shared: tuple[Grader, Mapping[str, Task]], prediction: Prediction) -> tuple[str, Graded]:
-    """One prediction's grade, by its instance."""
+async def graded_one(shared: tuple[Grader, Mapping[str, Task]], prediction: Prediction) -> tuple[str, Graded | TaskError]:
+    """One prediction's grade, by its instance, or why it has none."""
     grader, tasks = shared
-    verdict = await grader.grade(tasks[prediction.id], prediction.patch or "")
+    try:
+        with _about(prediction):
+            verdict = await grader.grade(tasks[prediction.id], prediction.patch or "")
+    except TaskError as error:
+        return prediction.id, error
     notes = [*verdict.tamper, *([verdict.fault] if verdict.fault else [])]
+    if prediction.patch and not verdict.tamper and verdict.fault is None and "applied" not in verdict.stages:
+        notes.append(PATCH_FAILED)
     return prediction.id, Graded(verdict, "; ".join(notes), ("sandbox_fault", True) if verdict.fault else None)

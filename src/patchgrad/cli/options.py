@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -139,6 +140,13 @@ def nearest(name: str, names: Sequence[str]) -> str:
     """The end of a sentence about a name that does not exist."""
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean {near[0]}?" if near else f"there are: {', '.join(sorted(names))}."
+
+
+def told(refused: Sequence[str]) -> int:
+    """Tell on the standard error what was wrong with each bad item of many; the exit code."""
+    for sentence in dict.fromkeys(refused):
+        print(f"patchgrad: {sentence}", file=sys.stderr)
+    return int(bool(refused))
 
 
 @contextmanager

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's words."""
-    parser.add_argument("run", metavar="RUN", help="a run's folder")
+    parser.add_argument("run", metavar="RUN", help="a run's folder, or that of an evaluation that was kept")
     parser.add_argument("attempt", metavar="ATTEMPT", help="an attempt's name, such as stage1/0/3/2")
     parser.add_argument("--turn", metavar="N", type=int, help="only the first N turns (default: all)")
     parser.add_argument("--shell", action="store_true", help="instead, run the commands of the standard input in the state after them")
@@ -50,13 +50,13 @@ async def _again(folder: Run, found: Rollout, count: int, as_json: bool) -> int:
     from patchgrad.runs.build.harness import agent, sandboxes
     from patchgrad.runs.components.code import registry_of
     from patchgrad.runs.inspection.replay import replay
-    from patchgrad.runs.reading import load_recipe
+    from patchgrad.runs.reading import setting_of
 
-    recipe, registry = load_recipe(folder.recipe), registry_of(folder)
-    boxes, good = sandboxes(recipe.sandbox, registry), 0
+    setting, registry = setting_of(folder), registry_of(folder)
+    boxes, good = sandboxes(setting.sandbox, registry), 0
     try:
         async with await boxes.open(found.task) as sandbox:
-            async for one in replay(found.trajectory.turns[:count], agent(recipe.agent, registry), sandbox):
+            async for one in replay(found.trajectory.turns[:count], agent(setting.agent, registry), sandbox):
                 good += one.answer != "different" and one.same_state
                 print(json.dumps(_plain(one)) if as_json else "\n".join(_lines(one)), flush=True)
     finally:
@@ -70,9 +70,9 @@ async def _shell(folder: Run, found: Rollout, count: int, as_json: bool) -> int:
     from patchgrad.runs.build.harness import sandboxes
     from patchgrad.runs.components.code import registry_of
     from patchgrad.runs.inspection.replay import opened
-    from patchgrad.runs.reading import load_recipe
+    from patchgrad.runs.reading import setting_of
 
-    boxes = sandboxes(load_recipe(folder.recipe).sandbox, registry_of(folder))
+    boxes = sandboxes(setting_of(folder).sandbox, registry_of(folder))
     prompt = "$ " if sys.stdin.isatty() else ""
     try:
         async with await opened(found.task, found.trajectory.turns[:count], folder, boxes) as sandbox:

@@ -111,9 +111,9 @@ def _resumed(folder: Path, arguments: argparse.Namespace) -> Run:
 
 
 def _recipe(store: Run) -> Recipe:
-    from patchgrad.runs.reading import load_recipe
+    from patchgrad.runs.reading import recipe_of
 
-    return load_recipe(store.recipe)
+    return recipe_of(store)
 
 
 def _train(store: Run, arguments: argparse.Namespace) -> int:

@@ -1,6 +1,7 @@
 """write the page about a run, or about several side by side, and say where it is
 
-Works on a run that is finished and on one that is still going. Of several, those that differ in nothing but their seed are one recipe's:
+Works on a run that is finished, on one that is still going, and on an evaluation that was kept. Of several, those
+that differ in nothing but their seed are one recipe's:
 
   patchgrad view runs/laptop
   patchgrad view runs/laptop --open
@@ -14,7 +15,8 @@ import json
 import webbrowser
 from pathlib import Path
 
-from patchgrad.errors import ConfigError
+from patchgrad.cli.options import told
+from patchgrad.errors import ConfigError, Refused
 from patchgrad.viewer import comparison, report
 
 
@@ -27,14 +29,15 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the page anew from what the folders hold."""
+    """Write the page anew from what the folders hold; 1 where some of that cannot be read, which is told."""
+    refused = Refused()
     if len(arguments.run) == 1:
         if arguments.out:
             raise ConfigError("The page about one run is the report.html of its folder: leave --out out, or name more runs.")
-        page = report(arguments.run[0]).resolve()
+        page = report(arguments.run[0], refused).resolve()
     else:
-        page = comparison(arguments.run, Path(arguments.out or "comparison.html")).resolve()
+        page = comparison(arguments.run, Path(arguments.out or "comparison.html"), refused).resolve()
     print(json.dumps({"page": str(page)}) if arguments.json else page)
     if arguments.open and not webbrowser.open(page.as_uri()):
         print("No browser could be started here; open the file above in one.")
-    return 0
+    return told(refused.sentences)

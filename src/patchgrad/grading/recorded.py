@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from patchgrad.errors import TaskError
+from patchgrad.errors import Refuse, TaskError, one_of_many, stop
 from patchgrad.grading.logs import reader
 from patchgrad.grading.output import PATCH_FAILED, read_recorded
 from patchgrad.grading.predictions import Prediction, file_name
@@ -68,24 +68,27 @@ def judge(row: Row, prediction: Prediction, recording: Recording | None) -> Grad
 
 def agreement(verdict: Verdict, report: Mapping[str, Any]) -> tuple[bool, bool]:
     """Does a recorded report say the same of resolved or not, and does it give the same tests in the same lists?"""
-    told = report.get("tests_status") or {}
-    mine = tests_status(verdict) if "ran" in verdict.stages else {}
-    lists = [
-        {name: {side: sorted(tests) for side, tests in held.items()} for name, held in found.items() if any(held.values())}
-        for found in (told, mine)
-    ]
-    return verdict.resolved == report.get("resolved"), lists[0] == lists[1]
+    resolved = verdict.resolved == report.get("resolved")
+    mine = _lists(tests_status(verdict) if "ran" in verdict.stages else {})
+    try:
+        return resolved, _lists(report.get("tests_status") or {}) == mine
+    except (AttributeError, TypeError):  # lists in another form than the harness's
+        return resolved, False
+
+
+def _lists(status: Mapping[str, Mapping[str, Collection[str]]]) -> dict[str, dict[str, list[str]]]:
+    return {name: {side: sorted(tests) for side, tests in held.items()} for name, held in status.items() if any(held.values())}
 
 
 class Recordings:
     """The recorded runs below a folder, or in a tar file: `Recordings(Path("logs")).find("django__django-11820", "my-model")`.
 
-    `TaskError` if there is no such place, or a tar in it is broken.
+    `TaskError` if there is no such place, or it is a broken tar; a broken tar among others goes to `refuse`.
     """
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, refuse: Refuse = stop) -> None:
         self.place = place
-        self._files: dict[str, str | Path] = dict(_walk(place))
+        self._files: dict[str, str | Path] = dict(_walk(place, refuse))
         self._found: dict[str, dict[str, dict[str, str]]] = {}
         for path in self._files:
             pure = PurePosixPath(path)
@@ -112,7 +115,7 @@ class Recordings:
         return held if isinstance(held, str) else read_text(held)
 
 
-def _walk(place: Path) -> Iterator[tuple[str, str | Path]]:
+def _walk(place: Path, refuse: Refuse) -> Iterator[tuple[str, str | Path]]:
     """Path in the recording -> its text, or the file that holds it."""
     if place.is_file():
         if not place.name.endswith(_TAR):
@@ -123,7 +126,8 @@ def _walk(place: Path) -> Iterator[tuple[str, str | Path]]:
         raise TaskError(f"{place} does not exist: name the folder, or the tar file, with the recorded runs.")
     for path in sorted(place.rglob("*")):
         if path.name.endswith(_TAR):
-            yield from _unpack(path)
+            with one_of_many(refuse):
+                yield from _unpack(path)
         elif path.is_file():
             yield str(path.relative_to(place.parent).as_posix()).removesuffix(".gz"), path
 

@@ -43,6 +43,11 @@ class Graded:
         """Is there a judgement of the submission?"""
         return self.verdict is not None and self.verdict.fault is None
 
+    @property
+    def broken(self) -> bool:
+        """Did its sandbox break?"""
+        return self.verdict is not None and self.verdict.fault is not None
+
 
 def failure_reason(log: str) -> tuple[str, bool] | None:
     """What in a log hints at a broken environment, and whether no patch could have caused it: `("out_of_memory", True)`.
@@ -120,7 +125,7 @@ def write_instance(folder: Path, run_id: str, prediction: Prediction, report: Ma
     place = folder / "logs" / "run_evaluation" / run_id / file_name(prediction.model) / prediction.id
     place.mkdir(parents=True, exist_ok=True)
     (place / "report.json").write_text(json.dumps(report, indent=4))
-    (place / "patch.diff").write_text(prediction.patch or "")
+    (place / "patch.diff").write_bytes((prediction.patch or "").encode())
     return place
 
 

@@ -10,7 +10,6 @@ With `lag = 0`, the only mode here, sampling waits for the update and the update
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +21,7 @@ from patchgrad.learning.failures import kept
 from patchgrad.learning.meter import Meter
 from patchgrad.learning.packing import minibatches, pack, scored
 from patchgrad.learning.provenance import Requirements, verify_batch, verify_rollouts, verify_samples
+from patchgrad.learning.stopping import in_thread, may_stop
 from patchgrad.rollouts.attempts import AttemptSettings, collect_groups
 from patchgrad.rollouts.harness import Harness
 from patchgrad.values import Group, Sample, ScoredSample, StepSettings, Update, WeightedSample
@@ -58,7 +58,7 @@ async def iterate(
     meter.lap("collect")
     journalled = harness.journal.holds if harness.journal.keeps else None
     verify_rollouts(groups, Requirements(journalled, frozenset({policy.version}), policy.tokenizer.fingerprint, policy.stops))
-    updates = await asyncio.to_thread(learn, groups, algorithm, learner.trainer, sizes, settings.seed)
+    updates = await in_thread(learn, groups, algorithm, learner.trainer, sizes, settings.seed)
     meter.lap("learn")
     for group in groups:
         learner.curriculum.observe(group)
@@ -82,6 +82,7 @@ def learn(groups: Sequence[Group], algorithm: Algorithm, trainer: Trainer, sizes
     rate = sizes.schedule(len(steps))
     updates: list[Update] = []
     for samples in steps:
+        may_stop()
         left, shares = _weighted(samples, algorithm)
         batch = pack(left, sizes.micro_batch_tokens, workers=sizes.workers, aggregate=algorithm.aggregate)
         verify_batch(batch, left)

@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from patchgrad.contracts import Tracker
+from patchgrad.errors import Refuse, stop
 from patchgrad.recipes.evaluation import Evaluation, of_run
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.components.code import keep_code
@@ -43,16 +44,20 @@ def measure(
     recipe: Recipe | None = None,
     out: Run | None = None,
     registry: Registry = BY_NAME,
+    refuse: Refuse = stop,
 ) -> Report:
-    """Measure any policy on any set of tasks, or on those that a `recipe` holds out; `out` is a run's folder that keeps what happens."""
+    """Measure any policy on any set of tasks, or on those that a `recipe` holds out; `out` is a run's folder that keeps what happens.
+
+    What is wrong with one of the tasks goes to `refuse`.
+    """
     from patchgrad.runs.measure import measure as any_policy  # the sandboxes are heavy, and torch where the policy needs it
 
     if recipe is None:
-        return any_policy(evaluation, tracker, out, registry=registry)
+        return any_policy(evaluation, tracker, out, registry=registry, refuse=refuse)
     from patchgrad.runs.tasks import held_out_tasks
 
     with TemporaryDirectory() as archives:
-        return any_policy(evaluation, tracker, out, held_out_tasks(recipe, Path(archives), registry), registry)
+        return any_policy(evaluation, tracker, out, held_out_tasks(recipe, Path(archives), registry), registry, refuse)
 
 
 def plan(recipe: Recipe, room: int = 0) -> MemoryPlan:

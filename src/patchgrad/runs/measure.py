@@ -15,7 +15,7 @@ from pathlib import Path
 
 from patchgrad.contracts import ENFORCED, Policy, Sandboxes, Scorer, Tracker
 from patchgrad.endpoints import KEY, Chat
-from patchgrad.errors import ConfigError
+from patchgrad.errors import ConfigError, Refuse, stop
 from patchgrad.evaluation import Measured, summarise
 from patchgrad.grading import Grader, VisibleTests
 from patchgrad.grading.handed_in import write_runs
@@ -23,6 +23,7 @@ from patchgrad.grading.rewards import Resolved
 from patchgrad.policies.endpoint import EndpointPolicy
 from patchgrad.recipes.evaluation import Evaluation
 from patchgrad.recipes.recipe import Recipe
+from patchgrad.rollouts.apart import each_apart
 from patchgrad.rollouts.attempts import AttemptSettings, collect_groups
 from patchgrad.rollouts.harness import Harness
 from patchgrad.rollouts.journals import MemoryJournal
@@ -44,14 +45,16 @@ def measure(
     out: Run | None = None,
     tasks: Sequence[Task] | None = None,
     registry: Registry = BY_NAME,
+    refuse: Refuse = stop,
 ) -> Report:
     """Measure; the tasks are those of the set that the evaluation names, unless others are given.
 
-    Where `out` is a run's folder it keeps every turn, attempt, prediction and the report. The agent's parts are the `registry`'s.
+    Where `out` is a run's folder it keeps every turn, attempt, prediction and the report. The agent's parts are the `registry`'s. A row of
+    the set that is no task, and a task that cannot be opened or graded, go to `refuse`; where that goes on, attempts at it are broken.
     """
-    chosen = tasks_of(evaluation) if tasks is None else tasks
+    chosen = tasks_of(evaluation, refuse) if tasks is None else tasks
     with _afforded(evaluation):
-        return run_to_end(lambda: _measure(evaluation, tracker, out, chosen, registry))
+        return run_to_end(lambda: _measure(evaluation, tracker, out, chosen, lambda harness: each_apart(harness, refuse), registry))
 
 
 def _afforded(evaluation: Evaluation) -> AbstractContextManager[None]:
@@ -62,7 +65,14 @@ def _afforded(evaluation: Evaluation) -> AbstractContextManager[None]:
     return afforded(evaluation)
 
 
-async def _measure(evaluation: Evaluation, tracker: Tracker, out: Run | None, tasks: Sequence[Task], registry: Registry) -> Report:
+async def _measure(
+    evaluation: Evaluation,
+    tracker: Tracker,
+    out: Run | None,
+    tasks: Sequence[Task],
+    apart: Callable[[Harness], Harness],
+    registry: Registry,
+) -> Report:
     if out is not None:
         out.rollouts.rows()  # asks for what tables need before hours of work, and not after
     policy = await _policy(evaluation)
@@ -70,7 +80,7 @@ async def _measure(evaluation: Evaluation, tracker: Tracker, out: Run | None, ta
     try:
         journal = MemoryJournal() if out is None else out.journal
         grader = Grader(boxes, load_repairs(Path(evaluation.tasks.folder)) if evaluation.tasks.folder else {})
-        harness = harnesses.harness(evaluation.agent, evaluation.sandbox, grader, journal, partial(_seen, tracker), registry)
+        harness = apart(harnesses.harness(evaluation.agent, evaluation.sandbox, grader, journal, partial(_seen, tracker), registry))
         if out is not None:
             out.tasks.add(tasks)
             out.about.write_sandbox(boxes.probe().name, boxes.probe().missing(ENFORCED))
@@ -129,12 +139,12 @@ async def score(scorer: Scorer, group: Group) -> tuple[str, list[float] | None]:
     return group.task.id, await scorer(group.task, [rollout.trajectory for rollout in group.rollouts])
 
 
-def tasks_of(evaluation: Evaluation) -> list[Task]:
-    """The tasks that are named, in an order that is the seed's; `ConfigError` where there is none."""
+def tasks_of(evaluation: Evaluation, refuse: Refuse = stop) -> list[Task]:
+    """The tasks that are named, in an order that is the seed's; `ConfigError` where there is none. A row that is none goes to `refuse`."""
     choice = evaluation.tasks
     if not choice.folder:
         raise ConfigError("The evaluation names no tasks: set tasks.folder to a set's folder.")
-    found = load_set(Path(choice.folder), choice.level)
+    found = load_set(Path(choice.folder), choice.level, refuse)
     kept = [task for task in found if choice.split in ("", task.tags.get("split", ""))]
     if not kept:
         there = ", ".join(sorted({task.tags.get("split", "") or "none" for task in found})) or "no task at all"

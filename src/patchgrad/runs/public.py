@@ -20,7 +20,7 @@ from patchgrad.runs.components.code import places_of
 from patchgrad.runs.components.places import importable
 from patchgrad.runs.opened import Run
 from patchgrad.runs.planning.plan import MemoryPlan
-from patchgrad.runs.reading import load_recipe, preset, read_recipe, refuse
+from patchgrad.runs.reading import preset, read_recipe, recipe_of, refuse
 from patchgrad.values import Report
 
 
@@ -109,7 +109,7 @@ def _folder(asked: Recipe, path: Path, resume: bool) -> Iterator[Run]:
     if resume:
         began = Run.open(path)
         places_of(began.about.read().get("code", {}))
-        own, now = leaves(load_recipe(began.recipe)), leaves(asked)
+        own, now = leaves(recipe_of(began)), leaves(asked)
         if other := [key for key in {**own, **now} if own.get(key) != now.get(key)]:
             raise ConfigError(
                 f"{path} began with another recipe ({', '.join(other[:3])}): give the same one, or name another folder by run=."
@@ -138,7 +138,7 @@ def evaluate(run: Run | str | Path, *, checkpoint: str | None = None, quiet: boo
 
     folder = run if isinstance(run, Run) else Run.open(run)
     places_of(folder.about.read().get("code", {}))
-    asked, registry = with_parts(load_recipe(folder.recipe), parts)
+    asked, registry = with_parts(recipe_of(folder), parts)
     with tracking(asked.trackers, folder.folder, registry, quiet=quiet) as tracker:
         return api.evaluate(folder, asked, checkpoint, tracker, registry)
 

@@ -2,6 +2,7 @@
 
 read_recipe(text)            a file: all keys, or `preset = "laptop"` and what differs; a key that moved is refused with its new name
 load_recipe(text)            a run's own: what an older version wrote is read under the names of today
+recipe_of(run)               the same of a folder; one that holds an evaluation is told apart
 change(recipe, {"seed": "3"})
 """
 
@@ -14,6 +15,7 @@ from patchgrad.config import flat, loads, merged, nested, of_table, override, pa
 from patchgrad.errors import ConfigError
 from patchgrad.recipes import RECIPES, SCALED, Evaluation, Recipe, Scale
 from patchgrad.recipes.moved import IMPLIED, MOVED, RENAMED
+from patchgrad.store import Run
 
 T = TypeVar("T", Recipe, Evaluation)
 
@@ -62,6 +64,28 @@ def load_recipe(text: str) -> Recipe:
 def load_evaluation(text: str) -> Evaluation:
     """The evaluation that a folder keeps, whichever version wrote it."""
     return _load(Evaluation, text)
+
+
+def recipe_of(run: Run) -> Recipe:
+    """What a run is trained by; `ConfigError` for a folder that holds an evaluation."""
+    if run.evaluates:
+        raise ConfigError(
+            f"{run.folder} holds an evaluation, in which nothing is trained: name a run that `patchgrad train` made; "
+            f"`patchgrad view {run.folder}` is about an evaluation, and `patchgrad evaluate --out {run.folder} --resume` goes on with it."
+        )
+    return load_recipe(run.recipe)
+
+
+def evaluation_of(run: Run) -> Evaluation:
+    """What is measured in a folder; `ConfigError` for one that holds a run."""
+    if not run.evaluates:
+        raise ConfigError(f"{run.folder} holds a run and no evaluation: go on with it by `patchgrad train --run {run.folder} --resume`.")
+    return load_evaluation(run.recipe)
+
+
+def setting_of(run: Run) -> Recipe | Evaluation:
+    """What the attempts of a folder are made by, whichever it holds."""
+    return evaluation_of(run) if run.evaluates else recipe_of(run)
 
 
 def _load(cls: type[T], text: str) -> T:

@@ -14,7 +14,7 @@ from patchgrad.config import dumps
 from patchgrad.errors import ConfigError, StoreError
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.phase_id import phase_ids
-from patchgrad.runs.reading import load_recipe
+from patchgrad.runs.reading import recipe_of
 from patchgrad.store import Run, files
 from patchgrad.values import Report
 
@@ -39,7 +39,7 @@ def start_from(origin: str | Path, folder: str | Path, recipe: Recipe, *, only: 
     state = before.state()
     if not state.get("position"):
         raise ConfigError(f"No phase is done yet in {source}, so no run can begin from it.")
-    first = load_recipe(before.recipe)
+    first = recipe_of(before)
     whole = [str(id) for id in phase_ids(first)]
     done = whole[: state["position"]]
     common = _common(done, recipe, str(state["checkpoint"]))

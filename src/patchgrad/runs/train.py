@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from patchgrad.runs.planning.device import device, supported
 from patchgrad.runs.session import RunContext, RunTasks, told
 from patchgrad.runs.tasks import run_tasks, solutions
 from patchgrad.store import Run
+from patchgrad.values import PhaseBegan
 
 
 def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NAME) -> None:
@@ -73,5 +75,8 @@ async def _train(recipe: Recipe, tasks: RunTasks, run: Run, tracker: Tracker, re
     harness = harnesses.harness(recipe.agent, recipe.sandbox, Grader(boxes, solutions(recipe)), run.journal, seen, registry, judges)
     try:
         await complete(RunContext(recipe, tasks, run, tracker, harness, registry))
+    except asyncio.CancelledError:
+        tracker.event(PhaseBegan("stopping, after the update that is being computed", 1))
+        raise
     finally:
         await boxes.close()

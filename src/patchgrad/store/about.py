@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,14 +59,27 @@ def recognised(path: Path) -> Path:
             f"{path} has format {about.get('format')}, written by patchgrad {about.get('version')}, and this one reads formats "
             f"{' and '.join(map(str, READABLE))}; use that version, or start another run with --run."
         )
-    for name in ("recipe.toml", "journal", "rollouts", "checkpoints"):
+    own = () if evaluates(path) else ("checkpoints",)
+    for name in ("recipe.toml", "journal", "rollouts", *own):
         if not (path / name).exists():
             raise StoreError(f"{path} is only half there: {name} is missing; restore it, or start another run with --run.")
     return path
 
 
-def occupied(path: Path) -> StoreError:
-    """Why no run can begin in a folder that holds something."""
-    if (path / "run.json").is_file():
-        return StoreError(f"{path} holds a run already; add --resume to go on with it, or name another folder with --run.")
-    return StoreError(f"{path} holds something that is no run of patchgrad's; name another folder with --run.")
+def evaluates(path: Path) -> bool:
+    """Does this folder hold an evaluation, which has no checkpoints? Its policy is a name, where that of a run is a table."""
+    try:
+        return isinstance(tomllib.loads((path / "recipe.toml").read_text()).get("policy"), str)
+    except (OSError, ValueError):
+        return False
+
+
+def occupied(path: Path, option: str) -> StoreError:
+    """Why nothing can begin in a folder that holds something; an `option` of the command line named it: --run of a run, else --out."""
+    elsewhere = f"name another folder with {option}."
+    if not (path / "run.json").is_file():
+        return StoreError(f"{path} holds something that is no run of patchgrad's; {elsewhere}")
+    if not evaluates(path):
+        more = "" if option != "--run" else "add --resume to go on with it, or "
+        return StoreError(f"{path} holds a run already; {more}{elsewhere}")
+    return StoreError(f"{path} holds an evaluation already; go on with it by the same evaluate with --resume, or {elsewhere}")

@@ -26,7 +26,7 @@ class Checkpoints:
 
     def all(self) -> list[Path]:
         """Complete checkpoints, oldest first."""
-        found = [path for path in (self._folder / "checkpoints").iterdir() if path.is_dir() and path.name[0] != "."]
+        found = [path for path in (self._folder / "checkpoints").glob("*") if path.is_dir() and path.name[0] != "."]
         return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
     def find(self, name: str | None = None) -> Path:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from patchgrad.errors import StoreError
+from patchgrad.errors import Refuse, StoreError, one_of_many, stop
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 LITTLE = 1 << 20  # bytes of room below which a library's own error in writing a whole file is one of a full disk
@@ -182,13 +182,18 @@ def lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
             offset += len(line)
 
 
-def records(path: Path) -> Iterator[Any]:
-    """Every line of a JSON-lines file as data."""
+def records(path: Path, refuse: Refuse = stop) -> Iterator[Any]:
+    """Every line of a JSON-lines file as data; what is wrong with a damaged one goes to `refuse`."""
     for number, (_, line) in enumerate(lines(path), 1):
-        try:
-            yield json.loads(line)
-        except ValueError as error:
-            raise StoreError(f"{path} is damaged at line {number}; restore it from a copy or start another run.") from error
+        with one_of_many(refuse):
+            yield _record(path, number, line)
+
+
+def _record(path: Path, number: int, line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{path} is damaged at line {number}; restore it from a copy or start another run.") from error
 
 
 def loads(path: Path) -> Any:

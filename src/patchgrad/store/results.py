@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from patchgrad.errors import Refuse, stop
 from patchgrad.store import files, format3
 from patchgrad.store.about import FORMAT, About
 from patchgrad.store.codec import finite, plain, value
@@ -25,10 +26,10 @@ class Results:
         self._lock.require()
         files.append(self._folder / "metrics.jsonl", json.dumps(finite(record)).encode() + b"\n")
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """One record an iteration: where an iteration was repeated after a resume, the later one."""
+    def metrics(self, refuse: Refuse = stop) -> list[dict[str, Any]]:
+        """One record an iteration: where an iteration was repeated after a resume, the later one. A damaged line goes to `refuse`."""
         latest: dict[tuple[Any, Any], dict[str, Any]] = {}
-        for record in map(format3.metrics, files.records(self._folder / "metrics.jsonl")):
+        for record in map(format3.metrics, files.records(self._folder / "metrics.jsonl", refuse)):
             key = (record.get("phase"), record.get("iteration"))
             latest.pop(key, None)
             latest[key] = record

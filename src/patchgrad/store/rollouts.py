@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from patchgrad.errors import StoreError
+from patchgrad.errors import Refuse, StoreError, one_of_many, stop
 from patchgrad.store import table
 from patchgrad.store.lock import WriterLock
 from patchgrad.store.run_journal import RunJournal
 from patchgrad.store.tasks import Tasks
-from patchgrad.values import Rollout
+from patchgrad.values import Rollout, Task
 
 
 class Rollouts:
@@ -29,17 +29,36 @@ class Rollouts:
         self._journal.add(rollouts)
         table.write(self._folder / "rollouts" / f"{phase}-{iteration:05d}.parquet", phase, iteration, rollouts)
 
-    def read(self, phase: str, iteration: int | None = None) -> list[Rollout]:
-        """The rollouts of a phase exactly as they were, every turn verified; tasks as they were stored first."""
-        tasks, rows = self._tasks.all(), self.rows(phase, iteration)
-        if lost := next((row["task"] for row in rows if row["task"] not in tasks), None):
-            raise StoreError(f"{self._folder / 'tasks.jsonl'} has no task {lost}, of which there are attempts; restore it from a copy.")
-        return [table.rollout(row, tasks[row["task"]], self._journal.records.turn) for row in rows]
+    def read(self, phase: str, iteration: int | None = None, refuse: Refuse = stop, attempt: str = "") -> list[Rollout]:
+        """The rollouts of a phase exactly as they were, every turn verified; tasks as they were stored first.
 
-    def rows(self, phase: str = "*", iteration: int | None = None, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        """The tables' rows as dicts, by phase and iteration, for pages and figures; `rows()` gives all of them."""
+        An attempt that is damaged goes to `refuse`; where one is named, only that is read.
+        """
+        tasks, found = self._tasks.all(refuse), []
+        for row in self.rows(phase, iteration, refuse=refuse):
+            with one_of_many(refuse):
+                if attempt in ("", row["attempt"]):
+                    found.append(self._rollout(row, tasks))
+        return found
+
+    def _rollout(self, row: dict[str, Any], tasks: Mapping[str, Task]) -> Rollout:
+        name = row["task"]
+        if name not in tasks:
+            raise StoreError(f"{self._folder / 'tasks.jsonl'} has no task {name}, of which there are attempts; restore it from a copy.")
+        try:
+            return table.rollout(row, tasks[name], self._journal.records.turn)
+        except (StoreError, ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"The attempt {row['attempt']} cannot be read: {error}") from error
+
+    def rows(
+        self, phase: str = "*", iteration: int | None = None, columns: Sequence[str] | None = None, refuse: Refuse = stop
+    ) -> list[dict[str, Any]]:
+        """The tables' rows as dicts, by phase and iteration, for pages and figures; `rows()` gives all of them.
+
+        A damaged table goes to `refuse`.
+        """
         number = "[0-9]" * 5 if iteration is None else f"{iteration:05d}"
-        return table.read(self.files(f"{phase}-{number}"), columns)
+        return table.read(self.files(f"{phase}-{number}"), columns, refuse)
 
     def files(self, names: str = "*") -> list[Path]:
         """The tables whose names match, by phase and iteration."""

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from patchgrad.errors import StoreError
 from patchgrad.store import files
-from patchgrad.store.about import About, new_about, occupied, recognised
+from patchgrad.store.about import About, evaluates, new_about, occupied, recognised
 from patchgrad.store.checkpoints import Checkpoints
 from patchgrad.store.commits import Commits, kept
 from patchgrad.store.lock import WriterLock
@@ -52,13 +52,16 @@ class Run:
         self._commits = Commits(folder, lock, self.journal, self.rollouts, self.checkpoints)
 
     @classmethod
-    def create(cls, folder: str | Path, recipe: str) -> Self:
-        """A new run with this recipe text; a folder that holds anything already is refused and left as it is."""
+    def create(cls, folder: str | Path, recipe: str, option: str = "--run") -> Self:
+        """A new run with this recipe text; a folder that holds anything already is refused and left as it is.
+
+        `option` is what named the folder, for the sentence that says so.
+        """
         path = Path(folder)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise occupied(path)
+            raise occupied(path, option)
         if path.absolute() == Path.cwd():
-            raise StoreError(f"{path} is where this program runs, and cannot be replaced; name a folder inside of it with --run.")
+            raise StoreError(f"{path} is where this program runs, and cannot be replaced; name a folder inside of it with {option}.")
         about = new_about()
 
         def fill(partial: Path) -> None:
@@ -70,7 +73,7 @@ class Run:
             (partial / "run.json").write_text(json.dumps(about, indent=2) + "\n")
 
         if not files.new_folder(path, fill):
-            raise occupied(path)
+            raise occupied(path, option)
         return cls(path, WriterLock.acquire(path))
 
     @classmethod
@@ -127,6 +130,11 @@ class Run:
         except (OSError, ValueError) as error:
             raise StoreError(f"{path} cannot be read, so this run is damaged: {error}; restore it from a copy.") from error
         return text
+
+    @property
+    def evaluates(self) -> bool:
+        """Does it hold an evaluation that was kept, in which nothing is trained?"""
+        return evaluates(self.folder)
 
     def state(self) -> dict[str, Any]:
         """What `save_state` said last; empty before the first time."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patchgrad.errors import MissingDependency, StoreError
+from patchgrad.errors import MissingDependency, Refuse, StoreError, stop
 from patchgrad.store.codec import plain, value
 from patchgrad.store.files import put
 from patchgrad.values import Call, Judgement, Malformed, Reward, Rollout, Segment, Task, Trajectory, Turn, Verdict
@@ -79,15 +79,15 @@ def write(path: Path, phase: str, iteration: int, rollouts: Sequence[Rollout]) -
     put(path, lambda partial: arrow.parquet.write_table(table, partial, compression="zstd"))
 
 
-def read(paths: Iterable[Path], columns: Sequence[str] | None) -> list[dict[str, Any]]:
-    """The rows of these files as dicts, in order."""
+def read(paths: Iterable[Path], columns: Sequence[str] | None, refuse: Refuse = stop) -> list[dict[str, Any]]:
+    """The rows of these files as dicts, in order; what is wrong with one of the files goes to `refuse`."""
     arrow = _arrow()
     rows: list[dict[str, Any]] = []
     for path in paths:
         try:
             rows += arrow.parquet.read_table(path, columns=columns and [*columns]).to_pylist()
         except (OSError, arrow.ArrowException) as error:
-            raise StoreError(f"{path} is not a table that patchgrad wrote: {str(error).splitlines()[0]}.") from error
+            refuse(StoreError(f"{path} is not a table that patchgrad wrote: {str(error).splitlines()[0]}."))
     return rows
 
 

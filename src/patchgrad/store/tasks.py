@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
-from patchgrad.errors import StoreError
+from patchgrad.errors import Refuse, StoreError, one_of_many, stop
 from patchgrad.store import files
 from patchgrad.store.codec import plain, value
 from patchgrad.store.lock import WriterLock
 from patchgrad.values import Task
+
+
+def read_tasks(path: Path, refuse: Refuse = stop, known: Container[str] = ()) -> Iterator[Task]:
+    """The tasks of a file, one a line, but for those that are `known`; what is wrong with a line goes to `refuse`."""
+    for record in files.records(path, refuse):
+        with one_of_many(refuse):
+            name = record.get("id") if isinstance(record, dict) else None
+            if not isinstance(name, str):
+                raise StoreError(f"{path} has a line that is no task, as it has no id; restore it from a copy.")
+            if name not in known:
+                yield value(Task, record)
 
 
 class Tasks:
@@ -20,12 +31,10 @@ class Tasks:
         self._folder, self._lock = folder, lock
         self._known: dict[str, Task] = {}
 
-    def all(self) -> dict[str, Task]:
-        """Every task that was stored, by id."""
-        for record in files.records(self._folder / "tasks.jsonl"):
-            if record.get("id") not in self._known:
-                task = value(Task, record)
-                self._known[task.id] = task
+    def all(self, refuse: Refuse = stop) -> dict[str, Task]:
+        """Every task that was stored, by id; a line that is none goes to `refuse`."""
+        for task in read_tasks(self._folder / "tasks.jsonl", refuse, self._known):
+            self._known[task.id] = task
         return dict(self._known)
 
     def add(self, tasks: Iterable[Task]) -> None:

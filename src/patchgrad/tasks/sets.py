@@ -17,9 +17,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from patchgrad.errors import TaskError
+from patchgrad.errors import Refuse, Refused, TaskError, one_of_many, stop
 from patchgrad.tasks.archive import write_whole
 from patchgrad.values import Checks, HiddenFile, Limits, Repository, Task
+from patchgrad.values.text import BOM, parsed
 
 TASKS = "tasks.jsonl"
 MANIFEST = "manifest.json"
@@ -71,13 +72,17 @@ class Origin:
     quiet: bool = False
 
 
-def load_set(folder: Path, level: str = "report") -> list[Task]:
+def load_set(folder: Path, level: str = "report", refuse: Refuse = stop) -> list[Task]:
     """The tasks of a folder with their statements at this level: `load_set(Path("tasks"), "located")`.
 
-    Archives are not opened here; their hash is verified by whoever opens one. `TaskError` for a missing folder, a broken row, or a
-    level that a row does not have. A last line that a killed writer left unfinished is passed over.
+    Archives are not opened here; their hash is verified by whoever opens one. `TaskError` for a missing folder; a broken row, or one that
+    does not have the level, goes to `refuse`. A last line that a killed writer left unfinished is passed over.
     """
-    return [member.at(level) for member in members(folder)]
+    found = []
+    for member in members(folder, refuse):
+        with one_of_many(refuse):
+            found.append(member.at(level))
+    return found
 
 
 def load_repairs(folder: Path) -> dict[str, str]:
@@ -85,46 +90,61 @@ def load_repairs(folder: Path) -> dict[str, str]:
     return {member.task.id: member.repair for member in members(folder)}
 
 
-def members(folder: Path) -> list[Member]:
-    """Everything of a set but its archives; see `load_set`."""
-    if not (folder / TASKS).exists():
-        raise TaskError(f"{folder / TASKS} does not exist: make a task set first, or name the folder that holds one.")
-    found = [_member(row, folder) for row in rows(folder / TASKS)]
-    twice = [name for name, count in Counter(member.task.id for member in found).items() if count > 1]
-    if twice:
-        raise TaskError(f"{folder / TASKS} has more than one task {twice[0]}: an id may stand for one task only.")
-    return found
+def members(folder: Path, refuse: Refuse = stop) -> list[Member]:
+    """Everything of a set but its archives; see `load_set`. A row that is no task goes to `refuse`, and so do two tasks with one id."""
+    return [member for _, member in _read(folder, refuse)]
+
+
+def _read(folder: Path, refuse: Refuse) -> list[tuple[bytes, Member]]:
+    """The members, each with its line."""
+    path = folder / TASKS
+    if not path.exists():
+        raise TaskError(f"{path} does not exist: make a task set first, or name the folder that holds one.")
+    found: list[tuple[bytes, Member]] = []
+    for number, line in _lines(path):
+        with one_of_many(refuse):
+            found.append((line, _member(_row(path, number, line), folder)))
+    twice = [name for name, count in Counter(member.task.id for _, member in found).items() if count > 1]
+    for name in twice:
+        refuse(TaskError(f"{path} has more than one task {name}: an id may stand for one task only."))
+    return [(line, member) for line, member in found if member.task.id not in twice] if twice else found
 
 
 def save(folder: Path, new: Iterable[Member], origins: Sequence[Origin] = ()) -> list[Member]:
     """Adds members to a set, or makes one, whole or not at all; all of its members, in the order of their ids.
 
     A member of a known id takes the place of the earlier one. Archives lie in `folder / "archives"` already. The same members give the
-    same bytes: nothing in a set tells of time or place.
+    same bytes: nothing in a set tells of time or place. Rows that are no tasks stay as they are, at the end.
     """
-    known = {member.task.id: member for member in members(folder)} if (folder / TASKS).exists() else {}
-    known |= {member.task.id: member for member in new}
-    return _write(folder, known, origins)
+    known, spoiled = _known(folder) if (folder / TASKS).exists() else ({}, [])
+    return _write(folder, known | {member.task.id: member for member in new}, spoiled, origins)
 
 
 def quarantine(folder: Path, findings: Mapping[str, Any]) -> list[Member]:
     """Takes the tasks that are named out of a set, into its `quarantine.jsonl` with what was found about each; the members that stay."""
-    known = {member.task.id: member for member in members(folder)}
+    known, spoiled = _known(folder)
     for name, found in findings.items():
         append(folder / QUARANTINE, row_of(known[name], folder) | {"findings": found})
-    return _write(folder, {name: member for name, member in known.items() if name not in findings}, ())
+    return _write(folder, {name: member for name, member in known.items() if name not in findings}, spoiled, ())
 
 
-def _write(folder: Path, known: Mapping[str, Member], origins: Sequence[Origin]) -> list[Member]:
+def _known(folder: Path) -> tuple[dict[str, Member], list[bytes]]:
+    """The members by id, and the lines that are none: a set that is written again keeps them, as they may be all that is left of a task."""
+    found = _read(folder, Refused())
+    good = {line for line, _ in found}
+    return {member.task.id: member for _, member in found}, [line for _, line in _lines(folder / TASKS) if line not in good]
+
+
+def _write(folder: Path, known: Mapping[str, Member], spoiled: Sequence[bytes], origins: Sequence[Origin]) -> list[Member]:
     found = [known[name] for name in sorted(known)]
-    text = "".join(_line(row_of(member, folder)) for member in found)
+    text = b"".join([*(_line(row_of(member, folder)) for member in found), *(line + b"\n" for line in spoiled)])
     told = {(o.kind, o.name, o.version, o.how): o for o in (*read_origins(folder), *origins)}
-    write_whole(folder / TASKS, text.encode())
+    write_whole(folder / TASKS, text)
     write_whole(folder / MANIFEST, manifest(found, text, [told[key] for key in sorted(told)]).encode())
     return found
 
 
-def manifest(found: Sequence[Member], text: str, origins: Sequence[Origin]) -> str:
+def manifest(found: Sequence[Member], text: bytes, origins: Sequence[Origin]) -> str:
     """What a set is, as JSON: where it comes from, how much of what is in it, and the hashes of its files."""
     tasks = [member.task for member in found]
     counts = {
@@ -135,7 +155,7 @@ def manifest(found: Sequence[Member], text: str, origins: Sequence[Origin]) -> s
     content = {
         "format": FORMAT,
         "tasks": len(tasks),
-        "sha256": {TASKS: hashlib.sha256(text.encode()).hexdigest()},
+        "sha256": {TASKS: hashlib.sha256(text).hexdigest()},
         "archives": archives,
         "origins": [asdict(origin) for origin in origins],
         "counts": counts,
@@ -167,14 +187,23 @@ def unified(path: str, old: str, new: str) -> str:
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:
     """Whole lines of a JSONL file that a killed process may have left unfinished; none if it does not exist."""
-    if not path.exists():
-        return
-    *lines, _unfinished = path.read_text().split("\n")
-    for number, line in enumerate(lines, 1):
-        try:
-            yield json.loads(line)
-        except ValueError as error:
-            raise TaskError(f"{path} is broken in line {number} ({error}): delete that line or make the set again.") from error
+    if path.exists():
+        yield from (_row(path, number, line) for number, line in _lines(path))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    *lines, _unfinished = path.read_bytes().removeprefix(BOM).split(b"\n")
+    yield from enumerate(lines, 1)
+
+
+def _row(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        row = parsed(line)
+    except ValueError as error:
+        raise TaskError(f"{path} is broken in line {number} ({error}): delete that line or make the set again.") from error
+    if not isinstance(row, dict):
+        raise TaskError(f"{path} is broken in line {number} (it is no object): delete that line or make the set again.")
+    return row
 
 
 def append(path: Path, row: Mapping[str, Any]) -> None:
@@ -187,7 +216,7 @@ def append(path: Path, row: Mapping[str, Any]) -> None:
             whole = file.read().rfind(b"\n") + 1
             if whole != size:
                 file.truncate(whole)
-        file.write(_line(row).encode())
+        file.write(_line(row))
 
 
 def row_of(member: Member, folder: Path) -> dict[str, Any]:
@@ -202,8 +231,8 @@ def row_of(member: Member, folder: Path) -> dict[str, Any]:
     return row | {"levels": dict(member.levels), "repair": member.repair, "output": member.output}
 
 
-def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, sort_keys=True) + "\n"
+def _line(row: Mapping[str, Any]) -> bytes:
+    return json.dumps(row, sort_keys=True).encode() + b"\n"
 
 
 def _member(row: Mapping[str, Any], folder: Path) -> Member:
@@ -225,6 +254,14 @@ def _member(row: Mapping[str, Any], folder: Path) -> Member:
             limits=Limits(**row["limits"]),
             tags=row["tags"],
         )
+        _texts(task.id, task.instruction, row["repair"], row["output"], *row["levels"].values(), *task.tags.values())
+        _texts(*task.packages, *task.setup, *(test for tests in lists.values() for test in tests))
         return Member(task, row["levels"], row["repair"], row["output"])
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise TaskError(f"A row of {folder / TASKS} is no task ({error}): make the set again with this version.") from error
+
+
+def _texts(*values: object) -> None:
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError(f"{value!r} stands where a text has to be")

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 
 from patchgrad.config import flat, renamed
-from patchgrad.errors import ConfigError
+from patchgrad.errors import ConfigError, Refuse, Refused, one_of_many, stop
 from patchgrad.evaluation import Comparison, limits, over_seeds, pooled
 from patchgrad.recipes.moved import MOVED
 from patchgrad.store import Run, read_reports
@@ -57,26 +57,31 @@ class Arm:
         return {seed: run.reports[policy] for seed, run in sorted(self.runs.items())}
 
 
-def comparison(sources: Sequence[str], out: Path) -> Path:
+def comparison(sources: Sequence[str], out: Path, refuse: Refuse = stop) -> Path:
     """Writes the page about these run folders, or files that hold `reports` and `metrics` of an `arm` and `seed`; the first is what others
-    are compared with. Raises `ConfigError` where two runs of one arm have the same seed.
+    are compared with. One that cannot be read goes to `refuse`. Raises `ConfigError` where two runs of one arm have the same seed.
     """
-    arms = gather(sources)
+    refused = Refused()
+    arms = gather(sources, refused)
+    refused.unless(len(sources) - len(refused.errors) > 1)  # one alone is compared with nothing
+    for error in refused.errors:
+        refuse(error)
     put(out, page(arms).encode(errors="replace"))
     return out
 
 
-def gather(sources: Sequence[str]) -> list[Arm]:
+def gather(sources: Sequence[str], refuse: Refuse = stop) -> list[Arm]:
     """Arms in the order of their first run."""
     found: dict[str, dict[int, Told]] = {}
     labels: dict[str, str] = {}
     for source in sources:
-        label, key, told = _read(Path(source))
-        label = labels.setdefault(key, label if label not in labels.values() else f"{label} ({source})")
-        runs = found.setdefault(label, {})
-        if told.seed in runs:
-            raise ConfigError(f"{source} repeats {label} with the seed {told.seed}: name each run once.")
-        runs[told.seed] = told
+        with one_of_many(refuse):
+            label, key, told = _read(Path(source))
+            label = labels.setdefault(key, label if label not in labels.values() else f"{label} ({source})")
+            runs = found.setdefault(label, {})
+            if told.seed in runs:
+                raise ConfigError(f"{source} repeats {label} with the seed {told.seed}: name each run once.")
+            runs[told.seed] = told
     return [Arm(name, runs) for name, runs in found.items()]
 
 
@@ -91,7 +96,7 @@ def _read(path: Path) -> tuple[str, str, Told]:
         return arm, json.dumps([arm if "arm" in about else str(path), told.recipe], sort_keys=True), told
     run = Run.open(path)
     recipe = {renamed(key, MOVED) or key: item for key, item in flat(tomllib.loads(run.recipe)).items()}  # of an older version too
-    seed, name = recipe.pop("seed", 0), str(recipe.pop("name", path.name))
+    seed, name = recipe.pop("seed", 0), str(recipe.pop("name", "") or path.name)
     key = json.dumps([name, recipe], sort_keys=True)
     return name, key, Told(int(str(seed)), {report.name: report for report in run.results.reports()}, run.results.metrics(), recipe)
 

@@ -1,4 +1,4 @@
-"""Three attempts that a person can read: one that solved its task, one that did not, one with a malformed turn."""
+"""Up to three attempts that a person can read: one that solved its task, one that did not, one with a malformed turn."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
+from patchgrad.errors import Refuse, stop
 from patchgrad.store import Run
+from patchgrad.viewer.words import counted
 
 Row = dict[str, Any]
 GLANCE = ["phase", "iteration", "attempt", "solved", "malformed", "turns", "stop", "fault"]
 FENCE = re.compile(r"```[a-z]*\n(.*?)(?:```|\Z)", re.DOTALL)
 LINES, LETTERS = 30, 2400
+HEADINGS = ("", "One attempt to read", "Two attempts to read", "Three attempts to read")
+"""By how many there are."""
 
 
-def choose(run: Run) -> list[tuple[str, Row]]:
+def choose(run: Run, refuse: Refuse = stop) -> list[tuple[str, Row]]:
     """Up to three attempts under their headings, each the latest of its kind that is soon read."""
-    seen = [row for row in reversed(run.rollouts.rows(columns=GLANCE)) if row["turns"] and row["fault"] is None]
+    seen = [row for row in reversed(run.rollouts.rows(columns=GLANCE, refuse=refuse)) if row["turns"] and row["fault"] is None]
     wanted: list[tuple[str, Callable[[Row], bool]]] = [
         ("A success", lambda row: row["solved"] and not row["malformed"]),
         ("A failure", lambda row: not row["solved"] and not row["malformed"]),
@@ -45,7 +49,7 @@ def render(heading: str, row: Row) -> str:
     outcome = "solved" if row["solved"] else "not solved"
     where = f"{row['phase']} · iteration {row['iteration']} · policy version {row['policy_version']}"
     tag = f'<span class="tag {"good" if row["solved"] else "bad"}">{outcome}</span>'
-    about = f"{row['task']} · {row['turns']} turns · {row['action_tokens']} tokens · {row['stop']}"
+    about = f"{row['task']} · {counted(row['turns'], 'turn')} · {counted(row['action_tokens'], 'token')} · {row['stop']}"
     return (
         f'<details class="episode"><summary><b>{escape(heading)}</b> {tag}<span class="muted">{escape(about)}</span></summary>'
         f'<p class="muted small">{escape(where)}</p>'

@@ -11,11 +11,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from patchgrad.config import flat
+from patchgrad.errors import Refuse, stop
 from patchgrad.store import Run
 from patchgrad.store.files import put
 from patchgrad.values import Estimate, Report, Task
 from patchgrad.viewer import episodes, tasks
 from patchgrad.viewer.charts import Phase, Series, bar, legend, lines
+from patchgrad.viewer.words import counted
 
 Record = dict[str, Any]
 PHASES = {"warmup": "warm-up", "rft": "RFT", "stage1": "stage 1", "stage2": "stage 2"}
@@ -49,27 +52,31 @@ CHARTS: tuple[tuple[str, bool, tuple[tuple[str, str, str], ...]], ...] = (
 )
 
 
-def report(run_folder: str | Path) -> Path:
-    """Write `report.html` from what the folder holds so far; works on a finished run and on one that is still going."""
+def report(run_folder: str | Path, refuse: Refuse = stop) -> Path:
+    """Write `report.html` from what the folder holds so far; works on a finished run, on one that is still going, and on an evaluation.
+
+    A damaged line or table goes to `refuse`; where that goes on, the page is made of the others.
+    """
     run = Run.open(run_folder)
     path = run.folder / "report.html"
-    put(path, page(run).encode(errors="replace"))
+    put(path, page(run, refuse).encode(errors="replace"))
     return path
 
 
-def page(run: Run) -> str:
+def page(run: Run, refuse: Refuse = stop) -> str:
     """The page's text."""
-    metrics, reports = run.results.metrics(), run.results.reports()
-    told = "".join(episodes.render(heading, row) for heading, row in episodes.choose(run))
+    metrics, reports, chosen = run.results.metrics(refuse), run.results.reports(), episodes.choose(run, refuse)
+    told = "".join(episodes.render(heading, row) for heading, row in chosen)
+    setting = "evaluation" if run.evaluates else "recipe"
     sections = [
         _head(run, reports),
         section("Results", _results(reports)),
         section("Learning", _learning(metrics)),
         section("How attempts ended", _stops(reports)),
         section("Where the time went", _time(metrics, _elsewhere(run))),
-        section("Tasks", tasks.of_run(run)),
-        section("Three attempts to read", told),
-        f'<details class="recipe"><summary>The recipe, as it can be run again</summary><pre>{escape(run.recipe)}</pre></details>',
+        section("Tasks", tasks.of_run(run, refuse)),
+        section(episodes.HEADINGS[len(chosen)], told),
+        f'<details class="recipe"><summary>The {setting}, as it can be run again</summary><pre>{escape(run.recipe)}</pre></details>',
     ]
     return whole(f"{run.folder.resolve().name} · patchgrad", sections)
 
@@ -77,7 +84,7 @@ def page(run: Run) -> str:
 def tasks_page(name: str, found: Sequence[Task], facts: Mapping[str, Any]) -> str:
     """A page about a set of tasks: what is in it and where it comes from."""
     items = "".join(f"<li><b>{escape(key)}</b>{escape(str(value))}</li>" for key, value in facts.items())
-    head = f'<p class="kicker">patchgrad · {escape(name)}</p><h1>{len(found)} tasks</h1><ul class="facts">{items}</ul>'
+    head = f'<p class="kicker">patchgrad · {escape(name)}</p><h1>{counted(len(found), "task")}</h1><ul class="facts">{items}</ul>'
     return whole(f"{name} · patchgrad", [head, section("What is in it", tasks.section(found, {}))])
 
 
@@ -103,11 +110,15 @@ def _head(run: Run, reports: Sequence[Report]) -> str:
     name = escape(run.folder.resolve().name)
     if reports:
         first, last = reports[0], reports[-1]
-        line = f"{percent(last.pass_at_1.mean)} of {last.tasks} held-out tasks solved"
-        lead = f"The base policy solved {percent(first.pass_at_1.mean)}; Pass@1 is the mean over {last.attempts} attempts a task."
-        lead = lead if len(reports) > 1 else f"Pass@1 is the mean over {last.attempts} attempts a task."
+        measured = counted(last.tasks, "task" if run.evaluates else "held-out task")
+        line = f"{percent(last.pass_at_1.mean)} of {measured} solved"
+        mean = f"Pass@1 is the mean over {counted(last.attempts, 'attempt')} a task."
+        lead = f"The base policy solved {percent(first.pass_at_1.mean)}; {mean}" if len(reports) > 1 else mean
     else:
-        line, lead = "A run that is still on its way", "The table appears when the evaluation has ended; what was measured so far is below."
+        line, lead = (
+            f"{'An evaluation' if run.evaluates else 'A run'} that is still on its way",
+            "The table appears when the evaluation has ended; what was measured so far is below.",
+        )
     items = "".join(f"<li><b>{escape(key)}</b>{escape(str(value))}</li>" for key, value in _facts(run).items())
     return f'<p class="kicker">patchgrad · {name}</p><h1>{line}</h1><p class="lead">{lead}</p><ul class="facts">{items}</ul>'
 
@@ -121,8 +132,8 @@ def _recipe(run: Run) -> dict[str, Any]:
 
 def _elsewhere(run: Run) -> bool:
     """Is some of the work done where the cores' seconds do not tell of it: on a GPU, or in a server's process?"""
-    recipe = _recipe(run)
-    return bool(recipe.get("machine", {}).get("gpus") or recipe.get("policy", {}).get("vllm"))
+    recipe = flat(_recipe(run))
+    return bool(recipe.get("machine.gpus") or recipe.get("policy.vllm") or recipe.get("gpus"))
 
 
 def _facts(run: Run) -> dict[str, Any]:
@@ -221,7 +232,7 @@ def _stops(reports: Sequence[Report]) -> str:
     if not kinds:
         return ""
     rows = "".join(
-        f"<span>{escape(report.name)}</span>{bar(report.stops, kinds)}<span>{sum(report.stops.values())} attempts</span>"
+        f"<span>{escape(report.name)}</span>{bar(report.stops, kinds)}<span>{counted(sum(report.stops.values()), 'attempt')}</span>"
         for report in reports
     )
     return f'{legend(kinds)}<div class="rows">{rows}</div>{_failures(reports)}'

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from patchgrad.errors import Refuse, stop
 from patchgrad.store import Run
 from patchgrad.values import Task
 from patchgrad.viewer.charts import bar, legend
+from patchgrad.viewer.words import counted
 
 MOST = 40  # rows, and columns beyond which families are put together
 
@@ -17,15 +19,15 @@ Attempts = Mapping[str, tuple[int, int]]
 """Task id -> (solved, attempts)."""
 
 
-def of_run(run: Run) -> str:
+def of_run(run: Run, refuse: Refuse = stop) -> str:
     """The section for a run's page, with how hard its tasks have been so far."""
-    counted: dict[str, tuple[int, int]] = {}
-    for row in run.rollouts.rows(columns=["task", "solved", "phase"]):
+    attempts: dict[str, tuple[int, int]] = {}
+    for row in run.rollouts.rows(columns=["task", "solved", "phase"], refuse=refuse):
         if row["phase"] == "demonstrations":  # the demonstrator's
             continue
-        solved, tries = counted.get(row["task"], (0, 0))
-        counted[row["task"]] = solved + bool(row["solved"]), tries + 1
-    return section(list(run.tasks.all().values()), counted)
+        solved, tries = attempts.get(row["task"], (0, 0))
+        attempts[row["task"]] = solved + bool(row["solved"]), tries + 1
+    return section(list(run.tasks.all(refuse).values()), attempts)
 
 
 def section(tasks: Sequence[Task], attempts: Attempts) -> str:
@@ -36,7 +38,7 @@ def section(tasks: Sequence[Task], attempts: Attempts) -> str:
     families = _frequent(family for task in tasks for family in families_of(task))[:MOST]
     packages = _frequent(_package(task) for task in tasks)
     tried = sum(tries for _, tries in attempts.values())
-    note = f"{len(tasks)} tasks of {len(packages)} {'packages' if len(packages) != 1 else 'package'}."
+    note = f"{counted(len(tasks), 'task')} of {counted(len(packages), 'package')}."
     note += " A cell counts tasks; the darker, the larger the share of attempts that solved them." if tried else " A cell counts tasks."
     rows = "".join(_bar(name, [t for t in tasks if _package(t) == name], kinds, attempts) for name in packages[:MOST])
     more = f'<p class="note">{len(packages) - MOST} more packages are not shown.</p>' if len(packages) > MOST else ""
@@ -46,7 +48,7 @@ def section(tasks: Sequence[Task], attempts: Attempts) -> str:
 
 def _bar(name: str, own: Sequence[Task], kinds: Sequence[str], attempts: Attempts) -> str:
     counts = Counter(task.tags.get("kind", "repair") for task in own)
-    said = f"{len(own)} tasks" + _solved(own, attempts)
+    said = counted(len(own), "task") + _solved(own, attempts)
     return f"<span>{escape(name)}</span>{bar(counts, kinds)}<span>{said}</span>"
 
 
@@ -67,13 +69,13 @@ def _cell(own: Sequence[Task], attempts: Attempts) -> str:
     if not own:
         return "<td></td>"
     solved, tries = _sum(own, attempts)
-    shade = f' style="--share:{solved / tries:.2f}" title="{solved} of {tries} attempts solved"' if tries else ""
+    shade = f' style="--share:{solved / tries:.2f}" title="{solved} of {counted(tries, "attempt")} solved"' if tries else ""
     return f"<td{shade}>{len(own)}</td>"
 
 
 def _solved(own: Sequence[Task], attempts: Attempts) -> str:
     solved, tries = _sum(own, attempts)
-    return f" · {100 * solved / tries:.0f} % of {tries} attempts solved" if tries else ""
+    return f" · {100 * solved / tries:.0f} % of {counted(tries, 'attempt')} solved" if tries else ""
 
 
 def _sum(own: Sequence[Task], attempts: Attempts) -> tuple[int, int]:

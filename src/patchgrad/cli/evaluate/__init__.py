@@ -7,6 +7,7 @@ What is measured is a run's checkpoint, any model, a model behind an address, or
   patchgrad evaluate --policy Qwen/Qwen3-0.6B --tasks sets/mine --evaluation.limits.context 16384 --out runs/qwen
   patchgrad evaluate --policy http://localhost:8000/v1 --model NAME --tasks sets/mine --protocol swe-rebench --out runs/served
   patchgrad evaluate --policy Qwen/Qwen3-0.6B --tasks sets/mine --evaluation.best_of "visible tests" --print > mine.toml
+  patchgrad evaluate --out runs/served --resume
   patchgrad evaluate --predictions run-1.jsonl run-2.jsonl --tasks verified.jsonl.gz --recorded logs/run_evaluation
 
 A key for the address is taken from PATCHGRAD_KEY. What was measured can be compared, task by task, and the next one planned:
@@ -30,6 +31,7 @@ TAKES = {
     "RUN": {"checkpoint", "tasks", "protocol", "out", "resume", "print"},
     "FILE.toml": {"out", "resume", "print"},
     "--policy": {"model", "tasks", "protocol", "out", "resume", "print"},
+    "--resume": {"out", "resume"},
     "--predictions": {"tasks", "out", "recorded", "run_id", "concurrency"},
     "--compare": set[str](),
     "--plan": {"difference", "power", "size", "rate", "alike"},
@@ -61,6 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     named = [f"--{mode}" for mode in (*MODES, "policy") if getattr(arguments, mode) is not None]
     if arguments.run:
         named.append("FILE.toml" if arguments.run.endswith(".toml") else "RUN")
+    if not named and arguments.out and arguments.resume:
+        named.append("--resume")
     if len(named) != 1:
         asked = f"{' and '.join(named)} were given" if named else "nothing was"
         raise ConfigError(f"One thing is evaluated at a time, and {asked}: name RUN, --policy, --predictions, --compare or --plan.")

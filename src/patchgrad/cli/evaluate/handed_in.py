@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from patchgrad.cli import options as shared
 from patchgrad.cli.evaluate.telling import tell
 from patchgrad.cli.grading import Held, Tried, asked, grade, held_against, plain_word, predicted
-from patchgrad.errors import ConfigError
+from patchgrad.errors import ConfigError, Refused
 from patchgrad.evaluation import from_outcomes, over_tasks
 from patchgrad.grading.output import PATCH_FAILED
 from patchgrad.store import finite, plain
@@ -39,8 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
     places = arguments.recorded or [None]
     if len(places) not in (1, len(arguments.predictions)):
         raise ConfigError(f"--recorded names {len(places)} places for {len(arguments.predictions)} files: one for all, or one for each.")
-    run_id, held, started = plain_word(arguments.run_id or "patchgrad"), held_against(Path(arguments.tasks)), time.monotonic()
-    files = [predicted(source, held) for source in arguments.predictions]
+    refused, run_id, started = Refused(), plain_word(arguments.run_id or "patchgrad"), time.monotonic()
+    held = held_against(Path(arguments.tasks), refused)
+    files = [predicted(source, held, refused) for source in arguments.predictions]
+    refused.unless(any(files))
     tried = []
     with choose(quiet=arguments.json) as tracker:
         tracker.event(PhaseBegan("grade", sum(len(asked(predictions)) for predictions in files)))
@@ -58,7 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     code = tell(report, arguments.json, written)
     if not arguments.json:
         _agreement(tried)
-    return code
+    spoiled = [*refused.sentences, *(sentence for one in tried for sentence in one.refused)]
+    return shared.told(spoiled) or code
 
 
 def report_of(held: Held, tried: Sequence[Tried], seconds: float) -> Report:

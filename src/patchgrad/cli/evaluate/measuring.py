@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from patchgrad.cli import options as shared
 from patchgrad.cli.evaluate.telling import tell
 from patchgrad.config import dumps
-from patchgrad.errors import ConfigError, PatchgradError
+from patchgrad.errors import ConfigError, PatchgradError, Refused
 from patchgrad.store import Run, plain
 
 if TYPE_CHECKING:
@@ -31,15 +31,17 @@ def run(arguments: argparse.Namespace) -> int:
         text = of_evaluation(evaluation, arguments.print == shared.FULL)
         print(json.dumps({"evaluation": plain(evaluation)}) if arguments.json else text, end="\n" if arguments.json else "")
         return 0
+    refused = Refused()
     with _kept(arguments.out, evaluation, arguments.resume) as out, shared.installed(), choose(quiet=arguments.json) as tracker:
-        report = api.measure(evaluation, tracker, recipe=recipe, out=out)
-    return tell(report, arguments.json, out.folder if out is not None else None)
+        report = api.measure(evaluation, tracker, recipe=recipe, out=out, refuse=refused)
+    code = tell(report, arguments.json, out.folder if out is not None else None)
+    return shared.told(refused.sentences) or code
 
 
 def _asked(arguments: argparse.Namespace) -> tuple[Evaluation, Recipe | None]:
     """What is to be measured, and the recipe whose held-out tasks it is measured on, unless tasks are named."""
     if not arguments.run:
-        return _of_any(arguments), None
+        return (_of_any if arguments.policy else _of_kept)(arguments), None
     return (_of_file(arguments), None) if arguments.run.endswith(".toml") else _of_run(arguments)
 
 
@@ -47,11 +49,11 @@ def _of_run(arguments: argparse.Namespace) -> tuple[Evaluation, Recipe | None]:
     """A checkpoint under its run's scaffold and limits."""
     from patchgrad.recipes.evaluation import TaskChoice, by_protocol, of_run
     from patchgrad.runs.components.code import places_of
-    from patchgrad.runs.reading import load_recipe
+    from patchgrad.runs.reading import recipe_of
 
     store, protocol = Run.open(arguments.run), arguments.protocol or ""
     places_of(store.about.read().get("code", {}))
-    recipe = load_recipe(store.recipe)
+    recipe = recipe_of(store)
     choice = by_protocol(recipe.evaluation, protocol, recipe.policy.context)
     recipe = shared.changed(replace(recipe, evaluation=choice), arguments.changes)
     evaluation = of_run(recipe, store.checkpoints.find(arguments.checkpoint), protocol)
@@ -65,6 +67,19 @@ def _of_file(arguments: argparse.Namespace) -> Evaluation:
     from patchgrad.runs.reading import read_evaluation
 
     return shared.changed(read_evaluation(shared.text_of(Path(arguments.run))), arguments.changes)
+
+
+def _of_kept(arguments: argparse.Namespace) -> Evaluation:
+    """The one that the folder holds, to go on with; of a run's checkpoint the folder does not say all, as which tasks the run holds out."""
+    from patchgrad.runs.reading import evaluation_of
+
+    kept = evaluation_of(Run.open(arguments.out))
+    above = Path(kept.policy).parent.parent
+    if not kept.tasks.folder or (above / "run.json").is_file():
+        raise ConfigError(
+            f"{arguments.out} measures a checkpoint of {above}: go on with it by the line that began it, with --resume added."
+        )
+    return shared.changed(kept, arguments.changes)
 
 
 def _of_any(arguments: argparse.Namespace) -> Evaluation:
@@ -92,7 +107,7 @@ def _kept(folder: str | None, evaluation: Evaluation, resume: bool) -> Iterator[
         with _begun(Path(folder), evaluation) as out:
             yield out
         return
-    with Run.create(Path(folder), dumps(evaluation)) as out:
+    with Run.create(Path(folder), dumps(evaluation), "--out") as out:
         try:
             yield out
         except (PatchgradError, OSError):
@@ -102,8 +117,8 @@ def _kept(folder: str | None, evaluation: Evaluation, resume: bool) -> Iterator[
 
 def _begun(folder: Path, evaluation: Evaluation) -> Run:
     """An evaluation that was interrupted; half of one and half of another could be compared with nothing."""
-    from patchgrad.runs.reading import load_evaluation
+    from patchgrad.runs.reading import evaluation_of
 
-    if load_evaluation(Run.open(folder).recipe) != evaluation:
+    if evaluation_of(Run.open(folder)) != evaluation:
         raise ConfigError(f"{folder} holds another evaluation than the one that is asked for; keep this one in another folder.")
     return Run.resume(folder)

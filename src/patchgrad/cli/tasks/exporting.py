@@ -1,6 +1,7 @@
 """hand tasks to others: as rows of SWE-bench and its kin, Parquet, or folders that Harbor runs
 
-What a format has no place for goes into columns of its own, so that an import gives the same tasks again:
+What a format has no place for goes into columns of its own, so that an import gives the same tasks again. Exit code 1: some tasks could not
+be written; each is told, the others were:
 
   patchgrad tasks export sets/mine                                   each task as it came, or as SWE-bench has it: mine.jsonl
   patchgrad tasks export sets/mine mine.parquet --format swebench
@@ -13,7 +14,8 @@ import argparse
 import json
 from pathlib import Path
 
-from patchgrad.errors import TaskError
+from patchgrad.cli.options import told
+from patchgrad.errors import Refused, TaskError
 from patchgrad.tasks.formats import FORMATS
 from patchgrad.tasks.formats.exchange import HARBOR, export_set
 
@@ -29,13 +31,16 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the rows or folders; exit code 0."""
+    """Write the rows or folders; 1 where some tasks could not be."""
     form, folder = arguments.format, Path(arguments.set)
     parquet = form == "parquet"
     ending = "-harbor" if form == HARBOR else ".parquet" if parquet else ".jsonl"
     out = Path(arguments.out or f"{folder.resolve().name}{ending}")
     if parquet and not out.name.endswith(".parquet"):
         raise TaskError(f"{out} does not end in .parquet, which is what --format parquet writes: rename it.")
-    count = export_set(folder, out, "" if parquet else form)
-    print(json.dumps({"out": str(out), "tasks": count}) if arguments.json else f"{count} tasks are in {out}.")
-    return 0
+    refused = Refused()
+    count = export_set(folder, out, "" if parquet else form, refused)
+    refused.unless(count)
+    line = {"out": str(out), "tasks": count, **refused.told}
+    print(json.dumps(line) if arguments.json else f"{count} tasks are in {out}.")
+    return told(refused.sentences)

@@ -6,16 +6,20 @@ recorded logs only, which lie in folders or tar files as SWE-bench's harness lea
   patchgrad tasks grade --predictions mine.jsonl --tasks sets/boltons
   patchgrad tasks grade --predictions gold --tasks sets/boltons --concurrency 8 --out graded
   patchgrad tasks grade --predictions mine.jsonl --tasks verified.jsonl.gz --recorded logs/run_evaluation --json
+
+Exit code 0: every prediction was graded, whatever it is worth; 1: some could not be read or graded, and each is told; the others were.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from patchgrad.cli.grading import Tell, Tried, asked, grade, held_against, plain_word, predicted
+from patchgrad.errors import Refused
 from patchgrad.grading.reports import Graded
 from patchgrad.grading.rules import shares
 from patchgrad.values import Advanced, PhaseBegan
@@ -33,29 +37,32 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Grade, write and tell; the exit code says only that it was done, not what the predictions are worth."""
+    """Grade, write and tell; the exit code says whether every prediction was graded, not what they are worth."""
     from patchgrad.runs.trackers.terminal import choose
 
     run_id = plain_word(arguments.run_id)
-    held = held_against(Path(arguments.tasks))
-    predictions = predicted(arguments.predictions, held)
+    refused = Refused()
+    held = held_against(Path(arguments.tasks), refused)
+    predictions = predicted(arguments.predictions, held, refused)
+    refused.unless(predictions)
     with choose(quiet=arguments.json) as tracker:
         tracker.event(PhaseBegan("grade", len(asked(predictions))))
         tell: Tell = lambda found: tracker.event(Advanced(1, {"resolved": found.verdict is not None and found.verdict.resolved}))  # noqa: E731
         tried = grade(held, predictions, arguments.recorded, arguments.concurrency, tell)
     written = tried.write(Path(arguments.out), run_id) if arguments.out is not None else None
-    _tell(tried, written, as_json=arguments.json)
-    return 0
+    spoiled = [*refused.sentences, *tried.refused]
+    _tell(tried, written, spoiled, as_json=arguments.json)
+    return int(bool(spoiled) or any(found.broken for found in tried.graded.values()))
 
 
-def _tell(tried: Tried, written: Path | None, *, as_json: bool) -> None:
+def _tell(tried: Tried, written: Path | None, refused: Sequence[str], *, as_json: bool) -> None:
     report, agreed = tried.report, tried.agreed
     notes = {name: found.note for name, found in sorted(tried.graded.items()) if found.note}
     same = {"reports": len(agreed), "resolved": sum(one for one, _ in agreed.values()), "lists": sum(both for _, both in agreed.values())}
     differ = sorted(name for name, both in agreed.items() if not all(both))
     if as_json:
         instances = {name: _facts(found) for name, found in sorted(tried.graded.items())}
-        told = {**report, "notes": notes, "instances": instances, "report": str(written) if written else None}
+        told = {**report, "notes": notes, "refused": list(refused), "instances": instances, "report": str(written) if written else None}
         print(json.dumps(told | ({"agreement": {**same, "differ": differ}} if agreed else {})))
         return
     counts = ("resolved", "unresolved", "empty_patch", "error")
@@ -63,6 +70,8 @@ def _tell(tried: Tried, written: Path | None, *, as_json: bool) -> None:
     print(f"{report['submitted_instances']} predictions for {report['total_instances']} tasks: {words}")
     for name, note in notes.items():
         print(f"  {name}: {note}")
+    for sentence in refused:
+        print(f"  refused: {sentence}")
     if agreed:
         print(f"The recorded reports agree on {same['resolved']} of {same['reports']} verdicts and {same['lists']} lists of tests.")
     for name in differ:

@@ -1,6 +1,7 @@
 """bring in tasks of others: rows of SWE-bench and its kin, Harbor folders, data sets of the hub
 
-Every column is kept, so that an export gives the same rows again:
+Every column is kept, so that an export gives the same rows again. Exit code 1: some rows could not be read; each is told, the others are
+in the set.
 
   patchgrad tasks import rows.jsonl --out sets/verified              the format is told from the columns
   patchgrad tasks import nebius/SWE-rebench:filtered --out sets/rebench
@@ -16,6 +17,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from patchgrad.cli.options import told
+from patchgrad.errors import Refused
 from patchgrad.tasks.formats import FORMATS
 from patchgrad.tasks.formats.exchange import import_set, read_digests
 from patchgrad.values import Task
@@ -34,23 +37,25 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read everything, then write the set; exit code 0."""
+    """Read everything, then write the set; 1 where some of it could not be read."""
     source = str(arguments.source)
     out = Path(arguments.out or _default(source))
     digests = read_digests(Path(arguments.digests)) if arguments.digests else None
-    found = import_set(source, out, arguments.format, digests, arguments.split)
+    refused = Refused()
+    found = import_set(source, out, arguments.format, digests, arguments.split, refused)
+    refused.unless(found)
     tasks = [member.task for member in found]
     lacking = {name: sum(map(lacks, tasks)) for name, (lacks, _) in _LACKS.items()}
     counts = {name: dict(Counter(task.tags.get(name, "") for task in tasks)) for name in ("source", "split")}
     if arguments.json:
-        print(json.dumps({"set": str(out), "tasks": len(tasks), **counts, **lacking}))
-        return 0
-    told = ", ".join(f"{n} {name}" for name, n in counts["split"].items())
-    print(f"{len(tasks)} tasks from {', '.join(counts['source'])} are in {out} ({told}).")
+        print(json.dumps({"set": str(out), "tasks": len(tasks), **counts, **lacking, **refused.told}))
+        return told(refused.sentences)
+    splits = ", ".join(f"{n} {name}" for name, n in counts["split"].items())
+    print(f"{len(tasks)} tasks from {', '.join(counts['source'])} are in {out} ({splits}).")
     for name, (_, says) in _LACKS.items():
         if lacking[name]:
             print(f"{lacking[name]} of them {says}.")
-    return 0
+    return told(refused.sentences)
 
 
 def _without_command(task: Task) -> bool:

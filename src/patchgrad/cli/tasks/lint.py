@@ -7,7 +7,8 @@ crowded machine; patches that repair nothing must not win; the answer must not b
   patchgrad tasks lint sets/mine --runs 20 --fix            take what is not sound out of the set, into its quarantine.jsonl
   patchgrad tasks lint sets/mine --filter nebius2508        the four filters of arXiv 2508.03501, with its 50 runs
 
-An interrupted call goes on where it was when it is made again. Exit code 1 when something was found and left in the set.
+An interrupted call goes on where it was when it is made again. Exit code 1 when something was found and left in the set, or a row of it is
+no task: such a row is told, and left as it is.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from patchgrad.errors import ConfigError, TaskError
+from patchgrad.cli.options import told
+from patchgrad.errors import ConfigError, Refused, TaskError
 from patchgrad.grading import Conditions, grade
 from patchgrad.grading.canaries import Canaries
 from patchgrad.packages.resolving import resolve
@@ -56,7 +58,9 @@ def run(arguments: argparse.Namespace) -> int:
     runs = arguments.runs if arguments.runs is not None else PAPER_RUNS if arguments.filter else RUNS
     if runs < 1 or arguments.concurrency < 1 or (arguments.sample is not None and arguments.sample < 1):
         raise ConfigError("--runs, --concurrency and --sample must be at least 1.")
-    found = members(folder)
+    refused = Refused()
+    found = members(folder, refused)
+    refused.unless(found)
     chosen = found if arguments.sample is None else random.Random(0).sample(found, min(arguments.sample, len(found)))
     if not chosen:
         raise TaskError(f"{folder} has no tasks.")
@@ -75,10 +79,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.fix and unsound:
         quarantine(folder, {one.task: [asdict(finding) for finding in one.findings] for one in unsound})
     if arguments.json:
-        print(json.dumps(_plain(report)))
+        print(json.dumps(_plain(report) | refused.told))
     else:
         _tell(report, folder, arguments.fix)
-    return int(bool(unsound) and not arguments.fix)
+    return told(refused.sentences) or int(bool(unsound) and not arguments.fix)
 
 
 async def _lint(chosen: Sequence[Member], plan: LintOptions, tell: Callable[[Checked], None]) -> Report:

@@ -12,7 +12,9 @@ import argparse
 import json
 from pathlib import Path
 
+from patchgrad.cli.options import told
 from patchgrad.cli.tasks.source import read
+from patchgrad.errors import Refused
 from patchgrad.store import plain
 
 
@@ -24,7 +26,10 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List all."""
-    for known in read(Path(arguments.source)).values():
+    refused = Refused()
+    found = read(Path(arguments.source), refused)
+    refused.unless(found)
+    for known in found.values():
         task = known.task
         if arguments.json:
             print(json.dumps(plain(task)))
@@ -32,4 +37,4 @@ def run(arguments: argparse.Namespace) -> int:
             tests = len(task.checks.fail_to_pass) + len(task.checks.pass_to_pass)
             words = " ".join(task.instruction.split())
             print(f"{task.id}  {tests} tests  {words[:90]}")
-    return 0
+    return told(refused.sentences)

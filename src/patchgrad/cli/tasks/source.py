@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgrad.cli.options import nearest
-from patchgrad.errors import TaskError
-from patchgrad.store import Run, value
-from patchgrad.store.files import records
+from patchgrad.errors import Refuse, Refused, TaskError, stop
+from patchgrad.store import Run
+from patchgrad.store.tasks import read_tasks
 from patchgrad.tasks.sets import TASKS, Member, members
 from patchgrad.values import Task
 
@@ -21,18 +21,20 @@ class Known:
     member: Member | None = None
 
 
-def read(source: Path) -> dict[str, Known]:
-    """The tasks by id, in their order."""
+def read(source: Path, refuse: Refuse = stop) -> dict[str, Known]:
+    """The tasks by id, in their order; a row that is no task goes to `refuse`."""
     if source.is_dir() and (source / TASKS).is_file() and not (source / "run.json").exists():
-        return {member.task.id: Known(member.task, member) for member in members(source)}
+        return {member.task.id: Known(member.task, member) for member in members(source, refuse)}
     if not source.is_file():
-        return {name: Known(task) for name, task in Run.open(source).tasks.all().items()}
-    return {task.id: Known(task) for task in (value(Task, record) for record in records(source))}
+        return {name: Known(task) for name, task in Run.open(source).tasks.all(refuse).items()}
+    return {task.id: Known(task) for task in read_tasks(source, refuse)}
 
 
 def one(source: Path, name: str) -> Known:
-    """The task of this id; `TaskError` names the nearest where there is none."""
-    found = read(source)
+    """The task of this id, whatever the others are; `TaskError` names the nearest where there is none."""
+    refused = Refused()
+    found = read(source, refused)
+    refused.unless(found)
     if name not in found:
         raise TaskError(f"There is no task {name} in {source}; {nearest(name, list(found)[:2000])[:400]}")
     return found[name]

@@ -16,7 +16,8 @@ from collections import Counter
 from pathlib import Path
 from typing import get_args
 
-from patchgrad.errors import ConfigError
+from patchgrad.cli.options import told
+from patchgrad.errors import ConfigError, Refused
 from patchgrad.tasks.sets import members, save
 from patchgrad.tasks.splits import By, split
 
@@ -33,7 +34,10 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Split, and count."""
     folder = Path(arguments.set)
-    found = save(folder, split(members(folder), arguments.by, _held_out(arguments.held_out), arguments.seed))
+    refused = Refused()
+    there = members(folder, refused)
+    refused.unless(there)
+    found = save(folder, split(there, arguments.by, _held_out(arguments.held_out), arguments.seed))
     counts = dict(Counter(member.task.tags.get("split", "") for member in found))
     packages = {side: len({m.task.tags.get("package", "") for m in found if m.task.tags.get("split") == side}) for side in counts}
     if arguments.json:
@@ -41,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         for side, count in sorted(counts.items()):
             print(f"{side:<10} {count} tasks of {packages[side]} packages")
-    return 0
+    return told(refused.sentences)
 
 
 def _held_out(words: str) -> float | list[str]:

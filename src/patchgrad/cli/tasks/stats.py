@@ -15,6 +15,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from patchgrad.cli import options as shared
+from patchgrad.errors import Refused
 from patchgrad.tasks.archive import write_whole
 from patchgrad.tasks.sets import Member, members, read_origins
 from patchgrad.viewer.page import tasks_page
@@ -30,14 +32,16 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Count and print."""
-    found = members(Path(arguments.set))
+    refused = Refused()
+    found = members(Path(arguments.set), refused)
+    refused.unless(found)
     told = figures(found)
     if arguments.page:
         facts = {"from": f"{len(told['packages'])} packages", **{name: _listed(told[name]) for name in ("kind", "split", "licence")}}
         write_whole(Path(arguments.page), tasks_page(Path(arguments.set).resolve().name, [m.task for m in found], facts).encode())
     if arguments.json:
         print(json.dumps(told | {"origins": [[o.name, o.version, o.tasks, dict(o.rejected)] for o in read_origins(Path(arguments.set))]}))
-        return 0
+        return shared.told(refused.sentences)
     from rich.console import Console
     from rich.table import Table
 
@@ -56,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     for origin in read_origins(Path(arguments.set)):
         reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(origin.rejected.items(), key=lambda item: -item[1]))
         console.print(f"{origin.name} {origin.version}: {origin.tasks} tasks; no task because {reasons or 'nothing'}", markup=False)
-    return 0
+    return shared.told(refused.sentences)
 
 
 def _listed(counts: dict[str, int]) -> str:

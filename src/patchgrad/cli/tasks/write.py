@@ -15,7 +15,9 @@ import json
 import os
 from pathlib import Path
 
+from patchgrad.cli.options import told
 from patchgrad.endpoints import KEY
+from patchgrad.errors import Refused
 from patchgrad.packages.sites import cache
 from patchgrad.runs.trackers.terminal import choose
 from patchgrad.tasks.sets import Member, members, save
@@ -33,10 +35,12 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write; 1 when some task got no clean statement."""
+    """Write; 1 when some task got no clean statement, or a row of the set is no task."""
     folder = Path(arguments.set)
     writer = Writer(arguments.endpoint, arguments.model, os.environ.get(KEY, ""), cache() / "written")
-    found = members(folder)
+    spoiled = Refused()
+    found = members(folder, spoiled)
+    spoiled.unless(found)
     refused: list[str] = []
     with choose(arguments.json) as tracker:
         tracker.event(PhaseBegan("write statements", len(found)))
@@ -53,4 +57,4 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"set": arguments.set, "written": clean, "without": without, "refused_drafts": len(refused)}))
     else:
         print(f"{clean} of {len(written)} tasks have a statement at the level {LEVEL}; {len(refused)} drafts were refused.")
-    return int(bool(without))
+    return told(spoiled.sentences) or int(bool(without))

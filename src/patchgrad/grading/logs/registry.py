@@ -91,7 +91,8 @@ def reader_name(row: Mapping[str, Any]) -> str:
     `{"repo": "django/django"}` -> `parse_log_django`; `{"instance_id": "getmoto__moto.694ce1f4.pr_7331"}`, whose form is SWE-smith's,
     -> `pytest_verbose`; `{"install_config": {"log_parser": "parse_log_pytest_v2"}}` -> `parse_log_pytest_v2`.
     """
-    named = row.get("log_parser") or (row.get("install_config") or {}).get("log_parser")
+    config = row.get("install_config")
+    named = row.get("log_parser") or (config.get("log_parser") if isinstance(config, Mapping) else None)
     if named:
         return str(named)
     repository = str(row.get("repo") or "")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import get_args
 
+from patchgrad.errors import Refuse
 from patchgrad.recipes.component import BUILT_IN, Kind
 from patchgrad.runs.components.registry import plugins
 
@@ -37,11 +38,11 @@ class Listed:
     package: str = ""
 
 
-def listed() -> Iterator[Listed]:
-    """All of them by kind. No package is imported for it: of a plugin is told where it stands."""
+def listed(refuse: Refuse | None = None) -> Iterator[Listed]:
+    """All of them by kind. No package is imported for it: of a plugin is told where it stands. A broken package goes to `refuse`."""
     for kind in get_args(Kind):
         for name, about in BUILT_IN[kind].items():
             yield Listed(kind, KEYS[kind], name, about)
-        for name, point in plugins(kind).items():
+        for name, point in plugins(kind, refuse).items():
             package = f"{point.dist.name} {point.dist.version}" if point.dist is not None else "an installed package"
             yield Listed(kind, KEYS[kind], name, point.value, package)

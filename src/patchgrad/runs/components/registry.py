@@ -11,18 +11,31 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, distributions, entry_points
 from typing import Any
 
-from patchgrad.errors import ConfigError
+from patchgrad.errors import ComponentError, ConfigError, Refuse, Refused
 from patchgrad.recipes.component import BUILT_IN, Component, Kind
 from patchgrad.runs.components.construct import Facts, bound, construct
 from patchgrad.runs.components.places import imported
 
 
-def plugins(kind: Kind) -> dict[str, EntryPoint]:
-    """What installed packages register of this kind, by name."""
-    return {point.name: point for point in sorted(entry_points(group=f"patchgrad.{kind}"), key=lambda point: point.name)}
+def plugins(kind: Kind, refuse: Refuse | None = None) -> dict[str, EntryPoint]:
+    """What installed packages register of this kind, by name; a package whose list cannot be read goes to `refuse`, and has no plugins."""
+    group = f"patchgrad.{kind}"
+    try:
+        found = list(entry_points(group=group))
+    except (TypeError, ValueError, OSError):  # of one package, and nothing says of which
+        found = [point for package in distributions() for point in _points(package, refuse or Refused()) if point.group == group]
+    return {point.name: point for point in sorted(found, key=lambda point: point.name)}
+
+
+def _points(package: Distribution, refuse: Refuse) -> list[EntryPoint]:
+    try:
+        return list(package.entry_points)
+    except (TypeError, ValueError, OSError) as error:
+        refuse(ComponentError(f"The entry points of the package {package.metadata['Name']} cannot be read ({error}): install it again."))
+        return []
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from patchgrad.learning.credit import assign
 from patchgrad.learning.failures import MASK_FORMAT_ERRORS
 from patchgrad.learning.objectives.cross_entropy import cross_entropy
 from patchgrad.learning.packing import minibatches, pack
+from patchgrad.learning.stopping import may_stop
 from patchgrad.networks.decoder import Decoder
 from patchgrad.policies.tokenizers.chat import START, ChatTokenizer
 from patchgrad.recipes.recipe import Recipe
@@ -77,6 +78,7 @@ def warm_up(recipe: Recipe, demonstrations: Sequence[Rollout], trainer: Trainer,
     rate, done = cosine(warmup.lr, count, warmup=min(20, count // 5)), 0
     for epoch in range(warmup.epochs):
         for chosen in minibatches([[sample] for sample in ready], warmup.batch, recipe.seed + epoch):
+            may_stop()
             batch = pack(chosen, recipe.optimiser.micro_batch_tokens, warmup.observation_weight, recipe.workers)
             on_update(trainer.update(batch, cross_entropy, StepSettings(rate(done), precision)))
             done += 1

@@ -12,6 +12,7 @@ from itertools import groupby
 
 import numpy as np
 
+from patchgrad.errors import Refused
 from patchgrad.learning.algorithm import Algorithm
 from patchgrad.learning.credit import by_group
 from patchgrad.learning.failures import kept, kinds
@@ -19,7 +20,7 @@ from patchgrad.learning.provenance import MEANINGS, Requirements, violation
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.algorithms import algorithm, imitation
 from patchgrad.runs.phase_id import PhaseId
-from patchgrad.runs.reading import load_recipe
+from patchgrad.runs.reading import recipe_of
 from patchgrad.store import Run
 from patchgrad.values import Group, Rollout, Trajectory
 
@@ -76,8 +77,11 @@ class _Learned:
 
 
 def audit(run: Run) -> list[Audited]:
-    """Every iteration of learning that the folder holds, in order. `StoreError` where a part of the folder is damaged."""
-    recipe = load_recipe(run.recipe)
+    """Every iteration of learning that the folder holds, in order.
+
+    A damaged attempt is a flaw of its iteration; `StoreError` where a whole table, or the list of iterations, is damaged.
+    """
+    recipe = recipe_of(run)
     recorded = {(row["phase"], row["iteration"]): row for row in run.results.metrics()}
     rows = run.rollouts.rows(columns=["phase", "iteration", "policy_version", "attempt"])
     learned = _algorithms(recipe)
@@ -103,10 +107,11 @@ def _algorithms(recipe: Recipe) -> dict[str, Algorithm]:
 
 
 def _audited(run: Run, learned: _Learned, current: int, twice: Collection[str]) -> Audited:
-    rollouts, row = run.rollouts.read(learned.phase, learned.iteration), learned.row
+    damaged, row = Refused(), learned.row
+    rollouts = run.rollouts.read(learned.phase, learned.iteration, damaged)
     terms = Requirements(run.journal.holds)
     faults = [(one.trajectory.id, "duplicate" if one.trajectory.id in twice else violation(one, terms)) for one in rollouts]
-    flaws = [f"{attempt}: {MEANINGS[fault]}" for attempt, fault in faults if fault is not None]
+    flaws = [*damaged.sentences, *(f"{attempt}: {MEANINGS[fault]}" for attempt, fault in faults if fault is not None)]
     groups = [Group(tuple(found)) for _, found in groupby(rollouts, lambda one: one.trajectory.id.rpartition("/")[0])]
     chosen = [] if flaws else list(row.select(groups))
     samples = [sample for unit in by_group(chosen, row.estimator, row.failures, row.rescale, row.confident_above) for sample in unit]
@@ -118,7 +123,7 @@ def _audited(run: Run, learned: _Learned, current: int, twice: Collection[str]) 
     return Audited(
         learned.phase,
         learned.iteration,
-        len(rollouts),
+        len(rollouts) + len(damaged.errors),
         sum(len(one.trajectory.turns) for one in rollouts),
         sum(_actions(one.trajectory) for one in rollouts),
         learned.epochs * versions.total(),

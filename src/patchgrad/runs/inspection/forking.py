@@ -18,7 +18,7 @@ from patchgrad.runs.build import harness as harnesses
 from patchgrad.runs.build.learner import open_model
 from patchgrad.runs.components.code import registry_of
 from patchgrad.runs.inspection.replay import find
-from patchgrad.runs.reading import load_recipe
+from patchgrad.runs.reading import recipe_of
 from patchgrad.runs.tasks import solutions
 from patchgrad.store import Run
 from patchgrad.trainers.checkpoint import version_of
@@ -40,7 +40,7 @@ async def fork(
     The policy is the run's last one, or that of another `checkpoint` with the same tokenizer. Where `out` is given it keeps them: turns,
     states and a table. `ConfigError` where there is nothing to go on after.
     """
-    recipe, source, registry = load_recipe(run.recipe), find(run, attempt), registry_of(run)
+    recipe, source, registry = recipe_of(run), find(run, attempt), registry_of(run)
     taken = source.trajectory.turns
     if not 0 <= turn < len(taken):
         raise ConfigError(f"{attempt} has {len(taken)} turns, so it can go on after turn 0 to {len(taken) - 1}, and not after {turn}.")

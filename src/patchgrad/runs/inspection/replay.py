@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import Literal
 
 from patchgrad.contracts import Agent, Sandbox, Sandboxes
-from patchgrad.errors import StoreError
+from patchgrad.errors import Refused, StoreError
 from patchgrad.store import Run
 from patchgrad.values import Call, Malformed, Observation, Rollout, Task, ToolState, Turn
 
@@ -45,12 +45,12 @@ class Replayed:
 
 def find(run: Run, attempt: str) -> Rollout:
     """The attempt of this id; `StoreError` names some that are like it."""
-    rows = {row["attempt"]: row for row in run.rollouts.rows(columns=["attempt", "phase", "iteration"])}
+    rows = {row["attempt"]: row for row in run.rollouts.rows(columns=["attempt", "phase", "iteration"], refuse=Refused())}
     if attempt not in rows:
         near = get_close_matches(attempt, rows, 3, 0.0) or ["none yet"]
         raise StoreError(f"{run.folder} has no attempt {attempt!r}; there are {', '.join(near)} and {max(0, len(rows) - len(near))} more.")
     row = rows[attempt]
-    return next(one for one in run.rollouts.read(row["phase"], row["iteration"]) if one.trajectory.id == attempt)
+    return next(iter(run.rollouts.read(row["phase"], row["iteration"], attempt=attempt)))
 
 
 async def replay(turns: Sequence[Turn], agent: Agent, sandbox: Sandbox) -> AsyncIterator[Replayed]:

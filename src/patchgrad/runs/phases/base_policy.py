@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from functools import partial
 
 from patchgrad.learning.curricula import Prefixes
+from patchgrad.learning.stopping import in_thread
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.runs.build import learner as learners
 from patchgrad.runs.build.curriculum import curriculum
@@ -35,7 +35,7 @@ async def base(context: RunContext) -> Session:
     def update(made: Update) -> None:
         context.tracker.event(Advanced(1, {"loss": made.metrics["loss"]}))
 
-    await asyncio.to_thread(warm_up, recipe, shown, warm, update)
+    await in_thread(warm_up, recipe, shown, warm, update)
     trainer = learners.trainer(warm.hand_over(), recipe, registry, recipe.optimiser.frozen, warm.version)
     policy = learners.policy(network, tokenizer, recipe, registry)
     policy.load(trainer.weights(), trainer.version)  # a warm-up has taken steps: what is resumed here says so too

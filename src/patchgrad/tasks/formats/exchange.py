@@ -1,4 +1,6 @@
-"""Data sets of others made a set of ours, and a set of ours made rows or folders: whole or not at all.
+"""Data sets of others made a set of ours, and a set of ours made rows or folders: written whole or not at all.
+
+A row that cannot be read, or a task that a format cannot hold, goes to `refuse`; where that goes on, the others are taken.
 
 import_set("rows.jsonl", Path("set"))
 export_set(Path("set"), Path("set.parquet"), "swebench")
@@ -11,16 +13,18 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 
-from patchgrad.errors import TaskError
+from patchgrad.errors import Refuse, TaskError, one_of_many, stop
 from patchgrad.tasks import archive
-from patchgrad.tasks.formats import FORMATS, Row, detect, files, harbor, named, to_member, to_row
+from patchgrad.tasks.formats import FORMATS, Format, Row, detect, files, harbor, named, to_member, to_row
 from patchgrad.tasks.formats.fields import ARCHIVES
 from patchgrad.tasks.formats.rows import digested
 from patchgrad.tasks.sets import Member, Origin, members, save
+from patchgrad.values import Repository
 
 HARBOR = "harbor"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -35,14 +39,25 @@ class Found:
     archive: Path | None = None
 
 
-def import_set(source: str, folder: Path, format: str = "", digests: Mapping[str, str] | None = None, split: str = "") -> list[Member]:
+def import_set(
+    source: str,
+    folder: Path,
+    format: str = "",
+    digests: Mapping[str, str] | None = None,
+    split: str = "",
+    refuse: Refuse = stop,
+) -> list[Member]:
     """Add the tasks of a file, folder or data set to a set; those that were read, in the order of their ids.
 
     `format` is told from the columns unless it is named; `digests` gives the digests of images by name; `split` is the split of the tasks
     instead of what is known of them. Nothing is written before every row is read.
     """
-    found = collect(source, format, digests, split)
-    stored = [_stored(one, folder) for one in found]
+    stored = []
+    for one in collect(source, format, digests, split, refuse):
+        with one_of_many(refuse):
+            stored.append(_stored(one, folder))
+    if not stored:
+        return []
     count: dict[str, int] = {}
     for member in stored:
         kind = member.task.tags.get("source", "")
@@ -56,56 +71,90 @@ def import_set(source: str, folder: Path, format: str = "", digests: Mapping[str
     return sorted(stored, key=lambda member: member.task.id)
 
 
-def collect(source: str, format: str = "", digests: Mapping[str, str] | None = None, split: str = "") -> list[Found]:
-    """Everything that a source holds; `TaskError` where a row is broken, an id stands for two rows, or nothing is there."""
+def collect(source: str, format: str = "", digests: Mapping[str, str] | None = None, split: str = "", refuse: Refuse = stop) -> list[Found]:
+    """Everything that a source holds. A broken row goes to `refuse`, and so does a source without rows; an id of two rows gives no task."""
+    found: dict[str, Found] = {}
+    twice: set[str] = set()
+    for place, take in _takes(source, format, digests, split, refuse):
+        with one_of_many(refuse):
+            one = _taken(place, take)
+            name = one.member.task.id
+            if name in found:
+                twice.add(name)
+                place = found[name].place
+                raise TaskError(f"{one.place}: the id {name} stands for another task already ({place}): an id may stand for one only.")
+            found[name] = one
+    if not found:
+        refuse(TaskError(f"{source} holds no rows."))
+    return [one for name, one in found.items() if name not in twice]
+
+
+def _takes(
+    source: str, format: str, digests: Mapping[str, str] | None, split: str, refuse: Refuse
+) -> Iterator[tuple[str, Callable[[], Found]]]:
+    """Each item of a source: where it stands, and what makes a member of it."""
     path = Path(source)
     if format == HARBOR or (not format and harbor.is_harbor(path)):
         if not harbor.is_harbor(path):
             raise TaskError(f"{source} is no folder of Harbor tasks: each has a task.toml and an instruction.md.")
-        found = [Found(digested(harbor.to_member(task, split), digests), task.name, task.archive) for task in harbor.load(path)]
-    else:
-        chosen = named(format) if format else None
-        beside = path.parent if path.is_file() else path
-        found = []
-        for place, columns in files.read(source):
-            row = Row(columns, place)
-            member = to_member(chosen or detect(row), row, digests, split)
-            repository = member.task.repository
-            found.append(Found(member, place, beside / repository.location if repository.kind == "archive" else None))
-            if repository.kind == "archive" and repository.location != f"{ARCHIVES}/{repository.digest}.tar":
-                raise TaskError(f"{place}: its archive is at {repository.location}, not at {ARCHIVES}/ and its SHA-256: it is refused.")
-    if not found:
-        raise TaskError(f"{source} holds no rows.")
-    first: dict[str, str] = {}
-    for one in found:
-        name = one.member.task.id
-        if name in first:
-            raise TaskError(f"{one.place}: the id {name} stands for another task already ({first[name]}): an id may stand for one only.")
-        first[name] = one.place
-    for one in found:
-        _check(one)
+        for task in harbor.load(path, refuse):
+            yield task.name, partial(_of_folder, task, digests, split)
+        return
+    chosen = named(format) if format else None
+    beside = path.parent if path.is_file() else path
+    for place, columns in files.read(source, refuse):
+        yield place, partial(_of_row, Row(columns, place), chosen, digests, split, beside)
+
+
+def _taken(place: str, take: Callable[[], Found]) -> Found:
+    try:
+        found = take()
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise TaskError(f"{place} is no task that can be read ({type(error).__name__}: {error}).") from error
+    _check(found)
     return found
 
 
-def export_set(folder: Path, target: Path, format: str = "") -> int:
+def _of_folder(task: harbor.HarborTask, digests: Mapping[str, str] | None, split: str) -> Found:
+    return Found(digested(harbor.to_member(task, split), digests), task.name, task.archive)
+
+
+def _of_row(row: Row, format: Format | None, digests: Mapping[str, str] | None, split: str, beside: Path) -> Found:
+    member = to_member(format or detect(row), row, digests, split)
+    repository = member.task.repository
+    if repository.kind != "archive":
+        return Found(member, row.place)
+    if repository.location != f"{ARCHIVES}/{repository.digest}.tar":
+        raise TaskError(f"{row.place}: its archive is at {repository.location}, not at {ARCHIVES}/ and its SHA-256: it is refused.")
+    return Found(member, row.place, beside / repository.location)
+
+
+def export_set(folder: Path, target: Path, format: str = "", refuse: Refuse = stop) -> int:
     """Write the tasks of a set as rows, in the form that the target's name ends in, or as Harbor folders; how many.
 
     Without a format each task takes that which it came in, and SWE-bench's where that is none. Archives are copied to `archives/` beside
-    the rows, which name them.
+    the rows, which name them. Nothing is written where no task can be.
     """
-    found = members(folder)
+    found = members(folder, refuse)
     if format == HARBOR:
-        _export_folders(found, target)
-        return len(found)
+        return _export_folders(found, target, refuse)
     chosen = named(format) if format else None
-    rows = [to_row(chosen or FORMATS.get(member.task.tags.get("source", ""), FORMATS["swebench"]), member) for member in found]
-    copies = {m.task.repository.digest: Path(m.task.repository.location) for m in found if m.task.repository.kind == "archive"}
-    beside = target.parent / ARCHIVES
-    for digest, path in copies.items():
-        if path.resolve() != (beside / f"{digest}.tar").resolve():
-            archive.write_whole(beside / f"{digest}.tar", _bytes(path, digest, str(folder)))
-    files.write(rows, target)
-    return len(found)
+    rows = []
+    for member in found:
+        with one_of_many(refuse):
+            row = to_row(chosen or FORMATS.get(member.task.tags.get("source", ""), FORMATS["swebench"]), member)
+            _copied(member.task.repository, target.parent / ARCHIVES, str(folder))
+            rows.append(row)
+    if rows or not found:
+        files.write(rows, target)
+    return len(rows)
+
+
+def _copied(repository: Repository, beside: Path, place: str) -> None:
+    """The archive lies in the folder `beside` the rows."""
+    path, target = Path(repository.location), beside / f"{repository.digest}.tar"
+    if repository.kind == "archive" and path.resolve() != target.resolve() and not target.exists():
+        archive.write_whole(target, _bytes(path, repository.digest, place))
 
 
 def read_digests(path: Path) -> dict[str, str]:
@@ -127,8 +176,8 @@ def read_digests(path: Path) -> dict[str, str]:
     return dict(pairs)
 
 
-def _export_folders(found: list[Member], target: Path) -> None:
-    """Every folder, made beside and moved into place when all are whole."""
+def _export_folders(found: list[Member], target: Path, refuse: Refuse) -> int:
+    """Every folder, made beside and moved into place when all are whole; how many."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise TaskError(f"{target} is there already and not empty: name another folder.")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -136,20 +185,32 @@ def _export_folders(found: list[Member], target: Path) -> None:
         whole = Path(place) / "tasks"
         whole.mkdir(mode=0o755)
         for member in found:
-            task = harbor.to_folder(member)
-            home = whole / task.name
-            if home.exists():
-                raise TaskError(f"Two tasks would have the folder {task.name}: give one of them another id.")
-            contents = dict(task.files)
-            if task.archive is not None:
-                contents[harbor.ARCHIVE] = _bytes(task.archive, member.task.repository.digest, member.task.id)
-            for path, content in contents.items():
-                (home / path).parent.mkdir(parents=True, exist_ok=True)
-                (home / path).write_bytes(content)
-                (home / path).chmod(0o755 if path in task.runnable else 0o644)
-        if target.exists():
-            target.rmdir()
-        shutil.move(whole, target)
+            with one_of_many(refuse):
+                _export_folder(member, whole)
+        made = len(list(whole.iterdir()))
+        if made or not found:
+            if target.exists():
+                target.rmdir()
+            shutil.move(whole, target)
+    return made
+
+
+def _export_folder(member: Member, whole: Path) -> None:
+    task = harbor.to_folder(member)
+    home = whole / task.name
+    if home.exists():
+        raise TaskError(f"Two tasks would have the folder {task.name}: give one of them another id.")
+    contents = dict(task.files)
+    if task.archive is not None:
+        contents[harbor.ARCHIVE] = _bytes(task.archive, member.task.repository.digest, member.task.id)
+    try:
+        for path, content in contents.items():
+            (home / path).parent.mkdir(parents=True, exist_ok=True)
+            (home / path).write_bytes(content)
+            (home / path).chmod(0o755 if path in task.runnable else 0o644)
+    except (OSError, ValueError) as error:  # of one name that no file can have; a full disk is one for all of them
+        shutil.rmtree(home, ignore_errors=True)
+        raise TaskError(f"Task {member.task.id} cannot be written as a folder ({error}): give it other names.") from error
 
 
 def _check(one: Found) -> None:

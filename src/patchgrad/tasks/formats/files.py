@@ -6,12 +6,14 @@ import gzip
 import importlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from patchgrad.errors import MissingDependency, TaskError
+from patchgrad.errors import MissingDependency, Refuse, TaskError, one_of_many, stop
 from patchgrad.tasks.archive import write_whole
+from patchgrad.values.text import BOM, loaded, parsed, whole
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
 _META = b"patchgrad"
@@ -20,8 +22,8 @@ _ROWS_AT_ONCE = 256
 Placed = tuple[str, dict[str, Any]]
 
 
-def read(source: str) -> Iterator[Placed]:
-    """Rows, each with its place: `("rows.jsonl line 3", {...})`.
+def read(source: str, refuse: Refuse = stop) -> Iterator[Placed]:
+    """Rows, each with its place: `("rows.jsonl line 3", {...})`; a row, or one of several files, that cannot be read goes to `refuse`.
 
     `source` is a file, a folder of Parquet files, or `OWNER/NAME` of a data set on the hub, with `:SPLIT` where it has several.
     """
@@ -31,9 +33,10 @@ def read(source: str) -> Iterator[Placed]:
         if not parts:
             raise TaskError(f"{source} is a folder without Harbor tasks (task.toml, instruction.md) and without Parquet files.")
         for part in parts:
-            yield from _parquet(part)
+            with one_of_many(refuse):
+                yield from _parquet(part, refuse)
     elif path.exists():
-        yield from _file(path)
+        yield from _file(path, refuse)
     elif re.fullmatch(r"[\w.-]+/[\w.-]+(:[\w.-]+)?", source) and not source.endswith(SUFFIXES):
         yield from _hub(source)
     else:
@@ -55,33 +58,35 @@ def write(rows: Sequence[Mapping[str, Any]], target: Path) -> None:
     write_whole(target, gzip.compress(data, mtime=0) if target.name.endswith(".gz") else data)
 
 
-def _file(path: Path) -> Iterator[Placed]:
+def _file(path: Path, refuse: Refuse) -> Iterator[Placed]:
     name = path.name.removesuffix(".gz")
     if name.endswith(".parquet"):
-        yield from _parquet(path)
+        yield from _parquet(path, refuse)
         return
     try:
         data = path.read_bytes()
-        text = (gzip.decompress(data) if path.name.endswith(".gz") else data).decode()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        data = (gzip.decompress(data) if path.name.endswith(".gz") else data).removeprefix(BOM)
+    except (OSError, EOFError, zlib.error) as error:
         raise TaskError(f"{path} cannot be read ({error}): fetch it again.") from error
+    take: Callable[[Any], Any]
+    rows: list[tuple[str, Any]]
     if name.endswith((".jsonl", ".ndjson")):
-        for number, line in enumerate(text.split("\n"), 1):
-            if line.strip():
-                yield _placed(f"{path} line {number}", _value(f"{path} line {number}", line))
-        return
-    if not name.endswith(".json"):
+        take, rows = parsed, [(f"{path} line {number}", line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
+    elif name.endswith(".json"):
+        content = _value(str(path), loaded, data)
+        take, rows = whole, [(f"{path} row {n}", row) for n, row in enumerate(content if isinstance(content, list) else [content], 1)]
+    else:
         raise TaskError(f"{path} has an ending that is none of {', '.join(SUFFIXES)}: rename it to what it is.")
-    content = _value(str(path), text)
-    for number, row in enumerate(content if isinstance(content, list) else [content], 1):
-        yield _placed(f"{path} row {number}", row)
+    for place, row in rows:
+        with one_of_many(refuse):
+            yield _placed(place, _value(place, take, row))
 
 
-def _value(place: str, text: str) -> object:
+def _value(place: str, take: Callable[[Any], Any], text: object) -> Any:
     try:
-        return json.loads(text)
+        return take(text)
     except ValueError as error:
-        raise TaskError(f"{place} is no JSON ({error}).") from error
+        raise TaskError(f"{place} is no JSON that can be read ({error}).") from error
 
 
 def _placed(place: str, row: object) -> Placed:
@@ -90,26 +95,29 @@ def _placed(place: str, row: object) -> Placed:
     return place, row
 
 
-def _parquet(path: Path) -> Iterator[Placed]:
+def _parquet(path: Path, refuse: Refuse) -> Iterator[Placed]:
     parquet = _pyarrow("parquet")
     try:
-        file = parquet.ParquetFile(path)
+        with parquet.ParquetFile(path) as file:
+            told = json.loads((file.schema_arrow.metadata or {}).get(_META, b"{}"))
+            number = 0
+            for batch in file.iter_batches(_ROWS_AT_ONCE):
+                for row in batch.to_pylist():
+                    number += 1
+                    with one_of_many(refuse):
+                        yield _from_parquet(f"{path} row {number}", row, told, number - 1)
     except (OSError, ValueError) as error:
         raise TaskError(f"{path} is no readable Parquet file ({error}): fetch it again.") from error
-    with file:
-        told = json.loads((file.schema_arrow.metadata or {}).get(_META, b"{}"))
-        number = 0
-        for batch in file.iter_batches(_ROWS_AT_ONCE):
-            for row in batch.to_pylist():
-                number += 1
-                yield f"{path} row {number}", _from_parquet(row, told, number - 1)
 
 
-def _from_parquet(row: dict[str, Any], told: Mapping[str, Any], at: int) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(json.dumps(row, default=str))  # times become their text
-    for name in told.get("json", ()):
-        plain[name] = None if plain[name] is None else json.loads(plain[name])
-    return {name: plain[name] for name in (told["orders"][told["order"][at]] if "order" in told else plain)}
+def _from_parquet(place: str, row: dict[str, Any], told: Mapping[str, Any], at: int) -> Placed:
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(row, default=str))  # times become their text
+        for name in told.get("json", ()):
+            plain[name] = None if plain[name] is None else parsed(plain[name].encode())
+        return place, {name: plain[name] for name in (told["orders"][told["order"][at]] if "order" in told else plain)}
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise TaskError(f"{place} is not as it was written ({error}): export the set again.") from error
 
 
 def _write_parquet(rows: Sequence[Mapping[str, Any]], target: Path) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from patchgrad.errors import TaskError
+from patchgrad.errors import Refuse, TaskError, one_of_many, stop
 from patchgrad.tasks.evaluation_sets import is_evaluation
 from patchgrad.tasks.formats import fields
 from patchgrad.tasks.formats.harbor_files import generated
@@ -52,11 +52,14 @@ def is_harbor(folder: Path) -> bool:
     return folder.is_dir() and (_is_task(folder) or any(_is_task(path) for path in folder.iterdir()))
 
 
-def load(folder: Path) -> list[HarborTask]:
-    """The tasks in a folder, or the one that it is, by name; `TaskError` for links and for more than 64 MiB a task."""
-    if _is_task(folder):
-        return [_load(folder)]
-    return [_load(path) for path in sorted(folder.iterdir()) if _is_task(path)]
+def load(folder: Path, refuse: Refuse = stop) -> list[HarborTask]:
+    """The tasks in a folder, or the one that it is, by name; one with links, or of more than 64 MiB, goes to `refuse`."""
+    found = []
+    for path in [folder] if _is_task(folder) else sorted(folder.iterdir()):
+        with one_of_many(refuse):
+            if _is_task(path):
+                found.append(_load(path))
+    return found
 
 
 def to_member(task: HarborTask, split: str = "") -> Member:

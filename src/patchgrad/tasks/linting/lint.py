@@ -92,7 +92,11 @@ async def lint(
 
     async def _check(member: Member, twin: str) -> Checked:
         known = [Finding("duplicate", f"the same bug in the same code as {twin}")] if twin else []
-        return await _Case(member, _tree(member), grade, sandboxes, plan, untold).check([*known, *_kept_for_evaluation(member)])
+        try:
+            tree = _tree(member)
+        except TaskError as error:
+            return Checked(member.task.id, (*known, Finding("fault", str(error))))
+        return await _Case(member, tree, grade, sandboxes, plan, untold).check([*known, *_kept_for_evaluation(member)])
 
     checked = await asyncio.gather(*(one(member, twin) for member, twin in zip(members, twins, strict=True)))
     if plan.kept:
@@ -117,7 +121,11 @@ def _tree(member: Member) -> dict[str, bytes] | None:
 
 def _twin(first: dict[str, str], member: Member) -> str:
     """The id of an earlier task with the same bug; remembers this one where there is none."""
-    known = first.setdefault(fingerprint(member, _tree(member) or {}), member.task.id)
+    try:
+        tree = _tree(member) or {}
+    except TaskError:  # which checking tells, of this task alone
+        tree = {}
+    known = first.setdefault(fingerprint(member, tree), member.task.id)
     return "" if known == member.task.id else known
 
 
@@ -149,7 +157,7 @@ class _Case:
                 await self._probe()
                 await self._repeat()
                 quiet = await self._untold(self._member.task) if self._untold else 0
-        except (SandboxFault, TaskError) as error:
+        except (SandboxFault, TaskError, OSError, ValueError) as error:
             self._found.append(Finding("fault", str(error)))
         bound = wilson(self._deviations, 2 * self._runs)[1]
         return Checked(self._member.task.id, tuple(self._found), self._runs, self._deviations, bound, quiet)

@@ -81,17 +81,32 @@ async def write(member: Member, writer: Writer) -> tuple[Member, list[str]]:
 async def write_all(
     members: Sequence[Member], writer: Writer, live: int, tell: Callable[[Member, list[str]], None] | None = None
 ) -> list[Member]:
-    """`write` for each, so many at once, in the order of the members."""
+    """`write` for each, so many at once, in the order of the members.
+
+    A question that the endpoint does not answer leaves its member as it was, with that reason. Where more in a row than are asked at once
+    have no answer, or all of them, it is the endpoint: then that is a `TaskError`.
+    """
     door = asyncio.Semaphore(live)
+    unanswered: list[TaskError] = []
 
     async def one(member: Member) -> Member:
         async with door:
-            written, reasons = await write(member, writer)
+            try:
+                written, reasons = await write(member, writer)
+                unanswered.clear()
+            except TaskError as error:
+                unanswered.append(error)
+                if len(unanswered) > live:
+                    raise
+                written, reasons = member, [str(error)]
         if tell:
             tell(written, reasons)
         return written
 
-    return list(await asyncio.gather(*(one(member) for member in members)))
+    written = list(await asyncio.gather(*(one(member) for member in members)))
+    if unanswered and len(unanswered) == len(members):
+        raise unanswered[0]
+    return written
 
 
 def _question(member: Member) -> str:
