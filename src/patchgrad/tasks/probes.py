@@ -46,7 +46,7 @@ def changed_lines(patch: str) -> dict[str, set[int]]:
     """File -> lines of its earlier text (from 1) that a patch takes away or adds something at."""
     found: dict[str, set[int]] = {}
     name, line = "", 0
-    for text in patch.splitlines():
+    for text in patch.split("\n"):  # str.splitlines would also split at form feeds, which sources may hold
         if text.startswith("--- "):
             name = text[4:].split("\t")[0].partition("/")[2]
         elif hunk := _HUNK.match(text):

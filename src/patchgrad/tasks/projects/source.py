@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
 import tempfile
 import tomllib
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from patchgrad.errors import TaskError
 from patchgrad.packages.sdists import source_distribution
 from patchgrad.packages.sites import PINS, distribution
 from patchgrad.tasks.archive import unpack, unzip
+from patchgrad.tasks.git import git, told
 from patchgrad.tasks.projects import metadata
 from patchgrad.tasks.projects.layout import belonging, modules_of, suites_of, tests_of
 from patchgrad.tasks.projects.project import Project
@@ -23,7 +23,6 @@ from patchgrad.values import digest
 
 _URL = re.compile(r"(https?|ssh|git|file)://|[\w.-]+@[\w.-]+:|.*\.git/?$")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(==[A-Za-z0-9.!+_-]+)?")
-_CLONE_SECONDS = 600
 _MOST_FILES = 30_000
 
 
@@ -70,24 +69,20 @@ def from_folder(folder: Path, location: str = "", most: int = _MOST_FILES) -> Fo
         return Found(
             "folder", digest(*(part for name in sorted(files) for part in (name, files[name]))), folder.resolve().name, "", "", files
         )
-    listed = git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+    listed = _said(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
     files = _read(folder, [path for path in listed if path], most)
-    if git(folder, "status", "--porcelain").strip():
+    if _said(folder, "status", "--porcelain").strip():
         return Found(
             "folder", digest(*(part for name in sorted(files) for part in (name, files[name]))), folder.resolve().name, "", "", files
         )
-    commit = git(folder, "rev-parse", "HEAD").strip()
-    origin = location or git(folder, "config", "--default", "", "--get", "remote.origin.url").strip()
+    commit = _said(folder, "rev-parse", "HEAD").strip()
+    origin = location or _said(folder, "config", "--default", "", "--get", "remote.origin.url").strip()
     name = PurePosixPath(origin.rstrip("/").removesuffix(".git")).name or folder.resolve().name
     return Found("git", commit, name, commit[:10], origin, files)
 
 
-def git(folder: Path, *arguments: str) -> str:
-    """What git says; `TaskError` with its reason where it refuses."""
-    done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, timeout=_CLONE_SECONDS, check=False)
-    if done.returncode:
-        raise TaskError(f"git {arguments[0]} failed in {folder}: {done.stderr.decode(errors='replace').strip()[-300:]}")
-    return done.stdout.decode("utf-8", "surrogateescape")
+def _said(folder: Path, *arguments: str) -> str:
+    return git(folder, *arguments).decode("utf-8", "surrogateescape")
 
 
 def _read(folder: Path, paths: list[str], most: int) -> dict[str, bytes]:
@@ -100,13 +95,7 @@ def _read(folder: Path, paths: list[str], most: int) -> dict[str, bytes]:
 
 def _cloned(url: str) -> Found:
     with tempfile.TemporaryDirectory() as folder:
-        command = ["git", "clone", "--quiet", "--depth", "1", "--no-tags", url, f"{folder}/clone"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_CLONE_SECONDS, check=False, stdin=subprocess.DEVNULL)
-        except subprocess.TimeoutExpired:
-            raise TaskError(f"it was not cloned within {_CLONE_SECONDS // 60} minutes.") from None
-        if done.returncode:
-            raise TaskError(f"it cannot be cloned: {done.stderr.strip()[-300:]}")
+        told(["clone", "--quiet", "--depth", "1", "--no-tags", url, f"{folder}/clone"], "it cannot be cloned")
         return from_folder(Path(folder, "clone"), url)
 
 
