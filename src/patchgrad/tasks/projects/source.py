@@ -16,9 +16,9 @@ from patchgrad.packages.sdists import source_distribution
 from patchgrad.packages.sites import PINS, distribution
 from patchgrad.tasks.archive import unpack, unzip
 from patchgrad.tasks.git import git, told
-from patchgrad.tasks.projects import metadata
-from patchgrad.tasks.projects.layout import belonging, modules_of, suites_of, tests_of
-from patchgrad.tasks.projects.project import Project
+from patchgrad.tasks.projects import metadata, roots
+from patchgrad.tasks.projects.layout import belonging, modules_of, suites_of, tests_of, twins
+from patchgrad.tasks.projects.project import Project, below, is_suite
 from patchgrad.values import digest
 
 _URL = re.compile(r"(https?|ssh|git|file)://|[\w.-]+@[\w.-]+:|.*\.git/?$")
@@ -117,7 +117,7 @@ def project_of(found: Found) -> tuple[Project, dict[str, bytes]]:
         raise TaskError(f"{name} is part of what every sandbox runs tests with, so its original could be read there: it cannot be used.")
     suites = suites_of(files, said.suites)
     tests = tests_of(files, suites)
-    sources, paths = modules_of(files, tests)
+    parts = _parts(files, said, suites, tests)
     files |= {path: text for path, text in _version_files(files, version).items() if path not in files}
     project = Project(
         name,
@@ -125,23 +125,65 @@ def project_of(found: Found) -> tuple[Project, dict[str, bytes]]:
         found.kind,
         found.address,
         said.licence,
-        sources,
+        parts.sources,
         tests,
-        paths,
-        said.requires,
-        said.extras,
+        parts.paths,
+        parts.requires,
+        parts.extras,
         entry_points=said.entry_points,
         suites=suites,
         pytest=said.pytest,
         location=found.location,
+        import_mode=parts.import_mode,
     )
     return project, files
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Where a repository's modules lie and what they need, those of the projects in it included."""
+
+    sources: tuple[str, ...]
+    paths: tuple[str, ...]
+    requires: tuple[str, ...]
+    extras: tuple[str, ...]
+    import_mode: str
+
+
+def _parts(files: Mapping[str, bytes], said: metadata.Metadata, suites: tuple[str, ...], tests: tuple[str, ...]) -> _Parts:
+    """What is stated comes first, then what is usual, then what the tests' imports show.
+
+    A folder that holds tests need not be stated in pytest's usual import mode; another mode is kept where files of one name need it. No
+    project of the repository is asked of a package index: one of its name there would be somebody else's.
+    """
+    held = [path for path in files if below(path, tests) and is_suite(path, suites)]
+    mode = said.import_mode if twins(files, held) else ""
+    usual = set() if mode else {path.rpartition("/")[0] for path in held}
+    named = tuple(path for path in roots.inside([*said.paths, *said.roots], files) if path not in usual)
+    _, paths = modules_of(files, tests, named)
+    paths = (*paths, *roots.shown(files, tests, paths))
+    inner = {folder: _metadata_below(folder, files) for folder in roots.projects(paths, files)}
+    theirs = [path for folder, one in inner.items() for path in roots.inside(one.paths, files, folder) if path not in usual]
+    sources, paths = modules_of(files, tests, tuple(dict.fromkeys([*paths, *theirs])))
+    own = {distribution(_metadata_below(folder, files).name) for folder in roots.every_project(files) if not below(f"{folder}/", tests)}
+    needed = [said, *inner.values()]
+    return _Parts(
+        sources,
+        paths,
+        tuple(dict.fromkeys(r for one in needed for r in one.requires if distribution(r) not in own)),
+        tuple(dict.fromkeys(r for one in needed for r in one.extras if distribution(r) not in own)),
+        mode,
+    )
+
+
+def _metadata_below(folder: str, files: Mapping[str, bytes]) -> metadata.Metadata:
+    return metadata.read({path.removeprefix(f"{folder}/"): content for path, content in files.items() if path.startswith(f"{folder}/")})
 
 
 def _version_files(files: Mapping[str, bytes], version: str) -> dict[str, bytes]:
     """The modules that a build would write the version into, where the repository names them."""
     try:
-        tool = tomllib.loads(files.get("pyproject.toml", b"").decode(errors="replace")).get("tool", {})
+        tool = tomllib.loads(files.get("pyproject.toml", b"").decode("utf-8-sig", errors="replace")).get("tool", {})
     except tomllib.TOMLDecodeError:
         return {}
     scm, hatch = tool.get("setuptools_scm", {}), tool.get("hatch", {}).get("build", {}).get("hooks", {}).get("vcs", {})
