@@ -141,8 +141,9 @@ def test_of_two_places_the_one_nearest_to_the_test_is_taken_and_none_where_both_
 
 
 def test_a_path_outside_of_the_tree_or_of_nothing_is_none() -> None:
-    files = ["src/box.py", "lib/a b/box.py"]
-    assert inside(["../src", "/src", "~/src", "nothing", ".", "", "src/..", "./src/", "src", "lib/a b"], files) == ("src", "lib/a b")
+    files = ["src/box.py", "lib/a b/box.py", ".ci/tool.py"]
+    given = ["../src", "/src", "~/src", "nothing", ".", "", "src/..", "./src/", "src", "lib/a b", ".ci"]
+    assert inside(given, files) == ("src", "lib/a b", ".ci")
     assert inside(["src"], ["packages/alpha/src/a.py"], "packages/alpha") == ("packages/alpha/src",)
 
 

@@ -127,7 +127,8 @@ def _shared(root: str, path: str) -> int:
 
 
 def _plain(path: str) -> str:
-    return str(PurePosixPath(path)).strip("/").removeprefix(".").strip("/") if path not in ("", ".") else ""
+    plain = str(PurePosixPath(path)).strip("/")
+    return "" if plain == "." else plain
 
 
 def _table(given: object, *names: str) -> Mapping[str, Any]:
