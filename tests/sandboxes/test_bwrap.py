@@ -23,6 +23,7 @@ from tests.sandboxes.archives import layer
 
 from patchgrad.contracts import Sandbox, patience
 from patchgrad.errors import MissingDependency, SandboxFault, TaskError
+from patchgrad.rollouts.repository import commit, difference
 from patchgrad.sandboxes.bwrap import BwrapSandboxes, cgroups
 from patchgrad.sandboxes.linux.children import Output
 from patchgrad.sandboxes.linux.frames import Reader, pack
@@ -177,6 +178,19 @@ def test_a_state_covers_links_modes_deletions_and_git(tmp_path: Path) -> None:
         await backend.close()
 
     asyncio.run(run())
+
+
+def test_all_of_an_archive_is_in_the_first_commit_also_what_its_own_rules_ignore(tmp_path: Path) -> None:
+    task = small(tmp_path, {".gitignore": "lib/\n*.cfg\n", "lib/box.py": "A = 1\n", "a.cfg": "x\n"})
+
+    async def steps(sandbox: Sandbox) -> None:
+        assert (await sandbox.run("git ls-files")).output.split() == [".gitignore", "a.cfg", "lib/box.py"]
+        base = await commit(sandbox)
+        await sandbox.run("echo 'A = 2' > lib/box.py; echo 1 > lib/new.py")
+        patch = await difference(sandbox, base)
+        assert [line for line in patch.splitlines() if line.startswith("diff")] == ["diff --git a/lib/box.py b/lib/box.py"]
+
+    within(task, steps)
 
 
 def test_what_is_wrong_with_an_archive_is_said_in_a_sentence(tmp_path: Path) -> None:

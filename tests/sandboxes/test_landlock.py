@@ -145,6 +145,17 @@ def test_paths_are_put_into_the_words_of_the_agent_and_back(boxes: LandlockSandb
     runner.run(steps())
 
 
+def test_all_of_an_archive_is_in_the_first_commit(boxes: LandlockSandboxes, runner: asyncio.Runner, tmp_path: Path) -> None:
+    task = a_task(repository=a_repository(tmp_path, {".gitignore": "lib/\n", "lib/box.py": "A = 1\n"}))
+
+    async def steps() -> None:
+        sandbox = await boxes.open(task)
+        assert (await sandbox.run("git ls-files")).output.split() == [".gitignore", "lib/box.py"]
+        await sandbox.close()
+
+    runner.run(steps())
+
+
 def test_a_state_has_the_same_address_as_in_bubblewrap(boxes: LandlockSandboxes, runner: asyncio.Runner, tmp_path: Path) -> None:
     dates = "export GIT_COMMITTER_DATE=2001-01-01T00:00:00Z GIT_AUTHOR_DATE=2001-01-01T00:00:00Z"
     work = "echo x > new; chmod 755 new; rm -r pkg; mkdir -p d/e; ln -s ../new d/link; echo y >> a.txt; git add -A; git commit -qm 1"

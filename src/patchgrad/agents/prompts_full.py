@@ -1,7 +1,7 @@
 """The full prompts: the content and order of the paper's (section 3.5), in our words.
 
 One deliberate difference: the paper submits `git diff`, which loses new and staged files; here the whole difference counts, and
-the prompt says so.
+the prompt says so, and what of it does not.
 """
 
 from __future__ import annotations
@@ -79,6 +79,8 @@ FIRST = """\
 - git checkout, git reset --hard and git stash are there to take changes back.
 - There is no need for git add or git commit: submit takes the whole difference from the repository's commit, new files included.
   So delete what does not belong to the solution.
+- submit does not take new files that git ignores (git status --ignored lists them), unless you run git add -f on them. It never takes
+  what Python and pytest cache. The files of a git repository that you make inside of this one count, its history does not.
 
 # CHECKLIST
 

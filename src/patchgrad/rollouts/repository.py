@@ -15,7 +15,14 @@ _SCRIPT = """
 rm -f .git/index.lock
 sources=(. ':(exclude,glob)**/__pycache__/**' ':(exclude,glob)**/*.pyc' ':(exclude,glob)**/.pytest_cache/**')
 git="git -c core.fileMode=false -c core.hooksPath=/dev/null -c core.autocrlf=false -c core.attributesFile=$2"
-$git add -A -- "${sources[@]}" || exit 1
+find . -path ./.git -prune -o -name .git -prune -print0 | while IFS= read -r -d '' inner; do
+    folder=${inner%/.git}
+    [[ $($git ls-tree "$1" -- "$folder") == 160000* ]] && continue
+    rm -rf "$inner"
+    $git rm -r -q -f --cached --ignore-unmatch -- ":(literal)$folder"
+done
+$git add -A --ignore-errors -- "${sources[@]}"
+[ $? -le 1 ] || exit 1
 format="--binary --unified=3 --src-prefix=a/ --dst-prefix=b/ --no-color --no-ext-diff --no-textconv --no-renames"
 $git diff --cached $format "$1" -- "${sources[@]}" >&3
 """
@@ -46,7 +53,9 @@ async def _at_the_tip(sandbox: Sandbox) -> str:
 async def difference(sandbox: Sandbox, base: str, seconds: float = 60.0) -> str:
     """The whole difference of the working tree from `base` as one patch: new, staged, deleted and binary files included.
 
-    What git ignores and what Python caches is left out. The patch leaves through descriptor 3, which no output limit cuts. Where
+    A repository that was made inside of it counts as the files in it; one that `base` itself holds (a submodule) is left as it is. A file
+    that cannot be read keeps its earlier content, and takes no other along. What git ignores is left out unless it was added by force,
+    and so is what Python caches. The patch leaves through descriptor 3, which no output limit cuts. Where
     it would not be UTF-8, all files go as binary ones. A repository that git refuses after what the agent did to it gives "".
     """
     for attributes in ("/dev/null", _ALL_BINARY):

@@ -17,13 +17,17 @@ from patchgrad.tasks.running import LocalRunner
 from patchgrad.tasks.sets import Member, Origin, save
 from patchgrad.values import digest
 
-_VERSION = "9"  # of what is kept in the cache: another one starts anew
+_VERSION = "10"  # of what is kept in the cache: another one starts anew
+_MOST_FILES = 5  # that a sentence names
 Tell = Callable[[str, int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What came of one source. `error` says why there is nothing; `reliable` counts its tests that can be relied on."""
+    """What came of one source. `error` says why there is nothing; `reliable` counts its tests that can be relied on.
+
+    `passed_over` are files that gave no tests or carry no bugs, and why.
+    """
 
     source: str
     project: str = ""
@@ -33,6 +37,14 @@ class Made:
     left_out: Mapping[str, int] = field(default_factory=dict)
     cpu: float = 0.0
     error: str = ""
+    passed_over: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def files(self) -> str:
+        """The files that were passed over, in a sentence: ` Passed over: tests/test_a.py (KeyError: 'x').`"""
+        told = [f"{path} ({why})" for path, why in list(self.passed_over.items())[:_MOST_FILES]]
+        more = [f"{len(self.passed_over) - _MOST_FILES} more"] if len(self.passed_over) > _MOST_FILES else []
+        return f" Passed over: {', '.join([*told, *more])}." if told else ""
 
 
 def forge_set(
@@ -54,7 +66,9 @@ def forge_set(
     found = [one for one in made if one[0].members]
     if not found:
         raise TaskError(
-            " ".join(one.error or f"{one.source}: none of its {sum(one.rejected.values())} candidates is a task." for one, _ in made)
+            " ".join(
+                one.error or f"{one.source}: none of its {sum(one.rejected.values())} candidates is a task.{one.files}" for one, _ in made
+            )
         )
     origins = [_origin(one, forged.project, forged.profile, order, how) for one, forged in found if forged is not None]
     save(out, [member for one, _ in found for member in _moved(one.members, out)], origins)
@@ -74,7 +88,10 @@ def _forge_one(source: str, order: Order, cache: Path, tell: Tell | None, sha256
     finally:
         runners.close()
     known = forged.profile
-    made = Made(source, project.id, forged.members, forged.rejected, len(known.tests), known.left_out, cpu_seconds() - before)
+    over = {**known.broken, **known.idle, **forged.barred}
+    made = Made(
+        source, project.id, forged.members, forged.rejected, len(known.tests), known.left_out, cpu_seconds() - before, passed_over=over
+    )
     return made, forged
 
 
@@ -155,7 +172,7 @@ def _origin(made: Made, project: Project, known: Profile, order: Order, how: str
         project.packages,
         project.location,
         project.plugins,
-        known.broken,
+        tuple(known.broken),
         order.quiet,
     )
 

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Mapping
 
+from patchgrad.tasks.sources import parsed, text_of
 from patchgrad.tasks.trees import touched
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -24,7 +25,7 @@ def probes(repair: str, files: Mapping[str, bytes], report: str = "") -> dict[st
     if expected := _expected(report):
         bodies[f"always returns {expected}"[:60]] = f"return {expected}"
     for words, body in bodies.items():
-        sources = {name: files[name].decode() for name in _places(repair, files)}
+        sources = {name: text_of(files[name]) for name in _places(repair, files)}
         changed = {name: _changed(source, _places(repair, files)[name], body) for name, source in sources.items()}
         if different := {name: text for name, text in changed.items() if text not in ("", sources[name])}:
             found[f"a patch after which the function {words}"] = different
@@ -34,7 +35,7 @@ def probes(repair: str, files: Mapping[str, bytes], report: str = "") -> dict[st
 def functions_at(source: str, lines: set[int]) -> list[Function]:
     """The innermost functions that hold one of these lines (from 1)."""
     try:
-        tree = ast.parse(source)
+        tree = parsed(source)
     except (SyntaxError, ValueError):
         return []
     every = [node for node in ast.walk(tree) if isinstance(node, Function)]
@@ -46,7 +47,7 @@ def changed_lines(patch: str) -> dict[str, set[int]]:
     """File -> lines of its earlier text (from 1) that a patch takes away or adds something at."""
     found: dict[str, set[int]] = {}
     name, line = "", 0
-    for text in patch.splitlines():
+    for text in patch.split("\n"):  # str.splitlines would also split at form feeds, which sources may hold
         if text.startswith("--- "):
             name = text[4:].split("\t")[0].partition("/")[2]
         elif hunk := _HUNK.match(text):
@@ -78,7 +79,7 @@ def _changed(source: str, lines: set[int], body: str | None) -> str:
             rows[inside[0].lineno - 1 : node.end_lineno] = [f"{indent}    {body}"]
     text = "\n".join(rows)
     try:
-        ast.parse(text)
+        parsed(text)
     except SyntaxError:
         return ""
     return text

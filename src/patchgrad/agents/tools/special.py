@@ -139,7 +139,7 @@ class SearchFile(Special):
 
 
 class Submit(Special):
-    """`submit`: the episode ends, and its difference from the repository's commit is graded."""
+    """`submit`: the episode ends, and its difference from the repository's commit is graded (`rollouts.repository.difference`)."""
 
     name = "submit"
     usage = "submit [OPTIONS]"

@@ -107,7 +107,7 @@ def _sentence(made: Made) -> str:
     fell = f" The others: {reasons}." if reasons else ""
     fell += " It was given up there." if tried >= FRUITLESS and not made.members else ""
     tests = f"{made.reliable} reliable tests{left}"
-    return f"{made.project}: {len(made.members)} tasks of {tried} candidates, {made.cpu:.0f} s of CPU; {tests}.{fell}"
+    return f"{made.project}: {len(made.members)} tasks of {tried} candidates, {made.cpu:.0f} s of CPU; {tests}.{fell}{made.files}"
 
 
 def _plain(made: Made) -> dict[str, object]:
@@ -118,6 +118,7 @@ def _plain(made: Made) -> dict[str, object]:
         "rejected": dict(made.rejected),
         "reliable_tests": made.reliable,
         "left_out": dict(made.left_out),
+        "passed_over": dict(made.passed_over),
         "cpu_seconds": round(made.cpu, 2),
         "error": made.error,
     }

@@ -255,7 +255,7 @@ class Nest:
         try:
             await cell.lay(path, limits, writable=True)
             await cell.open(limits, "/testbed")
-            for command in [*header["setup"], shell.FIRST_COMMIT]:
+            for command in [*header["setup"], shell.first_commit(archive=not of_image)]:
                 request = {"op": "exec", "argv": ["bash", "-c", command], "env": {}, "timeout": header["seconds"], "wall": header["wall"]}
                 answer, text = await cell.ask(request, b"", header["wall"] + 10)
                 if answer["code"] == 128 + signal.SIGKILL:  # nobody's mistake, or another's: what is tried again may well work

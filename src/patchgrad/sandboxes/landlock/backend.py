@@ -115,7 +115,7 @@ class LandlockSandboxes:
             await sandbox.start(None)
             await asyncio.to_thread(extract, content, str(sandbox.home / "testbed"), task.limits.disk + 16 * len(content))
             await asyncio.to_thread(sandbox.give)
-            for command in (*preparation(task), shell.FIRST_COMMIT):
+            for command in (*preparation(task), shell.first_commit(archive=True)):
                 done = await sandbox.exec(["bash", "-c", command], max(task.limits.command_seconds, 60.0))
                 if done.exit_code != 0:
                     raise TaskError(f"task {task.id!r}: set-up command failed: {command.strip()[:200]!r}: {done.output[-500:].strip()}")

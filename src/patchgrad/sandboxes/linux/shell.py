@@ -129,11 +129,19 @@ ETC = {
     ),
 }
 
-FIRST_COMMIT = """set -e
+_FIRST_COMMIT = """set -e
 export GIT_AUTHOR_DATE=2000-01-01T00:00:00Z GIT_COMMITTER_DATE=2000-01-01T00:00:00Z
 export GIT_AUTHOR_NAME=agent GIT_AUTHOR_EMAIL=agent@localhost GIT_COMMITTER_NAME=agent GIT_COMMITTER_EMAIL=agent@localhost
 git init -q --template= .
 echo 'ref: refs/heads/main' > .git/HEAD
-git add -A
+git add -A FORCE
 git commit -q --allow-empty --no-verify -m "Start"
 """
+
+
+def first_commit(archive: bool) -> str:
+    """The commands that make the repository's only commit.
+
+    All of an archive is the repository, also what its own `.gitignore` names; an image holds what was built in it as well.
+    """
+    return _FIRST_COMMIT.replace("FORCE", "-f" if archive else "")

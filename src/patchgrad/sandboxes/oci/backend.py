@@ -16,7 +16,7 @@ from patchgrad.grading_plugin import FOLDER
 from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.archives import archive, preparation, root_key, undigested
 from patchgrad.sandboxes.host import ENGINES
-from patchgrad.sandboxes.linux.shell import FIRST_COMMIT
+from patchgrad.sandboxes.linux.shell import first_commit
 from patchgrad.sandboxes.linux.shell import limits as ulimits
 from patchgrad.sandboxes.oci import states
 from patchgrad.sandboxes.oci.shell import PLUGIN, Shell, once
@@ -171,7 +171,7 @@ class OciSandboxes:
             await self.call(_bring_plugin, container)
             if repository.kind == "archive":
                 await self.call(_unpack, container, await asyncio.to_thread(archive, task))
-            for command in (*preparation(task), f"rm -rf .git\n{FIRST_COMMIT}"):  # a history may hold the fix
+            for command in (*preparation(task), f"rm -rf .git\n{first_commit(repository.kind == 'archive')}"):  # a history may hold the fix
                 done = await self.call(once, container, ["bash", "-c", command], {}, b"", 600.0, 1 << 14)
                 if done.exit_code != 0:
                     raise TaskError(f"task {task.id!r}: set-up command failed: {command.strip()[:200]!r}: {done.output[-500:]}")

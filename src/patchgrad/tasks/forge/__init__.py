@@ -29,6 +29,7 @@ from patchgrad.tasks.projects.furnish import furnish, prepare
 from patchgrad.tasks.projects.project import Project
 from patchgrad.tasks.running import Runner
 from patchgrad.tasks.sets import Member
+from patchgrad.tasks.sources import barred
 
 __all__ = ["SHARES", "Forged", "Order", "Profile", "forge", "profile"]
 
@@ -58,12 +59,16 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Forged:
-    """What became of a project: its tasks, its reliable tests, and how many candidates fell for which reason."""
+    """What became of a project: its tasks, its reliable tests, and how many candidates fell for which reason.
+
+    `barred` are sources that carry no bugs, and why.
+    """
 
     project: Project
     members: tuple[Member, ...]
     profile: Profile
     rejected: Mapping[str, int]
+    barred: Mapping[str, str]
 
 
 async def forge(
@@ -93,7 +98,8 @@ async def forge(
     await bench.work(("pair",), pairs(bench.singles, order.seed))
     bench.limits.fill()
     await bench.work(("repair",), singles)
-    return Forged(project, tuple(bench.made.values()), known, dict(sorted(bench.rejected.items())))
+    unfit = {path: reason for path, content in sorted(tree.items()) if project.is_source(path) and (reason := barred(content))}
+    return Forged(project, tuple(bench.made.values()), known, dict(sorted(bench.rejected.items())), unfit)
 
 
 async def _furnished(project: Project, files: Mapping[str, bytes], quiet: bool, runner: Callable[[Path], Runner], kept: Path) -> Project:

@@ -12,6 +12,7 @@ from typing import Literal
 from patchgrad.tasks.forge.profile import Profile
 from patchgrad.tasks.mutations import FAMILIES, Edit, edits
 from patchgrad.tasks.projects.project import Project
+from patchgrad.tasks.sources import text_of
 from patchgrad.values import digest
 
 SINGLE = ("const_off1", "cmp_boundary", "cmp_negate", "op_swap", "bool_swap", "negate_cond", "swap_args", "return_none", "wrong_name")
@@ -149,11 +150,3 @@ def pairs(singles: Mapping[Candidate, tuple[str, ...]], seed: int) -> Iterator[C
             continue  # a function inside of the other
         covering = tuple(sorted({*one.covering, *other.covering}))
         yield Candidate(digest(one.key, other.key)[:8], (*one.edits, *other.edits), covering, (singles[one], singles[other]))
-
-
-def text_of(content: bytes) -> str:
-    """A source's text; nothing for one in another encoding, which so carries no bugs."""
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return ""

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 
 from patchgrad.tasks.forge.profile import Profile
-from patchgrad.tasks.projects.furnish import CONFIG
+from patchgrad.tasks.projects.furnish import CONFIG, alone
 from patchgrad.tasks.projects.project import Project
 from patchgrad.values import Checks
 
@@ -37,4 +37,4 @@ def make_checks(
     kept = sorted([*first, *sample])
     used = sorted({t.split("::")[0] for t in [*broken, *kept]})
     protected = tuple(sorted({p for p in files if project.is_test(p)} | {CONFIG}))
-    return Checks(tuple(sorted(broken)), tuple(kept), protected=protected, command=("pytest", *used), strict=True)
+    return Checks(tuple(sorted(broken)), tuple(kept), protected=protected, command=("pytest", *alone(files, used), *used), strict=True)

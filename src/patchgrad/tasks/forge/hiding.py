@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from patchgrad.tasks.forge.written import written
+from patchgrad.tasks.sources import MARK
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SHORT = 3  # a file named `1` is not what a test means by its "1"
@@ -29,11 +30,12 @@ def hide(files: Mapping[str, bytes], broken: Sequence[str]) -> dict[str, bytes] 
     for path in sorted({place[0] for place in places if place}):
         names = {place[1] for place in places if place and place[0] == path}
         try:
-            source = files[path].decode()
+            whole = files[path].decode()
+            source = whole.removeprefix(MARK)
             text = _without(source, names)
             if text is None or _of_data(source, names, files):
                 return None
-            poorer[path] = _tidied(text, source, _wanted(files, path)).encode()
+            poorer[path] = (whole[: len(whole) - len(source)] + _tidied(text, source, _wanted(files, path))).encode()
         except (UnicodeDecodeError, SyntaxError):
             return None
     return poorer

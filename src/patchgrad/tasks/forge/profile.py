@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from patchgrad.errors import TaskError
 from patchgrad.tasks.archive import write_whole
 from patchgrad.tasks.forge.clocks import by_the_clock
+from patchgrad.tasks.forge.silent import BROKEN, Silent, silent
 from patchgrad.tasks.projects.project import Project
 from patchgrad.tasks.running import Asked, Run, Runner
 
@@ -23,16 +24,18 @@ _OTHER_ID = "another id in another run"
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """`tests`: the reliable ones and their seconds; `files`: seconds of a test file with all that is in it; `broken`: no imports.
+    """`tests`: the reliable ones and their seconds; `files`: seconds of a test file with all that is in it.
 
-    `left_out` counts the tests that are not relied on, by reason.
+    `broken` are the files that cannot be collected, and why, `idle` those that can and give no test. `left_out` counts the tests that are
+    not relied on, by reason; of a file that gives none, those that its source has.
     """
 
     tests: Mapping[str, float]
     files: Mapping[str, float]
-    broken: tuple[str, ...]
+    broken: Mapping[str, str]
     cover: Mapping[str, Mapping[int, tuple[str, ...]]]
     left_out: Mapping[str, int]
+    idle: Mapping[str, str] = field(default_factory=dict)
 
     def covering(self, path: str, first: int, last: int, earliest: int) -> set[str]:
         """The reliable tests that run one of these lines, or the nearest traced line above in the function from `earliest` on."""
@@ -60,6 +63,8 @@ async def profile(project: Project, files: Mapping[str, bytes], run: Runner, kep
     seconds = {test: first.seconds.get(test, 0.0) for test in first.outcomes}
     reasons = {test: _first_reason(outcome, seconds[test]) for test, outcome in first.outcomes.items()}
     clocked = {f"{path}::{name}" for path in suites for name in by_the_clock(files[path])}
+    lost = silent(first, files, suites)
+    reasons |= {test: BROKEN for test in reasons if test.split("::")[0] in lost.broken}
     reasons |= {test: "by the clock" for test in reasons if test.partition("[")[0] in clocked}
     again = first
     for number in range(1, RUNS):
@@ -74,7 +79,7 @@ async def profile(project: Project, files: Mapping[str, bytes], run: Runner, kep
             reasons |= _later_reasons(good, again)
         if not traced:
             seconds |= {test: min(seconds[test], again.seconds[test]) for test in good if test in again.seconds}
-    found = _profile(project, set(files), first, again, seconds, reasons)
+    found = _profile(project, first, again, seconds, reasons, lost)
     if kept:
         write_whole(kept, json.dumps(asdict(found)).encode())
     return found
@@ -97,9 +102,7 @@ def _later_reasons(asked: Sequence[str], run: Run) -> dict[str, str]:
     return {test: "flaky" for test in asked if run.outcomes.get(test) != "passed"} | other
 
 
-def _profile(
-    project: Project, files: set[str], first: Run, traced: Run, seconds: Mapping[str, float], reasons: Mapping[str, str]
-) -> Profile:
+def _profile(project: Project, first: Run, traced: Run, seconds: Mapping[str, float], reasons: Mapping[str, str], lost: Silent) -> Profile:
     good = {test: seconds[test] for test in sorted(reasons) if not reasons[test]}
     if not good:
         raise TaskError(f"No test of {project.id} passes {RUNS} times in {RUNS} orders: {_why(first)}")
@@ -107,8 +110,8 @@ def _profile(
     for test, s in seconds.items():
         spent[test.split("::")[0]] = spent.get(test.split("::")[0], 0.0) + s
     cover = {p: {line: tuple(t for t in tests if t in good) for line, tests in c.items()} for p, c in traced.cover.items()}
-    left_out = Counter(reason for reason in reasons.values() if reason)
-    return Profile(good, spent, tuple(sorted(set(first.broken) & files)), cover, dict(left_out))
+    left_out = Counter(reason for reason in reasons.values() if reason) + Counter(lost.uncounted)
+    return Profile(good, spent, lost.broken, cover, dict(left_out), lost.idle)
 
 
 def _why(run: Run) -> str:
@@ -122,4 +125,4 @@ def _why(run: Run) -> str:
 def _load(path: Path) -> Profile:
     data = json.loads(path.read_bytes())
     cover = {p: {int(line): tuple(tests) for line, tests in lines.items()} for p, lines in data["cover"].items()}
-    return Profile(data["tests"], data["files"], tuple(data["broken"]), cover, data["left_out"])
+    return Profile(data["tests"], data["files"], data["broken"], cover, data["left_out"], data["idle"])

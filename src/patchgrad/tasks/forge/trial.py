@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgrad.tasks.forge.candidates import Candidate, text_of
+from patchgrad.tasks.forge.candidates import Candidate
 from patchgrad.tasks.forge.checks import make_checks
 from patchgrad.tasks.forge.hiding import hide
 from patchgrad.tasks.forge.profile import Profile
@@ -14,6 +14,7 @@ from patchgrad.tasks.probes import probes
 from patchgrad.tasks.projects.project import Project
 from patchgrad.tasks.running import Asked, Failure, Run, Runner
 from patchgrad.tasks.sets import unified
+from patchgrad.tasks.sources import text_of
 from patchgrad.tasks.statements.honest import honest
 from patchgrad.tasks.statements.leaks import secrets_of
 from patchgrad.tasks.statements.symptom import names_the_bug, rank, statements

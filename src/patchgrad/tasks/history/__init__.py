@@ -35,7 +35,7 @@ __all__ = ["Clone", "Mined", "Wish", "archive_of", "mine", "open_clone"]
 
 LEDGER = "ledger.jsonl"
 Progress = Callable[[int, int, str], None]
-_VERSION = "2"  # of what is kept in the cache: another one starts anew
+_VERSION = "3"  # of what is kept in the cache: another one starts anew
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
 from patchgrad.errors import TaskError
+from patchgrad.tasks.git import NoRepository, git, told
 from patchgrad.tasks.projects.layout import LARGEST_FILE
 from patchgrad.values import digest
 
-_SECONDS = 1800
 _URL = re.compile(r"(https?|ssh|git|file)://|[\w.-]+@[\w.-]+:")
 _KEPT = 256 << 20
 _PLAIN = {"100644", "100755"}
+_COUNTED = re.compile(r"\n*(\d+|-)\t(\d+|-)\t(.+)", re.DOTALL)
+_LAST_YEAR = 9998  # that a month can be added to
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit; `paths` maps what it changed against its only parent to lines added and removed, with 0 for files that are no text."""
+    """One commit; `paths` maps what it changed against its only parent to lines added and removed, with 0 for files that are no text.
+
+    `when` is its date; a commit without one, or of a year that has five digits, has none.
+    """
 
     sha: str
     parents: tuple[str, ...]
-    when: datetime
+    when: datetime | None
     text: str
     paths: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def day(self) -> str:
-        return self.when.strftime("%Y-%m-%d")
+        """`2024-05-31`, or nothing where the commit has no date."""
+        return self.when.strftime("%Y-%m-%d") if self.when else ""
 
     @property
     def lines(self) -> tuple[str, str]:
@@ -57,22 +62,17 @@ class Clone:
 
     def git(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """What git says; `TaskError` with its reason where it refuses."""
-        command = ["git", "-C", str(self._folder), "-c", "core.quotePath=true", *arguments]
-        try:
-            done = subprocess.run(command, input=stdin, capture_output=True, timeout=_SECONDS, check=False)
-        except subprocess.TimeoutExpired:
-            raise TaskError(f"git {arguments[0]} did not end within {_SECONDS // 60} minutes.") from None
-        if done.returncode:
-            raise TaskError(f"git {arguments[0]} failed in {self._folder}: {_reason(done.stderr.decode(errors='replace'))}.")
-        return done.stdout
+        return git(self._folder, *arguments, stdin=stdin)
 
     def commits(self, since: str = "", until: str = "") -> list[Commit]:
-        """All that HEAD comes from, newest first; `since` and `until` are days (`2024-05-31`), both included."""
-        form = "%x1e%H%x1f%P%x1f%ct%x1f%B%x1f"
+        """All that HEAD comes from, newest first; `since` and `until` are days (`2024-05-31`), both included.
+
+        A commit without a date is in no span of days.
+        """
         options = ["--no-renames", "--numstat", "--no-color", "--no-ext-diff", "--no-textconv", "--no-show-signature"]
-        said = self.git("log", "-z", "--encoding=UTF-8", f"--format={form}", *options, self.head).decode("utf-8", "surrogateescape")
-        found = [_commit(record) for record in said.split("\x1e")[1:] if record.count("\x1f") >= 4]
-        return [commit for commit in found if (not since or commit.day >= since) and (not until or commit.day <= until)]
+        said = self.git("log", "-z", "--encoding=UTF-8", "--format=%H%x00%P%x00%ct%x00%B%x00", *options, self.head)
+        found = _commits(said.decode("utf-8", "surrogateescape").split("\0"))
+        return [commit for commit in found if (not since or commit.day >= since) and (not until or "" < commit.day <= until)]
 
     def tag(self, sha: str) -> str:
         """The version that the nearest tag before a commit names: `v1.2.0` -> `1.2.0`; nothing without tags."""
@@ -129,11 +129,12 @@ def open_clone(source: str, cache: Path) -> Clone:
 
 
 def _opened(folder: Path, source: str, location: str = "") -> Clone:
-    command = ["git", "-C", str(folder), "rev-parse", "--absolute-git-dir", "--is-bare-repository", "--show-prefix"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
-    said = done.stdout.splitlines()
-    if done.returncode or len(said) < 2:
-        raise TaskError(f"{source}: it is no git repository, and tasks are mined from a history: name a clone or an address.")
+    try:
+        said = git(folder, "rev-parse", "--absolute-git-dir", "--is-bare-repository", "--show-prefix").decode(errors="replace").splitlines()
+    except NoRepository:
+        raise TaskError(f"{source}: it is no git repository, and tasks are mined from a history: name a clone or an address.") from None
+    except TaskError as error:
+        raise TaskError(f"{source}: {error}") from None
     if len(said) > 2 and said[2]:
         raise TaskError(f"{source}: it is a folder inside of a git repository; name the top of that one.")
     try:
@@ -150,31 +151,36 @@ def _cloned(url: str, cache: Path) -> Path:
         return kept
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
-        command = ["git", "clone", "--quiet", "--bare", url, f"{folder}/clone"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False, stdin=subprocess.DEVNULL)
-        except subprocess.TimeoutExpired:
-            raise TaskError(f"{url}: it was not cloned within {_SECONDS // 60} minutes.") from None
-        if done.returncode:
-            raise TaskError(f"{url}: it cannot be cloned: {_reason(done.stderr)}.")
+        told(["clone", "--quiet", "--bare", url, f"{folder}/clone"], f"{url}: it cannot be cloned")
         Path(folder, "clone").rename(kept)
     return kept
 
 
-def _reason(said: str) -> str:
-    """What git says is the matter, in one line."""
-    lines = [line.strip().removeprefix("fatal: ").rstrip(".") for line in said.splitlines() if line.strip()]
-    fatal = [line.strip().removeprefix("fatal: ").rstrip(".") for line in said.splitlines() if line.startswith("fatal: ")]
-    return (fatal or lines or ["it gave no reason"])[0][:300]
+def _commits(fields: Iterable[str]) -> Iterator[Commit]:
+    """Four fields a commit, then one for each path that it changed: a null byte is all that no text and no name of a file can hold.
+
+    `["<sha>", "<parent>", "1700000000", "Keep dots\\n", "\\n2\\t1\\tbox.py", ...]`
+    """
+    said = iter(fields)
+    field = next(said, "")
+    while sha := field.strip("\n"):
+        parents, when, text = next(said), next(said), next(said)
+        paths: dict[str, int] = {}
+        for field in said:
+            counts = _COUNTED.fullmatch(field)
+            if counts:
+                paths[counts[3]] = int(counts[1]) + int(counts[2]) if counts[1] != "-" else 0
+            elif field.strip("\n"):
+                break
+        else:
+            field = ""
+        plain = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        yield Commit(sha, tuple(parents.split()), _date(when), plain, paths)
 
 
-def _commit(record: str) -> Commit:
-    sha, parents, when, text, rest = record.split("\x1f", 4)
-    paths: dict[str, int] = {}
-    for entry in rest.split("\0"):
-        counts = entry.strip("\n").split("\t")
-        if len(counts) == 3:
-            added, removed, path = counts
-            paths[path] = int(added) + int(removed) if added != "-" else 0
-    plain = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return Commit(sha, tuple(parents.split()), datetime.fromtimestamp(int(when), UTC), plain, paths)
+def _date(said: str) -> datetime | None:
+    try:
+        when = datetime.fromtimestamp(int(said), UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return when if when.year <= _LAST_YEAR else None

@@ -89,9 +89,9 @@ class Environments:
         return Environment(packages, made.project.plugins, versions, "" if passed else "no test passes here", passed)
 
 
-def month(when: datetime) -> str:
-    """The first day after the month of a date: what was uploaded until then is of its time. `2024-12-05` -> `2025-01-01`."""
-    return (when.replace(day=1) + timedelta(days=32)).strftime("%Y-%m-01")
+def month(when: datetime | None) -> str:
+    """The first day after the month of a date: what was uploaded until then is of its time. `2024-12-05` -> `2025-01-01`, none -> `""`."""
+    return "" if when is None else (when.replace(day=1) + timedelta(days=32)).strftime("%Y-%m-01")
 
 
 def foreign(files: Mapping[str, bytes]) -> set[str]:

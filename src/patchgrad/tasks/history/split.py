@@ -87,6 +87,8 @@ def _early(commit: Commit) -> str:
         return "merge"
     if not commit.parents:
         return "first commit"
+    if commit.when is None:
+        return "no date"
     python = [path for path in commit.paths if path.endswith(".py")]
     tested = [path for path in python if is_suite(path) or "test" in path.lower()]
     if not tested:

@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from patchgrad.tasks.forge.checks import make_checks
 from patchgrad.tasks.forge.profile import SLOW, Profile
 from patchgrad.tasks.history.split import Split
+from patchgrad.tasks.projects.furnish import alone
 from patchgrad.tasks.running import Asked, Failure, Run, Runner
 from patchgrad.tasks.statements.honest import honest
 from patchgrad.values import Checks
@@ -140,12 +141,12 @@ def _checks(found: Split, judged: _Judged, whole: Run, traced: Run) -> Checks:
         if test.split("::")[0] in files:
             files[test.split("::")[0]] += spent
     good = {test: spent for test, spent in seconds.items() if test in judged.broken or spent <= SLOW}
-    known = Profile(good, files, (), traced.cover, {})
+    known = Profile(good, files, {}, traced.cover, {})
     near = {test for path, lines in _repaired(found.repair).items() for line in lines for test in traced.cover.get(path, {}).get(line, ())}
     checks = make_checks(found.project, found.tree, known, judged.broken, near & good.keys(), 0)
     command = checks.command
-    if sum(files[path] for path in command[1:]) > WHOLE:
-        command = ("pytest", *checks.fail_to_pass, *checks.pass_to_pass)
+    if sum(files.get(word, 0.0) for word in command) > WHOLE:
+        command = ("pytest", *alone(found.tree, judged.files), *checks.fail_to_pass, *checks.pass_to_pass)
     return replace(checks, command=command, patch=found.tests)
 
 

@@ -39,6 +39,7 @@ _PERSON = re.compile(
     re.IGNORECASE,
 )
 _THANKS = re.compile(r"\(?\b(thanks|thx|kudos|props|patch (by|from)|reported by|contributed by)\b[^.\n]*\.?", re.IGNORECASE)
+_CONTROL = re.compile(r" ?(?:\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f])+ ?")  # of a terminal, or of nobody
 _SKIP = re.compile(r"\[(skip ci|ci skip|wip|no ci)\]", re.IGNORECASE)
 _HASH = re.compile(r"\(?\b(in |commit |since |reverts? commit )?(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b\)?")
 _FILE = r"[\w./*-]*[\w*]\.(py|pyi|pyx|c|h|rst|md|txt|cfg|toml|ini|yml|yaml|json)"
@@ -63,7 +64,7 @@ _NOTHING = frozenset(
 
 def cleaned(text: str) -> str:
     """The words of a commit that describe the matter: `"fix(slug): Keep dots (#12)\\n\\nSigned-off-by: A <a@b.c>"` -> `"Keep dots"`."""
-    subject, *rest = text.replace("\r", "").strip().split("\n")
+    subject, *rest = _CONTROL.sub(" ", text.replace("\r\n", "\n")).strip().split("\n")
     lines = [_plain(_PREFIX.sub("", _GITMOJI.sub("", subject)))]
     for line in rest:
         if any(pattern.match(line) for pattern in (_TRAILER, _FILES, _CHORE, _MERGED)):
@@ -116,7 +117,7 @@ def guessed(
     """
     defined = {name for old, new in repaired.values() for name in _defined(new) - _defined(old)}
     words = {word for content in files.values() for word in re.findall(r"[A-Za-z_]\w*", content.decode(errors="replace"))}
-    added = "\n".join(line[1:] for line in tests.splitlines() if line.startswith("+") and not line.startswith("+++"))
+    added = "\n".join(line[1:] for line in tests.split("\n") if line.startswith("+") and not line.startswith("+++"))
     introduced = {word for _, new in repaired.values() for word in re.findall(r"[A-Za-z_]\w*", new.decode(errors="replace"))}
     missing = {name for text in failures for name in _missing(text, files)} & introduced
     return sorted(((_used(added) & defined) - words | missing) - set(re.findall(r"[A-Za-z_]\w*", told)))

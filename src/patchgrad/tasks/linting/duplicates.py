@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from patchgrad.errors import TaskError
 from patchgrad.tasks.probes import changed_lines, functions_at
 from patchgrad.tasks.sets import Member
+from patchgrad.tasks.sources import parsed
 from patchgrad.tasks.trees import patched
 from patchgrad.values import digest
 
@@ -36,7 +37,7 @@ def fingerprint(member: Member, files: Mapping[str, bytes]) -> str:
 
 def _functions(source: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     try:
-        return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        return [node for node in ast.walk(parsed(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     except (SyntaxError, ValueError):
         return []
 

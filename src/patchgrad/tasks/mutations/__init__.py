@@ -15,6 +15,7 @@ from functools import lru_cache
 
 from patchgrad.tasks.mutations.places import Scope, Text, functions
 from patchgrad.tasks.mutations.rules import RULES
+from patchgrad.tasks.sources import parsed
 
 FAMILIES: dict[str, str] = {
     "swap_branches": "the branches of a condition change places: `a if ok else b` -> `b if ok else a`",
@@ -91,7 +92,7 @@ def mutants(source: str, families: Container[str] = frozenset(FAMILIES)) -> list
 def edits(source: str, families: Container[str] = frozenset(FAMILIES)) -> list[Edit]:
     """The candidates behind `mutants`, without the cost of checking them: sample these for a large source, then `apply`."""
     try:
-        tree = _parse(source)
+        tree = parsed(source)
     except (SyntaxError, ValueError):
         return []
     data = source.encode()
@@ -136,12 +137,6 @@ def _tree(function: bytes) -> ast.Module:
 @lru_cache(maxsize=16)
 def _dump(function: bytes) -> str:
     return ast.dump(_tree(function))
-
-
-def _parse(source: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse(source)
 
 
 def _lines(text: str) -> list[str]:

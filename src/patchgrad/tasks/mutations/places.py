@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import codecs
 import re
 from collections.abc import Iterator
 
@@ -33,7 +34,8 @@ class Text:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self._starts = [0, *(m.end() for m in re.finditer(b"\n", data)), len(data)]
+        first = len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
+        self._starts = [first, *(m.end() for m in re.finditer(b"\n", data)), len(data)]
 
     def start(self, node: ast.AST) -> int:
         if isinstance(node, Function | ast.ClassDef) and node.decorator_list:

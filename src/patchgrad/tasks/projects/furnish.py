@@ -7,15 +7,17 @@ then in a table of well-known names; a name from a test alone could be anybody's
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import distributions
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from patchgrad.errors import MissingDependency, TaskError
 from patchgrad.packages.resolving import resolve
 from patchgrad.packages.sites import PINS, distribution, ensure_site
+from patchgrad.tasks.projects.metadata import configures
 from patchgrad.tasks.projects.project import SUITES, TOP_TESTS, Project
 from patchgrad.tasks.running import Run, Runner
 
@@ -167,11 +169,12 @@ def prepare(project: Project, files: Mapping[str, bytes], quiet: bool = False) -
     finds an answer.
     """
     options = " ".join(["-p no:cacheprovider", *(f"-p {name}" for name in project.plugins)])
+    options += f" --import-mode={project.import_mode}" * bool(project.import_mode)
     options += " --benchmark-disable" * ("pytest_benchmark.plugin" in project.plugins)  # once each, and not for a second or more
     options += " -qq --tb=no --no-summary\nconsole_output_style = classic" * quiet
     names = (*project.suites, *(path for path in TOP_TESTS if path in files and path not in project.suites))
     named = ["python_files = " + "\n    ".join(names)] * (names != SUITES)
-    lines = ["[pytest]", f"pythonpath = {' '.join([*project.paths, '.'])}", f"addopts = {options}", *named, *project.pytest]
+    lines = ["[pytest]", f"pythonpath = {shlex.join([*project.paths, '.'])}", f"addopts = {options}", *named, *project.pytest]
     told = {CONFIG: ("\n".join(lines) + "\n").encode()}
     if any(_ASKS_ITSELF.search(content) for path, content in files.items() if path.endswith(".py")):
         root = "".join(f"{path}/" for path in project.paths[:1])
@@ -181,6 +184,13 @@ def prepare(project: Project, files: Mapping[str, bytes], quiet: bool = False) -
         if project.entry_points:
             told[f"{folder}/entry_points.txt"] = project.entry_points.encode()
     return {**files, **told}
+
+
+def alone(files: Mapping[str, bytes], suites: Iterable[str]) -> tuple[str, ...]:
+    """The words that make pytest take the tree's own configuration, where a folder above one of these files has another one."""
+    above = {str(folder) for path in suites for folder in list(PurePosixPath(path).parents)[:-1]}
+    inner = [{name.rpartition("/")[2]: text for name, text in files.items() if name.rpartition("/")[0] == folder} for folder in above]
+    return ("-c", CONFIG) if any(map(configures, inner)) else ()
 
 
 def plugins(site: Path) -> tuple[str, ...]:

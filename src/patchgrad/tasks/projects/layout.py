@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
 
 from patchgrad.errors import TaskError
@@ -16,7 +16,7 @@ _NO_SOURCE = {
     *("__init__.py", "setup.py", "conftest.py", "noxfile.py", "tasks.py", "fabfile.py", "versioneer.py", "ez_setup.py", "conf.py"),
     "docs.py",
 }
-_NO_MODULES = {
+NO_MODULES = {
     *("doc", "docs", "example", "examples", "sample", "samples", "demo", "demos", "benchmark", "benchmarks", "bench", "perf", "scripts"),
     *("script", "tools", "tool", "ci", "requirements", "build", "dist", "misc", "contrib", "extra", "extras", "fuzz", "fuzzing", "changes"),
     *("changelog", "utils", "bin", "etc", "asv_bench", "profiling", "website", "stubs", "typings", "github", "release", "dev"),
@@ -79,29 +79,49 @@ def tests_of(files: Collection[str], names: tuple[str, ...] = SUITES) -> tuple[s
     return tuple(sorted(place for place in found if not any(place != other and below(place, (other,)) for other in found)))
 
 
+def twins(files: Collection[str], suites: Iterable[str]) -> bool:
+    """Have two files with tests one name as modules, so that pytest can import only one of them in its usual import mode?
+
+    `a/test_x.py` and `b/test_x.py` have, unless there is an `__init__.py` beside each.
+    """
+    names = [_module(path, files) for path in suites]
+    return len(set(names)) < len(names)
+
+
+def _module(path: str, files: Collection[str]) -> str:
+    parts = PurePosixPath(path).parts
+    first = len(parts) - 1
+    while first and "/".join((*parts[:first], "__init__.py")) in files:
+        first -= 1
+    return "/".join(parts[first:])
+
+
 def _place(path: str) -> str:
     parts = PurePosixPath(path).parts
     at = next((number for number, part in enumerate(parts[:-1], 1) if part in TESTS), None)
     return "/".join(parts[:at]) + "/" if at else path
 
 
-def modules_of(files: Collection[str], tests: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def modules_of(files: Collection[str], tests: tuple[str, ...], roots: tuple[str, ...] = ()) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(modules, where they are imported from): `["src/box/core.py", ...]` -> `(("src/box/",), ("src",))`.
 
-    `TaskError` where there is no Python but tests.
+    `roots` are folders that are known to be imported from; a folder that holds one of them is no module. `TaskError` where there is no
+    Python but tests.
     """
     python = [path for path in files if path.endswith(".py") and not below(path, tests)]
-    for root in _ROOTS:
-        inside = [path for path in python if path.startswith(f"{root}/")]
-        if inside and f"{root}/__init__.py" not in files:
-            return _tops(inside, f"{root}/"), (root,)
-    found = _tops(python, "")
+    usual = [root for root in _ROOTS if any(path.startswith(f"{root}/") for path in python) and f"{root}/__init__.py" not in files]
+    every = dict.fromkeys([*roots, *(usual or [""])[:1]])
+    tops = {root: _tops([path for path in python if path.startswith(f"{root}/")], f"{root}/") for root in every if root}
+    tops |= {root: _tops(python, "") for root in every if not root}
+    holding = {top for some in tops.values() for top in some if any(f"{other}/".startswith(top) for other in every if other)}
+    kept = {root: [top for top in some if top not in holding] for root, some in tops.items()}
+    found = tuple(sorted({top for some in kept.values() for top in some}))
     if not found:
         compiled = sorted(path for path in files if path.endswith(_SOURCES))
         if compiled:
             raise TaskError(f"The repository's code needs a compiler ({compiled[0]}): only pure Python can be used.")
         raise TaskError("The repository has no Python modules beside its tests.")
-    return found, ()
+    return found, tuple(root for root in every if root and (root in roots or kept[root]))
 
 
 def _tops(python: Collection[str], above: str) -> tuple[str, ...]:
@@ -109,7 +129,7 @@ def _tops(python: Collection[str], above: str) -> tuple[str, ...]:
     for path in python:
         first, slash, _ = path.removeprefix(above).partition("/")
         if slash:
-            if first.lower() not in _NO_MODULES and not first.startswith((".", "_")) and first.isidentifier():
+            if first.lower() not in NO_MODULES and not first.startswith((".", "_")) and first.isidentifier():
                 found.add(f"{above}{first}/")
         elif first not in _NO_SOURCE and not is_suite(above + first) and first.removesuffix(".py").isidentifier():
             found.add(above + first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import configparser
 import re
 import tomllib
@@ -12,6 +13,7 @@ from typing import Any
 
 from patchgrad.packages.sites import distribution
 from patchgrad.tasks.projects.project import SUITES
+from patchgrad.tasks.projects.roots import of_packages, stated
 from patchgrad.tasks.projects.setup_py import Setup, read_setup
 
 _KEPT = (
@@ -22,6 +24,8 @@ _KEPT = (
     "usefixtures",
     "markers",
 )
+_TOML = ("pytest.toml", ".pytest.toml")
+_MODE = re.compile(r"--import-mode[= ]+['\"]?(prepend|append|importlib)\b")
 _TESTING = re.compile(r"test|dev|ci\b|check|all", re.IGNORECASE)
 _LICENCES = (
     ("Apache-2.0", r"apache licen[cs]e\W+(version|v)?\W*2"),
@@ -39,7 +43,10 @@ _LICENCES = (
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """The parts of it that matter here; empty where nothing is said."""
+    """The parts of it that matter here; empty where nothing is said.
+
+    `paths` and `roots` are folders that modules are imported from, as pytest and as a build back end is told of them.
+    """
 
     name: str = ""
     version: str = ""
@@ -49,6 +56,9 @@ class Metadata:
     entry_points: str = ""
     suites: tuple[str, ...] = SUITES
     pytest: tuple[str, ...] = ()
+    import_mode: str = ""
+    paths: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
 
 
 def read(files: Mapping[str, bytes]) -> Metadata:
@@ -72,6 +82,9 @@ def read(files: Mapping[str, bytes]) -> Metadata:
         _entry_points(files, pyproject, setup),
         _suites(given),
         tuple(_pytest(given)),
+        _import_mode(given),
+        _paths(given),
+        (*stated(pyproject.get("tool", {})), *_folders(setup), *old.roots),
     )
 
 
@@ -98,7 +111,7 @@ def _extras(
             yield from _requirements(text)
     for path, content in files.items():
         if path.count("/") < 2 and re.search(r"require.*\.(txt|in)$|requirements/.*\.(txt|in)$", path):
-            yield from _requirements(content.decode(errors="replace"))
+            yield from _requirements(_decoded(content))
     yield from _requirements(_built(files, "requires.txt"))
     tox = _ini(_text(files, "tox.ini"))
     if tox.has_section("testenv"):
@@ -125,18 +138,44 @@ def _entry_points(files: Mapping[str, bytes], pyproject: Mapping[str, Any], setu
 
 def _given(files: Mapping[str, bytes], pyproject: Mapping[str, Any], setup: configparser.ConfigParser) -> Mapping[str, Any]:
     """The repository's own configuration of pytest, from the first file that has one."""
-    given: Mapping[str, Any] = {}
+    given: Mapping[str, Any] = next((found for name in _TOML if (found := _toml(_text(files, name)).get("pytest", {}))), {})
     for name in ("pytest.ini", ".pytest.ini", "tox.ini"):
         ini = _ini(_text(files, name))
         if not given and ini.has_section("pytest"):
             given = dict(ini["pytest"])
-    given = given or pyproject.get("tool", {}).get("pytest", {}).get("ini_options", {})
+    own = pyproject.get("tool", {}).get("pytest", {})
+    given = given or own.get("ini_options", {}) or own
     return given or (dict(setup["tool:pytest"]) if setup.has_section("tool:pytest") else {})
 
 
 def _suites(given: Mapping[str, Any]) -> tuple[str, ...]:
     names = given.get("python_files", ())
     return tuple(names.split() if isinstance(names, str) else map(str, names)) or SUITES
+
+
+def configures(files: Mapping[str, bytes]) -> bool:
+    """Do these files configure pytest, so that it would look no further up?"""
+    empty = any(name in files for name in (*_TOML, "pytest.ini", ".pytest.ini"))
+    return empty or bool(_given(files, _toml(_text(files, "pyproject.toml")), _ini(_text(files, "setup.cfg"))))
+
+
+def _paths(given: Mapping[str, Any]) -> tuple[str, ...]:
+    stated = given.get("pythonpath", ())
+    return tuple(stated.split() if isinstance(stated, str) else map(str, stated))
+
+
+def _folders(setup: configparser.ConfigParser) -> list[str]:
+    lines = setup.get("options", "package_dir", fallback="").splitlines()
+    table = {name.strip(): path.strip() for name, found, path in (line.partition("=") for line in lines) if found}
+    where = setup.get("options.packages.find", "where", fallback="")
+    return [*of_packages(table), *([where.strip()] if where.strip() else [])]
+
+
+def _import_mode(given: Mapping[str, Any]) -> str:
+    """The one option of the command line that is kept, since it decides which tests can be collected: two files of one name need it."""
+    options = given.get("addopts", ())
+    found = _MODE.findall(options if isinstance(options, str) else " ".join(map(str, options)))
+    return str(found[-1]) if found else ""
 
 
 def _pytest(given: Mapping[str, Any]) -> Iterator[str]:
@@ -152,7 +191,7 @@ def _licence(said: str, files: Mapping[str, bytes]) -> str:
     if said not in ("", "UNKNOWN") and len(said) < 40 and "\n" not in said:
         return said
     texts = [c for path, c in files.items() if "/" not in path and path.upper().startswith(("LICENSE", "LICENCE", "COPYING", "UNLICENSE"))]
-    for text in [content.decode(errors="replace") for content in texts] + [said]:
+    for text in [_decoded(content) for content in texts] + [said]:
         for name, pattern in _LICENCES:
             if re.search(pattern, text, re.IGNORECASE):
                 return name
@@ -168,7 +207,13 @@ def _plain_version(text: str) -> str:
 
 
 def _text(files: Mapping[str, bytes], name: str) -> str:
-    return files.get(name, b"").decode(errors="replace")
+    return _decoded(files.get(name, b""))
+
+
+def _decoded(content: bytes) -> str:
+    """Without a byte order mark, which some editors write before UTF-8, and with the UTF-16 that PowerShell redirects into a file."""
+    wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return content.decode("utf-16" if wide else "utf-8-sig", errors="replace")
 
 
 def _built(files: Mapping[str, bytes], name: str) -> str:

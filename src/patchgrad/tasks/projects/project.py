@@ -20,7 +20,7 @@ class Project:
     `requires` are requirements as it states them, `extras` those it states for tests and development; `packages` are pins of what its
     tests were found to need, `plugins` modules of these that pytest is told to load, which it does not do by itself in a sandbox.
     `entry_points` is the text of its `entry_points.txt`, `suites` are the names of files with tests, `pytest` lines of its own
-    configuration of pytest that are kept.
+    configuration of pytest that are kept, `import_mode` how it says that pytest has to import its tests.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Project:
     suites: tuple[str, ...] = SUITES
     pytest: tuple[str, ...] = ()
     location: str = ""
+    import_mode: str = ""
 
     @property
     def id(self) -> str:

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from patchgrad.tasks.projects.roots import of_packages
+
 
 @dataclass(frozen=True, slots=True)
 class Setup:
@@ -16,6 +18,7 @@ class Setup:
     licence: str = ""
     requires: tuple[str, ...] = ()
     extras: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
 
 
 def read_setup(source: str) -> Setup:
@@ -35,14 +38,22 @@ def read_setup(source: str) -> Setup:
         if isinstance(target, ast.Name)
     }
     said = {word.arg: _plain(word.value, known) for word in calls[-1].keywords if word.arg}
-    extras = said.get("extras_require")
+    extras, folders = said.get("extras_require"), said.get("package_dir")
+    found = [word.value for word in calls[-1].keywords if word.arg == "packages" and isinstance(word.value, ast.Call)]
     return Setup(
         _text(said.get("name")),
         _text(said.get("version")),
         _text(said.get("license")),
         _list(said.get("install_requires")),
         (*_list(said.get("tests_require")), *(r for found in (extras if isinstance(extras, dict) else {}).values() for r in _list(found))),
+        (*of_packages(folders if isinstance(folders, dict) else {}), *(where for call in found for where in _searched(call, known))),
     )
+
+
+def _searched(call: ast.Call, known: Mapping[str, ast.expr]) -> list[str]:
+    """`find_packages("src")` or `find_packages(where="src")` -> `["src"]`."""
+    given = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "where")]
+    return [where for where in (_plain(node, known) for node in given) if isinstance(where, str)]
 
 
 def _plain(node: ast.expr, known: Mapping[str, ast.expr]) -> object:

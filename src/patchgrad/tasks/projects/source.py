@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
 import tempfile
 import tomllib
 from collections.abc import Mapping
@@ -16,14 +15,14 @@ from patchgrad.errors import TaskError
 from patchgrad.packages.sdists import source_distribution
 from patchgrad.packages.sites import PINS, distribution
 from patchgrad.tasks.archive import unpack, unzip
-from patchgrad.tasks.projects import metadata
-from patchgrad.tasks.projects.layout import belonging, modules_of, suites_of, tests_of
-from patchgrad.tasks.projects.project import Project
+from patchgrad.tasks.git import git, told
+from patchgrad.tasks.projects import metadata, roots
+from patchgrad.tasks.projects.layout import belonging, modules_of, suites_of, tests_of, twins
+from patchgrad.tasks.projects.project import Project, below, is_suite
 from patchgrad.values import digest
 
 _URL = re.compile(r"(https?|ssh|git|file)://|[\w.-]+@[\w.-]+:|.*\.git/?$")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(==[A-Za-z0-9.!+_-]+)?")
-_CLONE_SECONDS = 600
 _MOST_FILES = 30_000
 
 
@@ -70,24 +69,20 @@ def from_folder(folder: Path, location: str = "", most: int = _MOST_FILES) -> Fo
         return Found(
             "folder", digest(*(part for name in sorted(files) for part in (name, files[name]))), folder.resolve().name, "", "", files
         )
-    listed = git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+    listed = _said(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
     files = _read(folder, [path for path in listed if path], most)
-    if git(folder, "status", "--porcelain").strip():
+    if _said(folder, "status", "--porcelain").strip():
         return Found(
             "folder", digest(*(part for name in sorted(files) for part in (name, files[name]))), folder.resolve().name, "", "", files
         )
-    commit = git(folder, "rev-parse", "HEAD").strip()
-    origin = location or git(folder, "config", "--default", "", "--get", "remote.origin.url").strip()
+    commit = _said(folder, "rev-parse", "HEAD").strip()
+    origin = location or _said(folder, "config", "--default", "", "--get", "remote.origin.url").strip()
     name = PurePosixPath(origin.rstrip("/").removesuffix(".git")).name or folder.resolve().name
     return Found("git", commit, name, commit[:10], origin, files)
 
 
-def git(folder: Path, *arguments: str) -> str:
-    """What git says; `TaskError` with its reason where it refuses."""
-    done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, timeout=_CLONE_SECONDS, check=False)
-    if done.returncode:
-        raise TaskError(f"git {arguments[0]} failed in {folder}: {done.stderr.decode(errors='replace').strip()[-300:]}")
-    return done.stdout.decode("utf-8", "surrogateescape")
+def _said(folder: Path, *arguments: str) -> str:
+    return git(folder, *arguments).decode("utf-8", "surrogateescape")
 
 
 def _read(folder: Path, paths: list[str], most: int) -> dict[str, bytes]:
@@ -100,13 +95,7 @@ def _read(folder: Path, paths: list[str], most: int) -> dict[str, bytes]:
 
 def _cloned(url: str) -> Found:
     with tempfile.TemporaryDirectory() as folder:
-        command = ["git", "clone", "--quiet", "--depth", "1", "--no-tags", url, f"{folder}/clone"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_CLONE_SECONDS, check=False, stdin=subprocess.DEVNULL)
-        except subprocess.TimeoutExpired:
-            raise TaskError(f"it was not cloned within {_CLONE_SECONDS // 60} minutes.") from None
-        if done.returncode:
-            raise TaskError(f"it cannot be cloned: {done.stderr.strip()[-300:]}")
+        told(["clone", "--quiet", "--depth", "1", "--no-tags", url, f"{folder}/clone"], "it cannot be cloned")
         return from_folder(Path(folder, "clone"), url)
 
 
@@ -128,7 +117,7 @@ def project_of(found: Found) -> tuple[Project, dict[str, bytes]]:
         raise TaskError(f"{name} is part of what every sandbox runs tests with, so its original could be read there: it cannot be used.")
     suites = suites_of(files, said.suites)
     tests = tests_of(files, suites)
-    sources, paths = modules_of(files, tests)
+    parts = _parts(files, said, suites, tests)
     files |= {path: text for path, text in _version_files(files, version).items() if path not in files}
     project = Project(
         name,
@@ -136,23 +125,65 @@ def project_of(found: Found) -> tuple[Project, dict[str, bytes]]:
         found.kind,
         found.address,
         said.licence,
-        sources,
+        parts.sources,
         tests,
-        paths,
-        said.requires,
-        said.extras,
+        parts.paths,
+        parts.requires,
+        parts.extras,
         entry_points=said.entry_points,
         suites=suites,
         pytest=said.pytest,
         location=found.location,
+        import_mode=parts.import_mode,
     )
     return project, files
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Where a repository's modules lie and what they need, those of the projects in it included."""
+
+    sources: tuple[str, ...]
+    paths: tuple[str, ...]
+    requires: tuple[str, ...]
+    extras: tuple[str, ...]
+    import_mode: str
+
+
+def _parts(files: Mapping[str, bytes], said: metadata.Metadata, suites: tuple[str, ...], tests: tuple[str, ...]) -> _Parts:
+    """What is stated comes first, then what is usual, then what the tests' imports show.
+
+    A folder that holds tests need not be stated in pytest's usual import mode; another mode is kept where files of one name need it. No
+    project of the repository is asked of a package index: one of its name there would be somebody else's.
+    """
+    held = [path for path in files if below(path, tests) and is_suite(path, suites)]
+    mode = said.import_mode if twins(files, held) else ""
+    usual = set() if mode else {path.rpartition("/")[0] for path in held}
+    named = tuple(path for path in roots.inside([*said.paths, *said.roots], files) if path not in usual)
+    _, paths = modules_of(files, tests, named)
+    paths = (*paths, *roots.shown(files, tests, paths))
+    inner = {folder: _metadata_below(folder, files) for folder in roots.projects(paths, files)}
+    theirs = [path for folder, one in inner.items() for path in roots.inside(one.paths, files, folder) if path not in usual]
+    sources, paths = modules_of(files, tests, tuple(dict.fromkeys([*paths, *theirs])))
+    own = {distribution(_metadata_below(folder, files).name) for folder in roots.every_project(files) if not below(f"{folder}/", tests)}
+    needed = [said, *inner.values()]
+    return _Parts(
+        sources,
+        paths,
+        tuple(dict.fromkeys(r for one in needed for r in one.requires if distribution(r) not in own)),
+        tuple(dict.fromkeys(r for one in needed for r in one.extras if distribution(r) not in own)),
+        mode,
+    )
+
+
+def _metadata_below(folder: str, files: Mapping[str, bytes]) -> metadata.Metadata:
+    return metadata.read({path.removeprefix(f"{folder}/"): content for path, content in files.items() if path.startswith(f"{folder}/")})
 
 
 def _version_files(files: Mapping[str, bytes], version: str) -> dict[str, bytes]:
     """The modules that a build would write the version into, where the repository names them."""
     try:
-        tool = tomllib.loads(files.get("pyproject.toml", b"").decode(errors="replace")).get("tool", {})
+        tool = tomllib.loads(files.get("pyproject.toml", b"").decode("utf-8-sig", errors="replace")).get("tool", {})
     except tomllib.TOMLDecodeError:
         return {}
     scm, hatch = tool.get("setuptools_scm", {}), tool.get("hatch", {}).get("build", {}).get("hooks", {}).get("vcs", {})

@@ -45,7 +45,7 @@ def explain(info: pytest.ExceptionInfo[BaseException]) -> dict[str, Any]:
     told: dict[str, Any] = {"statement": _called([entry.frame.raw for entry in info.traceback])}
     for entry in reversed([e for e in info.traceback if _is_test(str(e.path))]):
         try:
-            tree = ast.parse(Path(entry.path).read_text())
+            tree = ast.parse(Path(entry.path).read_bytes())
         except (OSError, SyntaxError, ValueError):
             continue
         statement, given = _place(tree, entry.lineno + 1)

@@ -41,7 +41,8 @@ class Failure:
 class Run:
     """What one run told: `outcomes` of every test that ran; `cover` maps a file and a line to the tests that ran it.
 
-    `broken` are the files that could not be collected, and `reasons` say why; `skips` are the reasons of tests that did not want to run.
+    `broken` are the files that could not be collected, and `reasons` say why; `skips` are the reasons of tests that did not want to run,
+    `passed_over` those of files that did not want to be collected.
     """
 
     state: State
@@ -53,6 +54,7 @@ class Run:
     tried: tuple[bool, ...] = ()
     reasons: tuple[str, ...] = ()
     skips: tuple[str, ...] = ()
+    passed_over: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +146,13 @@ class LocalRunner:
                 "cpu": int(seconds) + 1,
             }
             (slot.folder / "request.json").write_text(json.dumps(request))
-            state = await self._run(slot, variation, sorted({t.split("::")[0] for t in tests}), seconds)
+            own = ["-c", "pytest.ini"] if "pytest.ini" in files else []  # whatever a folder below says of its own tests
+            state = await self._run(slot, variation, [*own, *sorted({t.split("::")[0] for t in tests})], seconds)
             return _read(slot.report, tree, state)
         finally:
             self._free.append(slot)
 
-    async def _run(self, slot: _Slot, variation: int, files: Sequence[str], seconds: float) -> State:
+    async def _run(self, slot: _Slot, variation: int, words: Sequence[str], seconds: float) -> State:
         environment = {
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
             "HOME": str(slot.home),
@@ -166,7 +169,7 @@ class LocalRunner:
         }
         options = ["-p", "pytest_forge", "-p", "no:cacheprovider", "-qq", "--tb=no", "--no-header", "--no-summary"]
         options += ["--continue-on-collection-errors"]
-        order = {"tree": str(slot.tree), "plugin": str(self._home), "environment": environment, "arguments": [*options, *files]}
+        order = {"tree": str(slot.tree), "plugin": str(self._home), "environment": environment, "arguments": [*options, *words]}
         idle = self._servers.setdefault(variation, [])
         server = idle.pop() if idle else _Server(self._site, variation)
         try:
@@ -326,7 +329,8 @@ def _read(report: Path, tree: Path, state: State) -> Run:
         state = "died"
     found = {file: {line: tuple(tests) for line, tests in lines.items()} for file, lines in cover.items()}
     broken = [row for row in rows if row["event"] == "broken"]
-    names, reasons = tuple(row["id"] for row in broken), tuple(row["reason"] for row in broken)
+    names, reasons = tuple(row["id"] for row in broken), tuple(row["reason"].replace(f"{tree}/", "") for row in broken)
     tried = tuple(row["good"] for row in rows if row["event"] == "tried")
     skips = tuple(sorted({row["reason"] for row in rows if "reason" in row and row["event"] != "broken"}))
-    return Run(state, outcomes, seconds, failures, names, found, tried, reasons, skips)
+    passed_over = {row["id"]: row["reason"] for row in rows if row["event"] == "skipped"}
+    return Run(state, outcomes, seconds, failures, names, found, tried, reasons, skips, passed_over)
