@@ -36,7 +36,7 @@ from benchmarks.library.command import parser, tell
 from benchmarks.library.peers import Peer
 
 from patchgrad.packages.sites import cache, ensure_site
-from patchgrad.tasks.forge.candidates import Candidate, single, text_of
+from patchgrad.tasks.forge.candidates import Candidate, single
 from patchgrad.tasks.forge.emit import emit
 from patchgrad.tasks.forge.profile import Profile, profile
 from patchgrad.tasks.forge.trial import MOST_BROKEN, Shop, attempt, plant, screen
@@ -47,6 +47,7 @@ from patchgrad.tasks.projects.furnish import furnish, prepare
 from patchgrad.tasks.projects.source import open_project
 from patchgrad.tasks.running import LocalRunner, Run
 from patchgrad.tasks.sets import unified
+from patchgrad.tasks.sources import text_of
 
 HERE = Path(__file__).resolve().parent
 PACKAGES = (

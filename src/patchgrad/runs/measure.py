@@ -79,7 +79,7 @@ async def _measure(
     boxes = harnesses.sandboxes(evaluation.sandbox, registry)
     try:
         journal = MemoryJournal() if out is None else out.journal
-        grader = Grader(boxes, load_repairs(Path(evaluation.tasks.folder)) if evaluation.tasks.folder else {})
+        grader = Grader(boxes, _solutions(evaluation))
         harness = apart(harnesses.harness(evaluation.agent, evaluation.sandbox, grader, journal, partial(_seen, tracker), registry))
         if out is not None:
             out.tasks.add(tasks)
@@ -150,6 +150,12 @@ def tasks_of(evaluation: Evaluation, refuse: Refuse = stop) -> list[Task]:
         there = ", ".join(sorted({task.tags.get("split", "") or "none" for task in found})) or "no task at all"
         raise ConfigError(f"{choice.folder} has no tasks of the split {choice.split!r}; there are: {there}.")
     return sorted(kept, key=lambda task: digest(str(evaluation.seed), task.id))[: choice.count or None]
+
+
+def _solutions(evaluation: Evaluation) -> dict[str, str]:
+    """The patches that solve the tasks, where these come from a set; whoever read its tasks has told of rows that are none."""
+    folder = evaluation.tasks.folder
+    return load_repairs(Path(folder), lambda error: None) if folder else {}
 
 
 async def _policy(evaluation: Evaluation) -> Policy:

@@ -85,9 +85,9 @@ def load_set(folder: Path, level: str = "report", refuse: Refuse = stop) -> list
     return found
 
 
-def load_repairs(folder: Path) -> dict[str, str]:
+def load_repairs(folder: Path, refuse: Refuse = stop) -> dict[str, str]:
     """Task id -> the patch that solves it: to validate a set with the grader, or to make demonstrations."""
-    return {member.task.id: member.repair for member in members(folder)}
+    return {member.task.id: member.repair for member in members(folder, refuse)}
 
 
 def members(folder: Path, refuse: Refuse = stop) -> list[Member]:
