@@ -18,11 +18,8 @@ from patchgrad.tasks.running import LocalRunner
 AREA = "def area(a):\n    return a * a\n"
 
 
-def test_of(module: str) -> str:  # this makes one
+def suite_of(module: str) -> str:
     return f"from {module} import area\n\n\ndef test_area():\n    assert area(2) == 4\n"
-
-
-test_of.__test__ = False  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +39,7 @@ def outcomes(runner: LocalRunner, project: Project, files: dict[str, bytes]) -> 
     return dict(asyncio.run(runner(tree, suites, places=project.tests)).outcomes)
 
 
-BOX = {"code/py/box/__init__.py": "", "code/py/box/core.py": AREA, "tests/test_core.py": test_of("box.core")}
+BOX = {"code/py/box/__init__.py": "", "code/py/box/core.py": AREA, "tests/test_core.py": suite_of("box.core")}
 
 
 @pytest.mark.parametrize(
@@ -81,11 +78,11 @@ def test_and_the_tests_find_them_there(runner: LocalRunner, tmp_path: Path) -> N
 MONO = {
     "packages/alpha/pyproject.toml": '[project]\nname = "alpha"\ndependencies = ["beta", "six>=1"]\n',
     "packages/alpha/src/alpha/core.py": "from beta import core\n\n\ndef area(a):\n    return core.area(a)\n",
-    "packages/alpha/tests/test_alpha.py": test_of("alpha.core"),
+    "packages/alpha/tests/test_alpha.py": suite_of("alpha.core"),
     "packages/beta/setup.py": "setup(name='beta', package_dir={'': 'lib'}, tests_require=['mock'])\n",
     "packages/beta/lib/beta/__init__.py": "",
     "packages/beta/lib/beta/core.py": AREA,
-    "packages/beta/tests/test_beta.py": test_of("beta.core"),
+    "packages/beta/tests/test_beta.py": suite_of("beta.core"),
     "packages/alpha/src/alpha/__init__.py": "",
     "pyproject.toml": '[tool.uv.workspace]\nmembers = ["packages/*"]\n',
     "examples/gamma/pyproject.toml": '[project]\nname = "gamma"\ndependencies = ["numpy"]\n',
@@ -134,9 +131,9 @@ def test_what_is_no_place_of_modules_is_not_taken_for_one(tmp_path: Path, vendor
 
 def test_of_two_places_the_one_nearest_to_the_test_is_taken_and_none_where_both_are_as_near(tmp_path: Path) -> None:
     twice = {f"work/{name}/code/tool.py": AREA for name in ("a", "b")}
-    near, _ = opened(tmp_path / "near", {**twice, "work/a/tests/test_tool.py": test_of("tool")})
+    near, _ = opened(tmp_path / "near", {**twice, "work/a/tests/test_tool.py": suite_of("tool")})
     assert near.paths == ("work/a/code",)
-    far, _ = opened(tmp_path / "far", {**twice, "tests/test_tool.py": test_of("tool")})
+    far, _ = opened(tmp_path / "far", {**twice, "tests/test_tool.py": suite_of("tool")})
     assert far.paths == ()
 
 
@@ -148,6 +145,6 @@ def test_a_path_outside_of_the_tree_or_of_nothing_is_none() -> None:
 
 
 def test_a_path_with_a_blank_is_one_path(runner: LocalRunner, tmp_path: Path) -> None:
-    files = {"my code/box.py": AREA, "tests/test_box.py": test_of("box"), "pyproject.toml": '[tool.pytest]\npythonpath = ["my code"]\n'}
+    files = {"my code/box.py": AREA, "tests/test_box.py": suite_of("box"), "pyproject.toml": '[tool.pytest]\npythonpath = ["my code"]\n'}
     project, found = opened(tmp_path, files)
     assert outcomes(runner, project, found) == {"tests/test_box.py::test_area": "passed"}
