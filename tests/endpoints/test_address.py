@@ -61,6 +61,11 @@ def test_a_key_that_no_header_can_hold_is_refused_and_not_printed(key: str) -> N
     assert key.strip() not in str(refused.value)
 
 
+def test_a_models_name_that_no_report_could_print_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^'m.udce9' is no model's name"):
+        Chat("http://127.0.0.1/v1", "m\udce9")
+
+
 @given(st.text(st.characters(), max_size=40))
 def test_nothing_but_a_sentence_comes_of_any_address_and_any_key(text: str) -> None:
     for call in (lambda: checked_address(text), lambda: checked_address(f"http://{text}"), lambda: checked_key(text)):

@@ -30,8 +30,8 @@ from typing import Any, TypeVar
 
 from patchgrad.endpoints.address import checked_address, checked_key
 from patchgrad.endpoints.response import Again, Answer, judge
-from patchgrad.errors import EndpointRefused, PolicyFault
-from patchgrad.values import Message
+from patchgrad.errors import ConfigError, EndpointRefused, PolicyFault
+from patchgrad.values import Message, well_formed
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -50,6 +50,8 @@ class Chat:
     def __init__(self, url: str, model: str, key: str = "", *, seconds: float = 600.0, pause: float = 1.0) -> None:
         self.url, self.model, self.seconds = f"{url.rstrip('/')}/chat/completions", model, seconds
         self._key, self._pause, self._heard = checked_key(key), pause, False
+        if model != well_formed(model):
+            raise ConfigError(f"{model!a} is no model's name, since it is no Unicode: name it as the endpoint does.")
         here = checked_address(url).hostname in ("localhost", "127.0.0.1", "::1")
         self._opener = urllib.request.build_opener(_Straight, *([urllib.request.ProxyHandler({})] if here else []))
 

@@ -65,7 +65,7 @@ def _afforded(evaluation: Evaluation) -> AbstractContextManager[None]:
 async def _measure(evaluation: Evaluation, tracker: Tracker, out: Run | None, tasks: Sequence[Task], registry: Registry) -> Report:
     if out is not None:
         out.rollouts.rows()  # asks for what tables need before hours of work, and not after
-    policy = await _policy(evaluation)
+    policy = await _policy(evaluation, tracker)
     boxes = harnesses.sandboxes(evaluation.sandbox, registry)
     try:
         journal = MemoryJournal() if out is None else out.journal
@@ -141,9 +141,10 @@ def tasks_of(evaluation: Evaluation) -> list[Task]:
     return sorted(kept, key=lambda task: digest(str(evaluation.seed), task.id))[: choice.count or None]
 
 
-async def _policy(evaluation: Evaluation) -> Policy:
+async def _policy(evaluation: Evaluation, tracker: Tracker) -> Policy:
     choice = evaluation.evaluation
     if evaluation.remote:
+        tracker.event(PhaseBegan(f"ask {evaluation.policy}", 1))  # its first answer may take minutes
         chat = Chat(evaluation.policy, evaluation.model, os.environ.get(KEY, ""), seconds=min(ANSWER, choice.limits.seconds))
         return await EndpointPolicy.open(chat, context=choice.limits.context, sampling=choice.sampling)
     from patchgrad.runs.build.measured import opened
