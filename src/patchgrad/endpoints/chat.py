@@ -95,6 +95,7 @@ class Chat:
     def _post(self, body: bytes, deadline: float) -> Answer | Again:
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self._key}"} if self._key else {})
         request = urllib.request.Request(self.url, body, headers)
+        response = None
         try:
             try:
                 response = self._opener.open(request, timeout=max(0.1, deadline - time.monotonic()))
@@ -106,7 +107,7 @@ class Chat:
             raise
         except (OSError, HTTPException, ValueError) as error:  # the last is what the library says of a proxy that cannot be used
             reason = getattr(error, "reason", error)
-            if self._heard:
+            if self._heard or response is not None:
                 return Again(f"the connection broke ({reason})")
             raise EndpointRefused(f"{self.url} cannot be reached ({reason}): name an endpoint that speaks OpenAI's protocol.", 0) from error
         return judge(self.url, status, told, said)
