@@ -95,7 +95,7 @@ class Chat:
     def _post(self, body: bytes, deadline: float) -> Answer | Again:
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self._key}"} if self._key else {})
         request = urllib.request.Request(self.url, body, headers)
-        response = None
+        response: Any = None
         try:
             try:
                 response = self._opener.open(request, timeout=max(0.1, deadline - time.monotonic()))
