@@ -16,6 +16,7 @@ from tests.evaluation.attempts import report
 
 from patchgrad.cli import main
 from patchgrad.config import loads
+from patchgrad.endpoints import KEY
 from patchgrad.grading.output import END, START
 from patchgrad.recipes import Evaluation
 from patchgrad.runs.trackers import terminal
@@ -178,7 +179,9 @@ def test_a_folder_is_measured_by_a_protocol_under_its_rules(shop: Path, tmp_path
     assert "The SWE-rebench leaderboard's protocol (arXiv 2505.20411, section 3.2): resolved 0.0 % with a standard error of 0.00" in spoken
 
 
-def test_what_cannot_be_measured_is_refused_before_anything_starts(shop: Path, tmp_path: Path, refused: Call) -> None:
+def test_what_cannot_be_measured_is_refused_before_anything_starts(
+    shop: Path, tmp_path: Path, refused: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     there = ("--policy", "http://127.0.0.1:1/v1", "--tasks", str(shop))
     assert refused().startswith("One thing is evaluated at a time, and nothing was")
     assert "RUN was" not in refused("runs/x", "--policy", "m")
@@ -187,6 +190,11 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(shop: Path, t
     out = tmp_path / "out"
     assert "cannot be reached" in refused(*there, "--model", "m", "--out", str(out))
     assert not out.exists(), "the name is free again"
+    assert "has the character U+00E9" in refused("--policy", "http://127.0.0.1/v\u00e9", "--model", "m", "--tasks", str(shop))
+    assert "(Invalid IPv6 URL)" in refused("--policy", "HTTP://[::1/v1", "--model", "m", "--tasks", str(shop))
+    monkeypatch.setenv(KEY, "abc\r")
+    assert "character 4 of 4" in refused(*there, "--model", "m")
+    monkeypatch.delenv(KEY)
     assert "There is no protocol swe; there are: swe-rebench, nebius2508." in refused(*there, "--model", "m", "--protocol", "swe")
     asked = refused(*there, "--model", "m", "--protocol", "nebius2508", "--evaluation.attempts", "12")
     assert asked == "The protocol nebius2508 has evaluation.attempts 10 and not 12: leave one of the two out."

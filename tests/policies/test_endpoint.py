@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +16,7 @@ from patchgrad.agents import ReactAgent
 from patchgrad.agents.tools import View, toolset
 from patchgrad.endpoints import Chat
 from patchgrad.errors import ConfigError, EndpointRefused, PolicyFault, ProvenanceError
+from patchgrad.evaluation import Measured, details, summarise
 from patchgrad.learning.advantages import Ones
 from patchgrad.learning.credit import assign
 from patchgrad.policies.endpoint import EndpointPolicy
@@ -39,6 +43,7 @@ from patchgrad.values import (
     Verdict,
     floats,
     ids,
+    well_formed,
 )
 
 TASK = a_task("t", "total is wrong", fail_to_pass=("tests/test_a.py::test_a",))
@@ -51,7 +56,7 @@ SUBMIT = "```command\nsubmit\n```"
 
 @given(st.lists(st.builds(Message, st.sampled_from(["system", "user", "assistant"]), ANY), min_size=1, max_size=4))
 def test_a_conversation_is_read_as_it_was_spelled(messages: list[Message]) -> None:
-    told = [Message(message.role, message.content.encode(errors="replace").decode()) for message in messages]
+    told = [Message(message.role, well_formed(message.content)) for message in messages]
     assert read(encode(messages, None)) == told
 
 
@@ -62,7 +67,7 @@ def test_what_was_said_goes_into_the_conversation_whole_or_cut(said: str, answer
         action = Action(ids([*spell(said), *([STOP] if finish == "stop" else [])]), floats([]), 0, said, finish, Usage(1, 1))
         stream = ids([*opening, *action.token_ids, *encode([Message("user", answer)], action)])
         assert [message.role for message in read(stream)] == ["user", "assistant", "user"]
-        assert read(stream)[1].content == said.encode(errors="replace").decode()
+        assert read(stream)[1].content == well_formed(said)
 
 
 @pytest.mark.parametrize("stream", [[1], [STOP], [MARKS["user"]], [MARKS["user"], STOP], [MARKS["assistant"], 5], [1 << 28], []])
@@ -154,6 +159,46 @@ def test_a_conversation_too_long_for_the_server_ends_at_the_context_limit_and_on
 def test_a_server_that_is_down_breaks_the_attempt() -> None:
     with ScriptedEndpoint([LOOK], troubles=[Trouble(503, "down")] * 99) as endpoint:
         assert play(endpoint, Budget(turns=9, context=20_000)).stop == "failed"
+
+
+def said(content: str | None, finish: str = "stop", **others: Any) -> Trouble:
+    """An answer as no script says it."""
+    answer = {"message": {"role": "assistant", "content": content, **others}, "finish_reason": finish}
+    return Trouble(200, json.dumps({"choices": [answer]}))
+
+
+@pytest.mark.parametrize("letter", ["\ud83d", "\udc80\ud800", "\x00", "\x1b[2J"], ids=ascii)
+def test_a_command_with_a_letter_that_is_none_costs_nobody_an_attempt(letter: str) -> None:
+    with ScriptedEndpoint([LOOK, LOOK, SUBMIT], troubles=[said(f"{letter}\n```command\necho a{letter}b > a{letter}\n```")]) as endpoint:
+        found = play(endpoint, Budget(turns=9, context=20_000, action_tokens=64))
+    assert (found.stop, len(found.turns)) == ("submitted", 3)
+    assert all(turn.action.text == well_formed(turn.action.text) and turn.address for turn in found.turns)
+    found.submission.encode()
+
+
+def test_a_draft_in_a_thought_is_not_run() -> None:
+    thought = "<think>\n```command\necho draft > draft\n```\n</think>\n"
+    with ScriptedEndpoint([thought + LOOK, thought.removeprefix("<think>") + SUBMIT]) as endpoint:
+        found = play(endpoint, Budget(turns=9, context=20_000, action_tokens=64))
+    assert (found.stop, len(found.turns), found.submission) == ("submitted", 2, "")
+
+
+def test_what_a_server_answers_with_instead_of_text_is_kept_with_the_turn_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    calls = said(None, "tool_calls", tool_calls=[{"function": {"name": "bash", "arguments": '{"command": "ls"}'}}])
+    with ScriptedEndpoint(["", "", "", SUBMIT], troubles=[calls, calls, said("", "content_filter")]) as endpoint:
+        found = play(endpoint, Budget(turns=9, context=20_000, action_tokens=64))
+    assert [turn.action.instead for turn in found.turns] == ["tool_calls", "tool_calls", "content_filter", ""]
+    assert [record.getMessage().partition(" answered ")[2] for record in caplog.records] == [
+        f"with {kind}; only text is read" for kind in ("tool_calls", "content_filter")
+    ]
+    group = Group((Rollout(TASK, found, Verdict("t", "", ("ran",), ()), Reward(0.0, {})),))
+    report = summarise("m", [group], Measured(1, 1.0, {}))
+    assert report.instead == {"tool_calls": 2, "content_filter": 1}
+    assert "Answers of the server that held something else than text, which alone is read: tool_calls 2, content_filter 1." in details(
+        report
+    )
+    silent = replace(found.turns[0], action=replace(found.turns[0].action, instead=""))
+    assert silent.address != found.turns[0].address
 
 
 def test_credit_refuses_what_an_endpoint_said_by_name() -> None:

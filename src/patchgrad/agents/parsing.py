@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+
+from patchgrad.agents.thoughts import ends, spoken
 
 OPEN = "```command"
 CLOSE = "```"
@@ -11,29 +12,40 @@ CLOSE = "```"
 _HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1(?=[\s;|&>)]|$)")
 
 
-def blocks(text: str) -> Iterator[str | None]:
+def blocks(text: str) -> list[str | None]:
     """The contents of each command block; `None` for one that is never closed.
 
-    A fence inside a heredoc is the heredoc's text, so that a file with fences of its own can be written:
+    A fence inside a heredoc is the heredoc's text, so that a file with fences of its own can be written. A block in a thought is none: a
+    model that thinks aloud drafts commands there.
 
-        list(blocks("why\\n```command\\nls\\n```"))    # ["ls"]
+        blocks("why\\n```command\\nls\\n```")                         ["ls"]
+        blocks("<think>\\n```command\\nls\\n```\\n</think>\\nDone.")    []
     """
+    found: list[str | None] = []
     inside: list[str] | None = None
     until: str | None = None
-    lines = text.split("\n")
+    thought, known, lines = "", ends(text), _lines(text)
     for number, line in enumerate(lines):
         bare = line.strip()
         if inside is None:
-            inside = [] if bare == OPEN else None
+            said, thought, before = spoken(line, thought, known)
+            found = [] if before else found
+            inside = [] if said.strip() == OPEN else None
         elif until is not None:
             inside.append(line)
             until = None if bare == until else until
         elif bare == CLOSE:
-            yield "\n".join(inside)
+            found.append("\n".join(inside))
             inside = None
+        elif bare.lower() in known:  # a thought ended in its draft, and a template had opened it
+            found, inside = [], None
         else:
             inside.append(line)
-            found = _HEREDOC.search(line)  # which is a shift by a variable where no such line comes
-            until = found[2] if found and any(later.strip() == found[2] for later in lines[number + 1 :]) else None
-    if inside is not None:
-        yield None
+            heredoc = _HEREDOC.search(line)  # which is a shift by a variable where no such line comes
+            until = heredoc[2] if heredoc and any(later.strip() == heredoc[2] for later in lines[number + 1 :]) else None
+    return found if inside is None else [*found, None]
+
+
+def _lines(text: str) -> list[str]:
+    """Lines without their ends, which are CRLF where all of them are."""
+    return text.split("\r\n" if text.count("\r\n") == text.count("\n") else "\n")

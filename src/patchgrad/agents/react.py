@@ -52,7 +52,7 @@ class ReactAgent:
 
         `parse("```command\\nopen a.py 3\\n```") == Call("open", "a.py 3")`, and `ls -l` is `Call("shell", "ls -l")`.
         """
-        found = list(blocks(text))
+        found = blocks(text)
         if len(found) > 1:
             return self._malformed("several commands")
         block = (found[0] or "").strip("\n") if found else ""

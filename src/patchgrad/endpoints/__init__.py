@@ -5,6 +5,8 @@ The policy behind an endpoint and the statements that a model writes both ask th
 
 from __future__ import annotations
 
-from patchgrad.endpoints.chat import KEY, Answer, Chat
+from patchgrad.endpoints.address import KEY
+from patchgrad.endpoints.chat import Chat
+from patchgrad.endpoints.response import Answer
 
 __all__ = ["KEY", "Answer", "Chat"]

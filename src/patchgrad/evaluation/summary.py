@@ -53,6 +53,7 @@ def summarise(name: str, groups: Sequence[Group], how: Measured, scores: Scores 
         best_at_n=_best(outcomes, scores, how.k) if scores is not None else UNKNOWN,
         sampling=dict(how.sampling),
         about=dict(how.about),
+        instead=dict(Counter(turn.action.instead for one in every for turn in one.turns if turn.action.instead).most_common()),
     )
 
 

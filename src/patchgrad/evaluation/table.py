@@ -39,7 +39,7 @@ def limits(report: Report) -> str:
 
 
 def details(report: Report) -> list[str]:
-    """Sentences: the errors both ways, the best of n, the limits and what was used of them, the sampling, and what broke."""
+    """Sentences: the errors both ways, the best of n, the limits and what was used of them, the sampling, what failed, and what broke."""
     size = f"{report.tasks} tasks x {report.attempts} run{'s' if report.attempts != 1 else ''}"
     told = [f"{size}. Pass@1 is {_with_error(report.pass_at_1)} % with its standard error over tasks."]
     if not report.tasks:
@@ -62,6 +62,9 @@ def details(report: Report) -> list[str]:
         turns = sum(report.stops.values()) * report.turns
         shares = ", ".join(f"{kind} {100 * count / turns:.1f} %" for kind, count in report.failures.items())
         told.append(f"Of {turns:,.0f} turns failed: {shares}.")
+    if report.instead:
+        held = ", ".join(f"{kind} {count:,}" for kind, count in report.instead.items())
+        told.append(f"Answers of the server that held something else than text, which alone is read: {held}.")
     if report.faults:
         told.append(f"Broken attempts, which count nowhere: {report.faults}. {_bounds(report)}".strip())
     return told

@@ -75,7 +75,7 @@ class Evaluation:
     @property
     def remote(self) -> bool:
         """Does a server answer for the policy?"""
-        return self.policy.startswith(("http://", "https://"))
+        return self.policy.lower().startswith(("http://", "https://"))
 
     @property
     def title(self) -> str:

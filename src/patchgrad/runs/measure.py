@@ -75,7 +75,7 @@ async def _measure(
 ) -> Report:
     if out is not None:
         out.rollouts.rows()  # asks for what tables need before hours of work, and not after
-    policy = await _policy(evaluation)
+    policy = await _policy(evaluation, tracker)
     boxes = harnesses.sandboxes(evaluation.sandbox, registry)
     try:
         journal = MemoryJournal() if out is None else out.journal
@@ -158,9 +158,10 @@ def _solutions(evaluation: Evaluation) -> dict[str, str]:
     return load_repairs(Path(folder), lambda error: None) if folder else {}
 
 
-async def _policy(evaluation: Evaluation) -> Policy:
+async def _policy(evaluation: Evaluation, tracker: Tracker) -> Policy:
     choice = evaluation.evaluation
     if evaluation.remote:
+        tracker.event(PhaseBegan(f"ask {evaluation.policy}", 1))  # its first answer may take minutes
         chat = Chat(evaluation.policy, evaluation.model, os.environ.get(KEY, ""), seconds=min(ANSWER, choice.limits.seconds))
         return await EndpointPolicy.open(chat, context=choice.limits.context, sampling=choice.sampling)
     from patchgrad.runs.build.measured import opened

@@ -14,6 +14,7 @@ from patchgrad.values.judgement import Ending, Group, Judgement, Reward, Rollout
 from patchgrad.values.learning import Batch, MicroBatch, Sample, ScoredSample, StepSettings, Update, WeightedSample
 from patchgrad.values.reports import UNKNOWN, Advanced, Estimate, Evaluated, Event, Measured, Note, Outcomes, PhaseBegan, Report
 from patchgrad.values.tasks import Checks, HiddenFile, Limits, Repository, Task, root_address
+from patchgrad.values.text import well_formed
 from patchgrad.values.turns import (
     Action,
     Attempt,
@@ -104,4 +105,5 @@ __all__ = [
     "stored_as",
     "stored_name",
     "stream_digest",
+    "well_formed",
 ]

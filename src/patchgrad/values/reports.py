@@ -30,7 +30,8 @@ class Report:
     that infrastructure broke the second. `pass_at_1` has its error over tasks, `over_runs` is the same figure with its error over runs;
     `worst` and `best` are what it would be if all that broke had failed, or been solved. `best_at_n` is the share solved where of each
     task's attempts one is chosen, as `about` says. `turns`, `action_tokens` and `context_tokens` are means over attempts, the last of
-    the longest context of each; `seconds` is the wall time of all; `failures` counts turns by how they failed (`credit.kinds`).
+    the longest context of each; `seconds` is the wall time of all; `failures` counts turns by how they failed (`credit.kinds`),
+    and `instead` those whose answer held something else than text, by what that was (`Action.instead`).
 
     What has a default came later: reports of older runs lack it.
     """
@@ -57,6 +58,7 @@ class Report:
     failures: Mapping[str, int] = field(default_factory=dict)
     sampling: Mapping[str, float] = field(default_factory=dict)
     about: Mapping[str, str] = field(default_factory=dict)
+    instead: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""JSON text -> data whose words any file, pipe and process can hold."""
+"""Text as UTF-8 can hold it, made where it comes in: no file, pipe, socket or tokenizer takes half of a character."""
 
 from __future__ import annotations
 
@@ -35,3 +35,12 @@ def whole(data: Any) -> Any:
     except UnicodeEncodeError as error:
         raise ValueError(f"it has {error.object[error.start]!a}, half of a character, which no file can hold") from error
     return data
+
+
+def well_formed(text: str) -> str:
+    """The text without lone surrogates, as `toWellFormed` of JavaScript: `"a\\ud83db"` -> `"a\\ufffdb"`. Two that belong together are
+    joined.
+
+    JSON can spell a surrogate, and a path or an argument that is no UTF-8 holds some. No file, socket or tokenizer takes one.
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -82,7 +82,8 @@ class Action:
     which token on each version sampled: `((3, 0), (4, 17))` is 17 tokens of version 3, then version 4.
 
     A policy behind an endpoint tells text alone. Then `token_ids` only spell it, `logprobs` are empty and `usage` says what its server
-    counted: such an action can be evaluated and never be trained on.
+    counted: such an action can be evaluated and never be trained on. `instead` is in the server's words what it answered with instead of
+    text, or what ended the text, such as `tool_calls`.
     """
 
     token_ids: Ids
@@ -93,6 +94,7 @@ class Action:
     usage: Usage | None = None
     origin: Origin | None = None
     spans: tuple[tuple[int, int], ...] = ()
+    instead: str = ""
 
     @property
     def trainable(self) -> bool:
@@ -193,7 +195,7 @@ class Turn:
         answer.pop("seconds")
         said = [action.version, action.text, action.finish, stored(self.call), answer]
         said += [stored(fact) for fact in (action.usage, action.origin) if fact is not None]
-        said += [action.spans] if action.spans else []  # addresses of older turns stay
+        said += [fact for fact in (action.spans, action.instead) if fact]  # addresses of older turns stay
         return digest(
             self.parent,
             self.context.tobytes(),

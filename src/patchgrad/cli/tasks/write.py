@@ -16,13 +16,15 @@ import os
 from pathlib import Path
 
 from patchgrad.cli.options import told
-from patchgrad.endpoints import KEY
+from patchgrad.endpoints import KEY, Chat
 from patchgrad.errors import Refused
 from patchgrad.packages.sites import cache
 from patchgrad.runs.trackers.terminal import choose
 from patchgrad.tasks.sets import Member, members, save
 from patchgrad.tasks.statements.model import LEVEL, Writer, write_all
 from patchgrad.values import Advanced, Note, PhaseBegan
+
+ANSWER = 120.0  # seconds that an endpoint has for one answer, tries included
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -37,24 +39,30 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write; 1 when some task got no clean statement, or a row of the set is no task."""
     folder = Path(arguments.set)
-    writer = Writer(arguments.endpoint, arguments.model, os.environ.get(KEY, ""), cache() / "written")
+    chat = Chat(arguments.endpoint, arguments.model, os.environ.get(KEY, ""), seconds=ANSWER)
     spoiled = Refused()
     found = members(folder, spoiled)
     spoiled.unless(found)
     refused: list[str] = []
+    unanswered: dict[str, str] = {}
     with choose(arguments.json) as tracker:
         tracker.event(PhaseBegan("write statements", len(found)))
 
-        def tell(member: Member, reasons: list[str]) -> None:
+        def tell(member: Member, reasons: list[str], broke: str) -> None:
             refused.extend(reasons)
+            if broke:
+                unanswered[member.task.id] = broke
             tracker.event(Advanced(1, {"clean": LEVEL in member.levels}))
-            tracker.event(Note(f"{member.task.id}: {'; '.join(reasons) or 'clean at once'}"))
+            tracker.event(Note(f"{member.task.id}: {broke or '; '.join(reasons) or 'clean at once'}"))
 
-        written = save(folder, asyncio.run(write_all(found, writer, max(1, arguments.concurrency), tell)))
+        written = save(folder, asyncio.run(write_all(found, Writer(chat, cache() / "written"), max(1, arguments.concurrency), tell)))
     without = [member.task.id for member in written if LEVEL not in member.levels]
     clean = len(written) - len(without)
     if arguments.json:
-        print(json.dumps({"set": arguments.set, "written": clean, "without": without, "refused_drafts": len(refused)}))
+        summary = {"set": arguments.set, "written": clean, "without": without, "refused_drafts": len(refused), "unanswered": unanswered}
+        print(json.dumps(summary))
     else:
         print(f"{clean} of {len(written)} tasks have a statement at the level {LEVEL}; {len(refused)} drafts were refused.")
+        for name, broke in unanswered.items():
+            print(f"  {name}: {broke}")
     return told(spoiled.sentences) or int(bool(without))

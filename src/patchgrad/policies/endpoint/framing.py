@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from patchgrad.errors import PolicyFault
-from patchgrad.values import Action, Ids, Message, ids
+from patchgrad.values import Action, Ids, Message, ids, well_formed
 
 PIECE = 3
 _FIRST = (1 << 24, 1 << 25, 1 << 26)  # pieces of 2, 1 and 0 bytes begin there, those of 3 at 0
@@ -22,8 +22,8 @@ _ROLES = {mark: role for role, mark in MARKS.items()}
 
 
 def spell(text: str) -> list[int]:
-    """At least one id, so that even saying nothing is an action. Text that is no Unicode is told with question marks."""
-    data = text.encode(errors="replace")
+    """At least one id, so that even saying nothing is an action. Text is told `well_formed`."""
+    data = well_formed(text).encode()
     return [_piece(data[at : at + PIECE]) for at in range(0, max(1, len(data)), PIECE)]
 
 

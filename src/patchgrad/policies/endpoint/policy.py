@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from patchgrad.errors import ConfigError, EndpointRefused
 from patchgrad.policies.endpoint.framing import STOP, encode, read, spell
 from patchgrad.values import Action, Floats, Ids, Message, Sampling, Usage, floats, ids
 
+log = logging.getLogger(__name__)
 NO_LOGPROBS: Floats = floats([])
 _HELLO = (Message("user", "Answer with the word ready."),)
 _FEW = 16  # tokens of the first answer, which only shows that the endpoint takes what it will be asked
@@ -63,7 +65,7 @@ class EndpointPolicy:
     """
 
     def __init__(self, chat: Chat, *, context: int, dialect: Dialect = DIALECTS[0]) -> None:
-        self.dialect, self._chat, self._context = dialect, chat, context
+        self.dialect, self._chat, self._context, self._told = dialect, chat, context, set[str]()
 
     @classmethod
     async def open(cls, chat: Chat, *, context: int, sampling: Sampling) -> EndpointPolicy:
@@ -96,7 +98,14 @@ class EndpointPolicy:
         answer = await self._chat.ask(read(tokens), asked)
         said = [*spell(answer.text), *([STOP] if answer.finish == "stop" else [])]
         usage = answer.usage or Usage(len(tokens), min(len(said), sampling.max_tokens))
-        return Action(ids(said), NO_LOGPROBS, self.version, answer.text, answer.finish, usage)
+        self._tell(answer.instead)
+        return Action(ids(said), NO_LOGPROBS, self.version, answer.text, answer.finish, usage, instead=answer.instead)
+
+    def _tell(self, instead: str) -> None:
+        """Say once of each kind what an answer held instead of text, hours before the report does."""
+        if instead and instead not in self._told:
+            self._told.add(instead)
+            log.warning("%s answered with %s; only text is read", self._chat.url, instead)
 
     def release(self, session: str) -> None:
         """There is nothing to forget."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgrad.endpoints import Chat
-from patchgrad.errors import ConfigError, Fault, TaskError
+from patchgrad.errors import Fault, PolicyFault
 from patchgrad.tasks.archive import write_whole
 from patchgrad.tasks.sets import Member
 from patchgrad.tasks.statements.leaks import leaks, secrets_of
@@ -30,31 +30,26 @@ test files, patches or that the bug was made on purpose. Answer with the report 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """An endpoint (`https://host/v1`), a model's name, a key if it wants one, and the folder where answers are kept."""
+    """A model behind an address, and the folder where its answers are kept."""
 
-    endpoint: str
-    model: str
-    key: str = ""
+    chat: Chat
     cache: Path | None = None
     temperature: float = 0.7
-    seconds: float = 120.0
-    pause: float = 1.0
 
     async def answer(self, messages: Sequence[Message]) -> str:
-        """What the model says; `TaskError` when the endpoint does not answer as it should."""
+        """What the model says; raises as `Chat.ask`, and `PolicyFault` where an answer holds no text."""
         told = [{"role": message.role, "content": message.content} for message in messages]
-        asked = {"model": self.model, "messages": told, "temperature": self.temperature}
-        kept = self.cache / f"{digest(self.endpoint, json.dumps(asked, sort_keys=True))}.json" if self.cache else None
+        asked = {"model": self.chat.model, "messages": told, "temperature": self.temperature}
+        place = self.chat.url.removesuffix("/chat/completions")
+        kept = self.cache / f"{digest(place, json.dumps(asked, sort_keys=True))}.json" if self.cache else None
         if kept and kept.exists():
             return str(json.loads(kept.read_bytes())["answer"])
-        try:
-            chat = Chat(self.endpoint, self.model, self.key, seconds=self.seconds, pause=self.pause)
-            text = (await chat.ask(messages, {"temperature": self.temperature})).text
-        except (Fault, ConfigError) as error:
-            raise TaskError(str(error)) from error
+        found = await self.chat.ask(messages, {"temperature": self.temperature})
+        if not found.text.strip():
+            raise PolicyFault(f"{self.chat.url} answered with {found.instead} and without text.")
         if kept:
-            write_whole(kept, json.dumps({"asked": asked, "answer": text}).encode())
-        return text
+            write_whole(kept, json.dumps({"asked": asked, "answer": found.text}).encode())
+        return found.text
 
 
 async def write(member: Member, writer: Writer) -> tuple[Member, list[str]]:
@@ -79,34 +74,27 @@ async def write(member: Member, writer: Writer) -> tuple[Member, list[str]]:
 
 
 async def write_all(
-    members: Sequence[Member], writer: Writer, live: int, tell: Callable[[Member, list[str]], None] | None = None
+    members: Sequence[Member], writer: Writer, live: int, tell: Callable[[Member, list[str], str], None] | None = None
 ) -> list[Member]:
     """`write` for each, so many at once, in the order of the members.
 
-    A question that the endpoint does not answer leaves its member as it was, with that reason. Where more in a row than are asked at once
-    have no answer, or all of them, it is the endpoint: then that is a `TaskError`.
+    A member for which no answer came is as it was, and costs no other one its statement. What was found is told as it comes: the member,
+    the reasons for which drafts were refused, and why there was no answer.
     """
     door = asyncio.Semaphore(live)
-    unanswered: list[TaskError] = []
 
     async def one(member: Member) -> Member:
         async with door:
+            written, reasons, broke = member, list[str](), ""
             try:
                 written, reasons = await write(member, writer)
-                unanswered.clear()
-            except TaskError as error:
-                unanswered.append(error)
-                if len(unanswered) > live:
-                    raise
-                written, reasons = member, [str(error)]
+            except Fault as fault:
+                broke = str(fault)
         if tell:
-            tell(written, reasons)
+            tell(written, reasons, broke)
         return written
 
-    written = list(await asyncio.gather(*(one(member) for member in members)))
-    if unanswered and len(unanswered) == len(members):
-        raise unanswered[0]
-    return written
+    return list(await asyncio.gather(*(one(member) for member in members)))
 
 
 def _question(member: Member) -> str:
