@@ -16,7 +16,7 @@ from patchgrad.cli import VERBS, check, main, parser
 from patchgrad.cli.options import split
 from patchgrad.config import dumps, loads, override
 from patchgrad.contracts import Tracker
-from patchgrad.errors import ConfigError, PatchgradError
+from patchgrad.errors import ConfigError, PatchgradError, Refuse
 from patchgrad.runs import api
 from patchgrad.runs.reading import read_recipe
 from patchgrad.store import Run, finite, plain, value
@@ -212,7 +212,9 @@ def test_an_evaluation_reads_the_run_and_prints_a_row(
 ) -> None:
     asked: list[tuple[int, str, bool]] = []
 
-    def measure(evaluation: recipes.Evaluation, tracker: Tracker, *, recipe: recipes.Recipe | None, out: Run | None) -> Report:
+    def measure(
+        evaluation: recipes.Evaluation, tracker: Tracker, *, recipe: recipes.Recipe | None, out: Run | None, refuse: Refuse
+    ) -> Report:
         asked.append((evaluation.seed, evaluation.name, recipe is not None))
         return REPORT
 
