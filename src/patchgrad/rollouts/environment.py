@@ -71,7 +71,11 @@ class Environment:
         return base
 
     async def call(self, call: Call | Malformed, state: ToolState) -> Observation:
-        """What the environment answers; raises `SandboxFault` where the sandbox broke in it."""
+        """What the environment answers.
+
+        Raises `SandboxFault` where the sandbox broke in it, and `SandboxLost` where what the call left is no state: the attempt is then
+        still in the one before.
+        """
         if isinstance(call, Malformed):
             return Observation(call.message, state, failure="malformed")
         tool = self._tools.get(call.tool)
@@ -86,7 +90,10 @@ class Environment:
         return replace(observation, seconds=0.0 if known else time.monotonic() - started)
 
     async def submission(self, base: str) -> str:
-        """What the attempt has made of the repository, as a patch against its first commit; empty where nothing changed."""
+        """What the attempt has made of the repository, as a patch against its first commit; empty where nothing changed.
+
+        `SandboxLost` where the files have become no state since the last call.
+        """
         if self._alone:
             await self._arrive(await self._snapshot())  # what it left running may have changed files since
         if not any(path.split("/")[0] != ".git" for path in self._files.entries):

@@ -28,8 +28,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchgrad.contracts import Capabilities, Result, Sandbox
-from patchgrad.errors import SandboxFault
+from patchgrad.errors import SandboxFault, SandboxLost
 from patchgrad.grading_plugin import FOLDER
+from patchgrad.sandboxes.linux.bounds import TOLD, Meter, Unkept
 from patchgrad.values import Limits, Snapshot, Task
 
 ROOT = "/testbed"
@@ -148,6 +149,7 @@ class LocalSandbox(Sandbox):
         target.write_bytes(content)
 
     async def snapshot(self) -> Snapshot:
+        _bound(self._root, self._limits.disk)
         now = _tree(self._root)
         entries: dict[str, tuple[int, bytes | None]] = {}
         for path in sorted(now.keys() | self.base.keys()):
@@ -201,5 +203,17 @@ def _tree(root: Path) -> Tree:
         if path.is_symlink():
             tree[name] = (0o120777, os.readlink(path).encode())
         elif path.is_file():
-            tree[name] = (path.stat().st_mode, path.read_bytes())
+            with contextlib.suppress(FileNotFoundError):  # a job in the background may have taken it away since
+                tree[name] = (path.stat().st_mode, path.read_bytes())
     return tree
+
+
+def _bound(root: Path, most: int) -> None:
+    meter = Meter(most)
+    try:
+        for path in root.rglob("*"):
+            with contextlib.suppress(FileNotFoundError):
+                about = path.lstat()
+                meter.file(about.st_size if stat.S_ISREG(about.st_mode) else 0)
+    except Unkept as error:
+        raise SandboxLost(f"{TOLD}{error}.") from error

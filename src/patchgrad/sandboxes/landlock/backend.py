@@ -13,13 +13,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from patchgrad.contracts import Capabilities, Result, Sandbox, patience
-from patchgrad.errors import MissingDependency, SandboxFault, TaskError
+from patchgrad.errors import MissingDependency, SandboxFault, SandboxLost, TaskError
 from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.archives import archive, preparation, root_key
 from patchgrad.sandboxes.landlock.confine import NEEDED, version
 from patchgrad.sandboxes.landlock.places import Places
 from patchgrad.sandboxes.linux import shell, tree
 from patchgrad.sandboxes.linux.answers import below, result
+from patchgrad.sandboxes.linux.bounds import TOLD, Unkept
 from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, pack
 from patchgrad.sandboxes.linux.start import code
 from patchgrad.sandboxes.linux.unpack import extract
@@ -227,10 +228,18 @@ class LandlockSandbox(Sandbox):
             raise OSError(told["errno"], told["error"], told["path"])
 
     async def snapshot(self) -> Snapshot:
-        """The state of `/testbed`, found by reading all of it, under the address that any other backend gives it."""
+        """The state of `/testbed`, found by reading all of it, under the address that any other backend gives it.
+
+        `SandboxLost` where it would take more than the task's disk when it is laid out again, or cannot be read.
+        """
         self._open()
         async with self._turn:
-            entries = await asyncio.to_thread(tree.difference, f"{self.home}/testbed", str(self._root))
+            try:
+                entries = await asyncio.to_thread(tree.difference, f"{self.home}/testbed", str(self._root), self._task.limits.disk)
+            except Unkept as error:
+                raise SandboxLost(f"{TOLD}{error}.") from error
+            except OSError as error:
+                raise SandboxFault(f"the files of a sandbox cannot be read: {error}") from error
         return Snapshot.of(entries, self._directory)
 
     async def fork(self) -> LandlockSandbox:
@@ -238,9 +247,11 @@ class LandlockSandbox(Sandbox):
         return await self._pool.open(self._task, await self.snapshot())
 
     async def reset(self) -> None:
-        """Back to the repository."""
+        """Back to the repository, with a keeper of its own: the old one's rules are for folders that are gone."""
         await self.end()
-        await asyncio.to_thread(self._lay_out, None)
+        await self._stop()
+        self._frames, self._parts = [], Reader()
+        await self.start(None)
 
     async def end(self) -> None:
         """Ends every process."""
@@ -252,13 +263,16 @@ class LandlockSandbox(Sandbox):
             return
         self._closed = True
         try:
-            if self._process is not None:
-                self._control.close()  # which the keeper takes for the end
-                await asyncio.to_thread(self._process.wait)
+            await self._stop()
             await asyncio.to_thread(shutil.rmtree, self.home, True)
         finally:
             if self._counted:
                 self._pool.release()
+
+    async def _stop(self) -> None:
+        if self._process is not None:
+            self._control.close()  # which the keeper takes for the end
+            await asyncio.to_thread(self._process.wait)
 
     def _open(self) -> None:
         if self._closed or self._broken:
