@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from patchgrad.sandboxes.linux import tree
+from patchgrad.sandboxes.linux import changes
 from patchgrad.sandboxes.linux.bounds import Meter, Unkept
+from patchgrad.sandboxes.linux.changes import Entries
 from patchgrad.sandboxes.linux.entries import packed, unpacked
 from patchgrad.sandboxes.linux.frames import Reader, Whole, pack, split
 
@@ -27,8 +28,8 @@ def now(tmp_path: Path) -> Path:
     return tmp_path / "now"
 
 
-def difference(now: Path, most: int = 16 * MIB) -> tree.Entries:
-    return tree.difference(str(now), str(now.parent / "before"), most)
+def difference(now: Path, most: int = 16 * MIB) -> Entries:
+    return changes.difference(str(now), str(now.parent / "before"), most)
 
 
 def hole(path: Path, size: int) -> None:
@@ -98,7 +99,7 @@ def test_a_link_that_takes_a_folder_s_place_meanwhile_leads_nowhere(now: Path) -
     (now / "folder").mkdir()
     (now / "folder" / "own").touch()
     seen = []
-    for one in tree.walk(str(now)):
+    for one in changes.walk(str(now)):
         seen.append(one.path)
         if one.path == "folder":
             (now / "folder" / "own").unlink()
@@ -138,12 +139,12 @@ def test_what_is_deeper_than_a_path_can_say_is_left_out(now: Path) -> None:
         os.close(here)
         here = below
     os.close(here)
-    assert len(difference(now)) == tree.LONGEST // 251
+    assert len(difference(now)) == changes.LONGEST // 251
 
 
 def test_entries_are_read_as_they_were_written_and_a_shared_content_is_sent_once() -> None:
     shared = b"x" * 1000
-    entries: tree.Entries = {f"name{number}": (0o100644, shared) for number in range(50)}
+    entries: Entries = {f"name{number}": (0o100644, shared) for number in range(50)}
     entries |= {"gone": (0, None), "folder": (0o40755, b""), "link \udcff\n": (0o120777, b"\xff"), "last": (0o100755, b"y")}
     body = packed(entries)
     assert unpacked(body) == entries

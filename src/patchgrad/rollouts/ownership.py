@@ -13,7 +13,7 @@ from __future__ import annotations
 from patchgrad.errors import SandboxFault, SandboxLost, TaskError
 from patchgrad.rollouts.deadline import within
 from patchgrad.rollouts.harness import Harness
-from patchgrad.values import Task, Verdict
+from patchgrad.values import Task, Verdict, digest
 
 REOPENED = 2  # times that an attempt goes on, or is judged again, after its sandbox or its policy broke
 _HARMLESS = "diff --git a/{0} b/{0}\nnew file mode 100644\n--- /dev/null\n+++ b/{0}\n@@ -0,0 +1 @@\n+\n".format(".patchgrad-bystander")
@@ -42,9 +42,8 @@ async def judged(harness: Harness, task: Task, submission: str) -> Verdict:
     verdict = await _tried(harness, task, submission, 1)
     if verdict.fault is None:
         return verdict
-    told = f"broke the grader's sandbox {2 + REOPENED} times, where a harmless change did not: {verdict.fault}"
-    nothing = await harness.grade(task, "")
-    return Verdict(task.id, verdict.patch, (), nothing.tests, (told,), seconds=verdict.seconds)
+    told = f"broke the grader's sandbox {2 + REOPENED} times, and a harmless change did not: {verdict.fault}"
+    return await _unpaid(harness, task, submission, told)
 
 
 async def _judges(harness: Harness, task: Task) -> bool:
@@ -55,9 +54,17 @@ async def _judges(harness: Harness, task: Task) -> bool:
 
 
 async def _tried(harness: Harness, task: Task, submission: str, times: int) -> Verdict:
-    verdict = await harness.grade(task, submission)
-    for _ in range(times - 1):
-        if verdict.fault is None:
+    for number in range(times):
+        try:
+            verdict = await harness.grade(task, submission)
+        except SandboxLost as lost:
+            return await _unpaid(harness, task, submission, str(lost))
+        if verdict.fault is None or number == times - 1:
             break
-        verdict = await harness.grade(task, submission)
     return verdict
+
+
+async def _unpaid(harness: Harness, task: Task, submission: str, evidence: str) -> Verdict:
+    """The verdict on what cannot be judged by its own doing: no test has run."""
+    nothing = await harness.grade(task, "")
+    return Verdict(task.id, digest(submission), (), nothing.tests, (evidence,))

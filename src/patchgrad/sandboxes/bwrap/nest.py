@@ -26,6 +26,7 @@ from patchgrad.sandboxes.bwrap.roots import Roots
 from patchgrad.sandboxes.bwrap.template import Template
 from patchgrad.sandboxes.linux import filter, shell, system, tree
 from patchgrad.sandboxes.linux.bounds import Unkept
+from patchgrad.sandboxes.linux.changes import changes
 from patchgrad.sandboxes.linux.entries import packed, unpacked
 from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, Whole, pack, split
 from patchgrad.sandboxes.linux.start import code
@@ -325,7 +326,7 @@ class Nest:
 
     async def _snapshot(self, header: Header, body: bytes) -> Frame:
         cell, key = self._episodes[header["sandbox"]]
-        return {}, packed(tree.changes(cell.upper, self._roots.path(key), header["most"]))
+        return {}, packed(changes(cell.upper, self._roots.path(key), header["most"]))
 
 
 def _read(path: str) -> str:

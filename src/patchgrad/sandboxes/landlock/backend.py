@@ -21,6 +21,7 @@ from patchgrad.sandboxes.landlock.places import Places
 from patchgrad.sandboxes.linux import shell, tree
 from patchgrad.sandboxes.linux.answers import below, result
 from patchgrad.sandboxes.linux.bounds import TOLD, Unkept
+from patchgrad.sandboxes.linux.changes import difference
 from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, pack
 from patchgrad.sandboxes.linux.start import code
 from patchgrad.sandboxes.linux.unpack import extract
@@ -235,7 +236,7 @@ class LandlockSandbox(Sandbox):
         self._open()
         async with self._turn:
             try:
-                entries = await asyncio.to_thread(tree.difference, f"{self.home}/testbed", str(self._root), self._task.limits.disk)
+                entries = await asyncio.to_thread(difference, f"{self.home}/testbed", str(self._root), self._task.limits.disk)
             except Unkept as error:
                 raise SandboxLost(f"{TOLD}{error}.") from error
             except OSError as error:

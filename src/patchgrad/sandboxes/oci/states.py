@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from patchgrad.errors import SandboxFault
 from patchgrad.sandboxes.linux.bounds import Meter, Unkept
-from patchgrad.sandboxes.linux.tree import plain_index
+from patchgrad.sandboxes.linux.changes import plain_index
 from patchgrad.sandboxes.oci.shell import once
 from patchgrad.values import Entries
 
