@@ -14,7 +14,9 @@ from tests.learning.test_provenance import harness, judged, tasks, worth
 from tests.rollouts.test_attempts import SCRIPT, Killed, attempt, made
 from tests.rollouts.test_loop import FILES, command
 
-from patchgrad.contracts import Result
+from patchgrad.agents import ReactAgent
+from patchgrad.agents.tools import FunctionTool
+from patchgrad.contracts import Result, Sandbox
 from patchgrad.errors import PolicyFault, SandboxFault
 from patchgrad.evaluation.summary import Measured, summarise
 from patchgrad.learning.failures import Treatment, failed, kept, kinds
@@ -25,7 +27,7 @@ from patchgrad.rollouts.attempts import run_attempts
 from patchgrad.rollouts.ownership import REOPENED
 from patchgrad.store import Run
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
-from patchgrad.values import Ending, Group, Snapshot, Task, Verdict
+from patchgrad.values import Ending, Group, Snapshot, Task, ToolState, Verdict
 
 HOLES = command("for i in 1 2 3 4 5 6; do truncate -s 200M s$i; done")
 LOSING = [command("echo x > kept"), HOLES, command("submit")]
@@ -79,6 +81,17 @@ def test_what_becomes_of_the_turn_that_lost_its_sandbox_is_the_row_s_to_say(tmp_
     lost = made(harness(run), attempt(tasks(tmp_path)[0], "a/0"), ScriptedPolicy(LOSING)).trajectory
     trained = np.split(kept(lost, {"sandbox lost": treatment}), [len(lost.turns[0].action.token_ids)])
     assert [bool(part.all()) for part in trained] == [treatment != "drop", treatment not in ("mask", "drop")]
+
+
+def test_a_tool_of_the_user_s_that_meets_a_lost_sandbox_is_not_at_fault(tmp_path: Path, run: Run) -> None:
+    async def state(arguments: str, sandbox: Sandbox, state: ToolState) -> str:
+        "state: the address of the files"
+        await sandbox.run("truncate -s 300M hole")
+        return (await sandbox.snapshot()).address
+
+    agent = ReactAgent({"state": FunctionTool(state)}, prompts="brief")
+    done = made(replace(harness(run), agent=agent), attempt(tasks(tmp_path)[0], "a/0"), ScriptedPolicy([command("state")]))
+    assert (done.trajectory.stop, done.broken) == ("sandbox lost", False)
 
 
 def test_an_attempt_that_was_killed_after_it_lost_its_sandbox_has_lost_it_when_it_goes_on(tmp_path: Path, run: Run) -> None:

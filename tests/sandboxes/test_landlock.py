@@ -239,3 +239,21 @@ def test_nothing_runs_on_after_a_trainer_that_is_killed(tmp_path: Path) -> None:
 
 def _sleepers() -> str:
     return subprocess.run(["pgrep", "-f", "sleep 765[4]"], capture_output=True, text=True, check=False).stdout
+
+
+@pytest.mark.parametrize(
+    "making",
+    ["for i in $(seq 1500); do mkdir d; cd d; done", "mkdir -p shut/in; chmod 000 shut/in shut", "mkdir $'\\n' -- -rf; ln -s / out"],
+    ids=["deep", "locked", "odd names"],
+)
+def test_whatever_an_agent_leaves_is_taken_away(boxes: LandlockSandboxes, runner: asyncio.Runner, tmp_path: Path, making: str) -> None:
+    async def steps() -> Path:
+        async with await boxes.open(small(tmp_path)) as box:
+            await box.run(making)
+            await box.snapshot()
+            await box.reset()
+            assert not (await box.snapshot()).entries
+            await box.run(making)
+            return box.home
+
+    assert not runner.run(steps()).exists()

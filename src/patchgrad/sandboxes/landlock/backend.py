@@ -17,7 +17,7 @@ from patchgrad.errors import MissingDependency, SandboxFault, SandboxLost, TaskE
 from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.archives import archive, preparation, root_key
 from patchgrad.sandboxes.landlock.confine import NEEDED, version
-from patchgrad.sandboxes.landlock.places import Places
+from patchgrad.sandboxes.landlock.places import Places, removed
 from patchgrad.sandboxes.linux import shell, tree
 from patchgrad.sandboxes.linux.answers import below, result
 from patchgrad.sandboxes.linux.bounds import TOLD, Unkept
@@ -110,7 +110,7 @@ class LandlockSandboxes:
         content = await asyncio.to_thread(archive, task)
         top = await asyncio.to_thread(self.places.top)
         root, empty = top / f"root-{key[:16]}", top / "empty"
-        await asyncio.to_thread(shutil.rmtree, root, True)
+        await asyncio.to_thread(removed, root)
         empty.mkdir(exist_ok=True)
         sandbox = LandlockSandbox(self, *self._next(), empty, task, counted=False)
         try:
@@ -176,7 +176,7 @@ class LandlockSandbox(Sandbox):
         await self._ask({"op": "end", "directory": f"{self.home}/testbed{self._directory.removeprefix('/testbed')}"}, b"")
 
     def _lay_out(self, state: Snapshot | None) -> None:
-        shutil.rmtree(self.home, ignore_errors=True)
+        removed(self.home)
         shutil.copytree(self._root, self.home / "testbed", symlinks=True)
         (self.home / "tmp" / "home").mkdir(parents=True)
         self._directory = state.directory if state else "/testbed"
@@ -265,7 +265,7 @@ class LandlockSandbox(Sandbox):
         self._closed = True
         try:
             await self._stop()
-            await asyncio.to_thread(shutil.rmtree, self.home, True)
+            await asyncio.to_thread(removed, self.home)
         finally:
             if self._counted:
                 self._pool.release()
