@@ -50,15 +50,17 @@ def changes(upper: str, lower: str, most: int) -> Entries:
         old = None if os.path.dirname(path) in new else _stat(os.path.join(lower, path))
         if stat.S_ISDIR(mode) and (old is None or not stat.S_ISDIR(old.st_mode)):
             new.add(path)
+        found: Entries = {}
         if stat.S_ISCHR(mode):
             if seen.about.st_rdev == 0 and old is not None:
-                entries[path] = (0, None)
+                found = {path: (0, None)}
         elif stat.S_ISDIR(mode):
-            entries.update(_folder(seen, lower, old))
+            found = _folder(seen, lower, old)
         elif (content := _changed(seen, lower, old, meter, held)) is not None:
-            entries[path] = (mode, content)
-    for path in entries:
-        meter.name(path)
+            found = {path: (mode, content)}
+        for name in found:
+            meter.name(name)
+        entries |= found
     return entries
 
 
