@@ -91,6 +91,9 @@ async def _check_files(sandbox: Sandbox) -> None:
     assert (await sandbox.run("wc -c < /testbed/made/by/write.bin")).output.strip() == str(len(content)), "a shell sees the file"
     await sandbox.write("made/by/write.bin", b"short")
     assert await sandbox.read("made/by/write.bin") == b"short", "a shorter content leaves nothing of the longer"
+    await sandbox.run("head -c 9000000 /dev/zero > made/large")
+    assert len(await sandbox.read("made/large")) == 9_000_000, "a large file is read whole"
+    assert len((await sandbox.snapshot()).entries["made/large"][1] or b"") == 9_000_000, "a large file is kept whole"
     for path, reason in (("missing.txt", FileNotFoundError), ("made", IsADirectoryError)):
         try:
             await sandbox.read(path)
