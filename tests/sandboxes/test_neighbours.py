@@ -38,6 +38,9 @@ KEPT = {
     "files that cannot be read": "mkdir shut; echo x > shut/in; chmod 000 shut; echo x > closed; chmod 000 closed",
     "files that come and go": "(while :; do echo x > come; mkdir -p d/e; rm -r come d; done) & sleep 0.2",
     "a folder that becomes a link": "(while :; do mkdir d; rmdir d; ln -s / d; rm d; done) & sleep 0.2",
+    "a name of many things": (
+        "(while :; do echo x > f; rm f; mkdir f; rmdir f; ln -s f f; rm f; mkfifo f; rm f; done) 2>/dev/null & sleep 0.2"
+    ),
     "a file that grows": "(while echo xxxxxxxxxxxxxxxx; do :; done > grows) & sleep 0.2",
     "no process left": "for i in $(seq 100); do sleep 100 & done 2>/dev/null; true",
     "pipes, sockets and devices": "mkfifo p; python -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"s\")'; mknod n p",

@@ -23,7 +23,9 @@ LONGEST = 3072  # bytes of a path that is part of a state: a kernel's 4096, less
 _BENEATH = system.BENEATH | system.NO_SYMLINKS | system.NO_MAGICLINKS
 _INDEX = ".git/index"
 _CHUNK = 1 << 20
-_GONE = (FileNotFoundError, NotADirectoryError)
+_MEANWHILE = frozenset(
+    {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO, errno.EINVAL, errno.EXDEV, errno.EAGAIN}
+)  # what is said of a name that something else has taken since it was looked at
 
 
 class _Seen(NamedTuple):
@@ -130,10 +132,10 @@ def walk(root: str) -> Iterator[_Seen]:
 
 
 def _unread(path: str, error: OSError) -> None:
-    """What was taken away, or replaced by a link, while it was looked for is not there; `Unkept` for what an agent locked up."""
+    """What was taken away, or replaced by something else, while it was looked for is not there; `Unkept` for what an agent locked up."""
     if isinstance(error, PermissionError):
         raise Unkept(f"{path or '.'} in /testbed cannot be read") from error
-    if not isinstance(error, _GONE) and error.errno != errno.ELOOP:
+    if error.errno not in _MEANWHILE:
         raise error
 
 
