@@ -12,7 +12,7 @@ import pytest
 from tests.journals import Over
 from tests.learning.test_provenance import harness, judged, tasks, worth
 from tests.rollouts.test_attempts import SCRIPT, Killed, attempt, made
-from tests.rollouts.test_loop import FILES, command
+from tests.rollouts.test_loop import AGENT, FILES, command
 
 from patchgrad.agents import ReactAgent
 from patchgrad.agents.tools import FunctionTool
@@ -25,6 +25,7 @@ from patchgrad.learning.selection import sound
 from patchgrad.policies.scripted import ScriptedPolicy
 from patchgrad.rollouts.attempts import run_attempts
 from patchgrad.rollouts.ownership import REOPENED
+from patchgrad.runs.inspection.replay import replay
 from patchgrad.store import Run
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
 from patchgrad.values import Ending, Group, Snapshot, Task, ToolState, Verdict
@@ -81,6 +82,17 @@ def test_what_becomes_of_the_turn_that_lost_its_sandbox_is_the_row_s_to_say(tmp_
     lost = made(harness(run), attempt(tasks(tmp_path)[0], "a/0"), ScriptedPolicy(LOSING)).trajectory
     trained = np.split(kept(lost, {"sandbox lost": treatment}), [len(lost.turns[0].action.token_ids)])
     assert [bool(part.all()) for part in trained] == [treatment != "drop", treatment not in ("mask", "drop")]
+
+
+def test_a_replay_loses_the_sandbox_at_the_same_turn(tmp_path: Path, run: Run) -> None:
+    (task, _) = tasks(tmp_path)
+    lost = made(harness(run), attempt(task, "a/0"), ScriptedPolicy(LOSING)).trajectory
+
+    async def again() -> list[tuple[str, bool]]:
+        async with await harness(run).sandboxes.open(task) as sandbox:
+            return [(one.answer, one.same_state) async for one in replay(lost.turns, AGENT, sandbox)]
+
+    assert asyncio.run(again()) == [("equal", True), ("equal", True)]
 
 
 def test_a_tool_of_the_user_s_that_meets_a_lost_sandbox_is_not_at_fault(tmp_path: Path, run: Run) -> None:
