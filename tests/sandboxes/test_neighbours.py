@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from patchgrad.agents.tools import toolset
 from patchgrad.contracts import Sandbox
 from patchgrad.errors import SandboxLost
 from patchgrad.rollouts.repository import commit, difference
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.testing.tasks import a_repository, a_task
-from patchgrad.values import Limits, Task
+from patchgrad.values import Limits, Observation, Task, ToolState
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
@@ -124,3 +125,23 @@ def test_words_that_no_program_can_be_given_are_a_result(nest: Nest, argv: tuple
 def test_a_submission_that_cannot_be_told_is_none(nest: Nest, blocking: str) -> None:
     _, patch = nest.beside(f"printf '\\xff' > odd; {blocking}; true")
     assert patch == ""
+
+
+@pytest.mark.parametrize(
+    ("program", "tool", "arguments", "says"),
+    [
+        ("mkfifo f", "open", "f", "Cannot read f"),
+        ("ln -s f f", "open", "f", "Cannot read f"),
+        ("mkdir f", "open", "f", "f is a directory"),
+        ("head -c 100M /dev/zero > full", "create", "f", "Cannot write f"),
+        ("ln -s /etc/passwd f", "edit", "--file f 1:1 x", "f"),
+    ],
+)
+def test_a_file_that_no_tool_can_take_is_an_answer(nest: Nest, program: str, tool: str, arguments: str, says: str) -> None:
+    async def told() -> Observation:
+        async with await nest.backend.open(nest.task) as sandbox:
+            await sandbox.run(program)
+            return await toolset()[tool](arguments, sandbox, ToolState())
+
+    seen = nest.loop.run_until_complete(told())
+    assert (seen.failure, says in seen.content) == ("bad arguments", True), seen
