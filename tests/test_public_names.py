@@ -13,10 +13,11 @@ import patchgrad
 NAMES = (
     *("Action", "Agent", "Call", "Checks", "ComponentError", "ConfigError", "Curriculum", "Estimator", "Event", "Extend", "Finish"),
     *("FunctionEstimator", "FunctionJudge", "FunctionObjective", "FunctionReward", "FunctionTool", "Group", "Journal", "Judge"),
-    *("Judgement", "Malformed", "Message", "Objective", "Observation", "PatchgradError", "Policy", "PolicyFault", "ReactAgent", "Recipe"),
-    *("Report", "Repository", "Restart", "Result", "Reward", "RewardFunction", "Rollout", "Run", "Sandbox", "SandboxFault", "Sandboxes"),
-    *("StoreError", "Task", "TaskError", "TaskSource", "Tokenizer", "Tool", "ToolState", "Tracker", "TrainablePolicy", "Trained"),
-    *("Trainer", "TrainingStopped", "Trajectory", "Turn", "Verdict", "evaluate", "plan", "recipe", "testing", "toolset", "train"),
+    *("Judgement", "Malformed", "Message", "Objective", "Observation", "PatchgradError", "Policy", "PolicyFault", "ReactAgent"),
+    *("Recipe", "Report", "Repository", "Restart", "Result", "Reward", "RewardFunction", "Rollout", "Run", "Sandbox", "SandboxFault"),
+    *("SandboxLost", "Sandboxes", "StoreError", "Task", "TaskError", "TaskSource", "Tokenizer", "Tool", "ToolState", "Tracker"),
+    *("TrainablePolicy", "Trained", "Trainer", "TrainingStopped", "Trajectory", "Turn", "Verdict", "evaluate", "plan", "recipe"),
+    *("testing", "toolset", "train"),
 )
 
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         PatchgradError,
         PolicyFault,
         SandboxFault,
+        SandboxLost,
         StoreError,
         TaskError,
         TrainingStopped,
@@ -98,7 +99,8 @@ _PLACES: dict[str, tuple[str, ...]] = {
         *("RewardFunction", "Sandbox", "Sandboxes", "TaskSource", "Tokenizer", "Tool", "Tracker", "TrainablePolicy", "Trained", "Trainer"),
     ),
     "patchgrad.errors": (
-        *("ComponentError", "ConfigError", "PatchgradError", "PolicyFault", "SandboxFault", "StoreError", "TaskError", "TrainingStopped"),
+        *("ComponentError", "ConfigError", "PatchgradError", "PolicyFault", "SandboxFault", "SandboxLost", "StoreError", "TaskError"),
+        "TrainingStopped",
     ),
     "patchgrad.values": (
         *("Action", "Call", "Checks", "Event", "Group", "Judgement", "Malformed", "Message", "Observation", "Report", "Repository"),
@@ -147,6 +149,7 @@ __all__ = [
     "Run",
     "Sandbox",
     "SandboxFault",
+    "SandboxLost",
     "Sandboxes",
     "StoreError",
     "Task",

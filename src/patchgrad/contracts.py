@@ -105,6 +105,9 @@ class Sandbox(Protocol):
     `run` is the agent's shell: state (directory, variables) lives from command to command. `exec` is a fresh process. Neither
     raises for what the command does: timeouts and deaths are in the result. Raises `SandboxFault` when the sandbox itself broke.
 
+    `snapshot` raises `SandboxLost` for files that the host does not keep, because they would not fit on the task's disk when they are laid
+    out again, or cannot be read. That is the agent's doing, and the sandbox can go on. `read` and `write` raise an `OSError`.
+
     A timeout counts seconds of work: a backend that can stops the clock while a process waits for a core, up to `patience`.
 
     `fork` opens another sandbox in the state that the files are in now, `reset` puts this one back to its repository, processes and `/tmp`

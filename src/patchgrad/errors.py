@@ -10,6 +10,7 @@
     ├── SamplingRefused       sampling that would bias training
     ├── OutOfMemory           a recipe that needs more memory than there is
     ├── TrainingStopped       a guard ended the run, and says why
+    ├── SandboxLost           an agent left its sandbox so that nobody can go on in it; the agent failed, and no machine did
     ├── ProvenanceError      a sample whose chain of turns does not verify
     └── Fault                 infrastructure broke; the episode is no judgement of the policy
         ├── SandboxFault
@@ -76,6 +77,10 @@ class ProvenanceError(PatchgradError):
     def __init__(self, message: str, fault: str = "") -> None:
         super().__init__(message)
         self.fault = fault
+
+
+class SandboxLost(PatchgradError):
+    """What an agent did left its sandbox so that nobody can go on in it: a failure of that attempt, and no fault of a machine."""
 
 
 class Fault(PatchgradError):

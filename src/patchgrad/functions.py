@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from patchgrad.errors import ComponentError, Fault, PatchgradError, ran_out
+from patchgrad.errors import ComponentError, Fault, PatchgradError, SandboxLost, ran_out
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -67,13 +67,15 @@ def requires(function: object, kind: str, arguments: tuple[int, ...], described:
 
 @contextmanager
 def calling(kind: str, function: object, of: str = "") -> Iterator[None]:
-    """What the function raises in here becomes a `ComponentError`; faults of the infrastructure and memory that ran out stay what they are.
+    """What the function raises in here becomes a `ComponentError`.
+
+    Faults of infrastructure, lost sandboxes and memory that ran out stay what they are.
 
     `The reward small failed on stage1/0/3/1: ZeroDivisionError: division by zero (mine.py, line 4).`
     """
     try:
         yield
-    except (ComponentError, Fault):
+    except (ComponentError, Fault, SandboxLost):
         raise
     except Exception as error:
         if ran_out(error):

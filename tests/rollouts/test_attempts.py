@@ -99,12 +99,12 @@ class Breaking(LocalSandboxes):
         return opened
 
 
-@pytest.mark.parametrize(("times", "stop"), [(0, "submitted"), (2, "submitted"), (3, "failed")])
+@pytest.mark.parametrize(("times", "stop"), [(0, "submitted"), (2, "submitted"), (3, "submitted"), (4, "sandbox lost")])
 def test_where_a_sandbox_breaks_the_attempt_goes_on_in_another(tmp_path: Path, run: Run, times: int, stop: str) -> None:
     (task, _) = tasks(tmp_path)
     done = made(replace(harness(run), sandboxes=Breaking(times)), attempt(task, "a/0"))
     assert done.trajectory.stop == stop
-    assert done.broken == (stop == "failed")
+    assert not done.broken
     if stop == "submitted":
         assert [turn.observation.failure for turn in done.trajectory.turns] == [None] * 3
         assert "+total += x" in done.trajectory.submission

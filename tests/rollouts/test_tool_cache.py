@@ -258,3 +258,19 @@ def test_no_more_cache_are_kept_than_fit_and_those_not_to_be_kept_are_not(questi
     assert asked.count(0) == questions.count(0)
     if len(set(questions) - {0}) <= most:
         assert len(asked) == questions.count(0) + len(set(questions) - {0})
+
+
+def test_the_files_in_answers_are_bounded_and_the_longest_unasked_go_first() -> None:
+    cache = ToolCache(room=160)
+
+    async def asked(name: str, held: int = 10) -> bool:
+        async def answer() -> int:
+            return held
+
+        return (await cache.get((name,), answer, lambda _: True, lambda size: size))[1]
+
+    async def all_asked() -> list[bool]:
+        return [await asked(name) for name in (*"abcdefghijklmnop", "a", "q")] + [await asked("large", 11)]
+
+    assert asyncio.run(all_asked()) == [False] * 16 + [True, False, False]
+    assert [name for name in (*"abcq", "large") if (name,) in cache] == ["a", "c", "q"]

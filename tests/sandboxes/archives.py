@@ -30,6 +30,7 @@ PROGRAMS = (
         "ln",
         "chmod",
         "head",
+        "truncate",
         "tr",
         "wc",
         "sleep",

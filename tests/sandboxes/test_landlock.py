@@ -250,3 +250,24 @@ def test_nothing_runs_on_after_a_trainer_that_is_killed(tmp_path: Path) -> None:
 
 def _sleepers() -> str:
     return subprocess.run(["pgrep", "-f", "sleep 765[4]"], capture_output=True, text=True, check=False).stdout
+
+
+LEAVINGS = {
+    "deep": 'python -c \'import os\nfor _ in range(1500): os.mkdir("d"); os.chdir("d")\'',
+    "locked": "mkdir -p shut/in; chmod 000 shut/in shut",
+    "odd names": "mkdir $'\\n' -- -rf; ln -s / out",
+}
+
+
+@pytest.mark.parametrize("making", LEAVINGS.values(), ids=LEAVINGS)
+def test_whatever_an_agent_leaves_is_taken_away(boxes: LandlockSandboxes, runner: asyncio.Runner, tmp_path: Path, making: str) -> None:
+    async def steps() -> Path:
+        async with await boxes.open(small(tmp_path)) as box:
+            await box.run(making)
+            await box.snapshot()
+            await box.reset()
+            assert not (await box.snapshot()).entries
+            await box.run(making)
+            return box.home
+
+    assert not runner.run(steps()).exists()

@@ -33,12 +33,14 @@ PENALTY = 0.5
 KINDS = frozenset(
     {
         *("no command", "truncated", "several commands", "unknown tool", "bad arguments", "looping"),
-        *("timeout", "died", "out of memory", "infrastructure"),
+        *("timeout", "died", "out of memory", "sandbox lost", "infrastructure"),
         "overlong",
     }
 )
-"""How a turn can have failed; `truncated` is one that ran out of tokens before its command ended, and `overlong` are all turns of an
-attempt that ran into a limit. Turns that a fork replays are always masked.
+"""How a turn can have failed.
+
+`truncated` is one that ran out of tokens before its command ended, `sandbox lost` one that left its sandbox so that nobody can go on in it,
+which ends the attempt, and `overlong` are all turns of an attempt that ran into a limit. Turns that a fork replays are always masked.
 """
 
 

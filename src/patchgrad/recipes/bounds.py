@@ -34,7 +34,8 @@ class Guards:
     A run ends when a figure is beyond `stop` in `patience` iterations in a row; `logprob_diff` and `sampling_z`, which tell of a fault and
     not of a tendency, end it at once.
 
-    The defaults are wide guesses. `sampling_z` is in standard errors (`probe.py`).
+    The defaults are wide guesses. `sampling_z` is in standard errors (`probe.py`), as are `broken_by_action` and `broken_by_version`
+    (`suspicion.py`).
     """
 
     logprob_diff: Bound = Bound(0.05, 0.3)
@@ -48,6 +49,8 @@ class Guards:
     limited: Bound = Bound(0.7, 0.98)
     looping: Bound = Bound(0.3, 0.8)
     broken: Bound = Bound(0.05, 0.5)
+    broken_by_action: Bound = Bound(4.0, 7.0)
+    broken_by_version: Bound = Bound(4.0, 7.0)
     patience: int = 5
 
     def __post_init__(self) -> None:

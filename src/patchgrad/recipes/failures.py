@@ -14,7 +14,8 @@ class Failures:
 
     `truncated` is a turn that ran out of tokens before its command ended, `unknown_tool` a command that the shell does not find or a tool
     that the agent does not have. `looping` is a call that was made before in the same state, `overlong` are all turns of an attempt that
-    ran into a limit. What infrastructure broke is no field: it is dropped before anything is averaged. In a stage none is the row's own.
+    ran into a limit. `sandbox_lost` is the turn after which nobody could go on in its sandbox. What infrastructure broke is no field: it is
+    dropped before anything is averaged. In a stage none is the row's own.
     """
 
     no_command: Treatment | None = None
@@ -26,6 +27,7 @@ class Failures:
     timeout: Treatment | None = None
     died: Treatment | None = None
     out_of_memory: Treatment | None = None
+    sandbox_lost: Treatment | None = None
     overlong: Treatment | None = None
 
     @property

@@ -147,7 +147,7 @@ UNREPORTED: Mapping[str, str] = {
     "rft.dedupe": "none is told",
     "stages.*.limits.seconds": "two hours, for a loaded server",
     "stages.*.sampling.continuations": "there are no forks",
-    **{f"{place}.{kind}": "none is told" for place in FAILURES for kind in ("timeout", "died", "out_of_memory")},
+    **{f"{place}.{kind}": "none is told" for place in FAILURES for kind in ("timeout", "died", "out_of_memory", "sandbox_lost")},
     "stages.*.decay": "no schedule and no warm-up is told",
     "stages.*.loss.old": "the sampler's; recomputing them is the other reading",
     "evaluation.limits.turns": "as in the second stage",

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from patchgrad.contracts import Policy, RewardFunction
 from patchgrad.errors import SandboxFault
 from patchgrad.rollouts.harness import Harness
-from patchgrad.rollouts.loop import rollout, segments_of
+from patchgrad.rollouts.loop import rolled, segments_of
+from patchgrad.rollouts.ownership import REOPENED, judged, works
 from patchgrad.values import (
     Attempt,
     Budget,
@@ -31,7 +32,6 @@ from patchgrad.values import (
 )
 
 NEUTRAL = Sampling(max_tokens=1, seed=0)
-REOPENED = 2  # times that an attempt goes on after its sandbox or its policy broke
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,8 @@ async def run_attempt(shared: tuple[Harness, Policy], attempt: Attempt) -> Grade
     """One attempt: its turns, and a verdict from another sandbox.
 
     What the journal knows of it is not done again. Where its sandbox or its policy breaks, it goes on after its last turn, in a new one, at
-    most `REOPENED` times. A sandbox that cannot be opened is a failed trajectory: data, not a crash.
+    most `REOPENED` times; once more where it is the attempt that breaks its sandbox (`ownership`), which then loses it. A sandbox that
+    cannot be opened is a failed trajectory: data, not a crash.
     """
     (harness, policy), began = shared, time.monotonic()
     own, ending = _recalled(harness, policy, attempt)
@@ -67,12 +68,7 @@ async def run_attempt(shared: tuple[Harness, Policy], attempt: Attempt) -> Grade
             attempt.id, attempt.task.id, segments, ending.stop, ending.submission, ending.seconds, attempt.origin, len(attempt.prefix)
         )
         return Graded(done, ending.verdict, ending.judgements)
-    turns = (*attempt.prefix, *own)
-    for _ in range(1 + REOPENED):
-        trajectory = await rollout(harness, policy, attempt, turns, began)
-        if trajectory.stop != "failed":
-            break
-        turns = _whole(trajectory.turns) if harness.journal.keeps else attempt.prefix
+    trajectory = await _rolled(harness, policy, attempt, (*attempt.prefix, *own), began)
     graded = await _graded(harness, attempt.task, trajectory)
     if graded.verdict.fault is None and trajectory.stop != "failed":
         last = trajectory.turns[-1].address if trajectory.turns else attempt.root
@@ -81,16 +77,25 @@ async def run_attempt(shared: tuple[Harness, Policy], attempt: Attempt) -> Grade
     return graded
 
 
+async def _rolled(harness: Harness, policy: Policy, attempt: Attempt, turns: tuple[Turn, ...], began: float) -> Trajectory:
+    """The attempt from these turns on, in as many sandboxes as it takes."""
+    for number in range(2 + REOPENED):
+        by_agent = number > REOPENED
+        done = await rolled(harness, policy, attempt, turns, began, by_agent)
+        if done.trajectory.stop != "failed" or by_agent:
+            break
+        suspect = isinstance(done.fault, SandboxFault) and bool(done.trajectory.turns)
+        if number == REOPENED and not (suspect and await works(harness, attempt.task)):
+            break
+        turns = _whole(done.trajectory.turns) if harness.journal.keeps else attempt.prefix
+    return done.trajectory
+
+
 async def _graded(harness: Harness, task: Task, trajectory: Trajectory) -> Graded:
-    """A sandbox that breaks while it judges is no judgement: another one is asked."""
     if not trajectory.turns and trajectory.stop == "failed":
         fault = "its sandbox could not be opened, or broke before the first turn"
         return Graded(trajectory, Verdict(task.id, "", (), (), fault=fault))
-    verdict = await harness.grade(task, trajectory.submission)
-    for _ in range(REOPENED):
-        if verdict.fault is None:
-            break
-        verdict = await harness.grade(task, trajectory.submission)
+    verdict = await judged(harness, task, trajectory.submission)
     if verdict.fault is not None or trajectory.stop == "failed":
         return Graded(trajectory, verdict)
     try:

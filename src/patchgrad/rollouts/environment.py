@@ -71,7 +71,11 @@ class Environment:
         return base
 
     async def call(self, call: Call | Malformed, state: ToolState) -> Observation:
-        """What the environment answers; raises `SandboxFault` where the sandbox broke in it."""
+        """What the environment answers.
+
+        Raises `SandboxFault` where the sandbox broke in it, and `SandboxLost` where what the call left is no state: the attempt is then
+        still in the one before.
+        """
         if isinstance(call, Malformed):
             return Observation(call.message, state, failure="malformed")
         tool = self._tools.get(call.tool)
@@ -80,13 +84,18 @@ class Environment:
         started = time.monotonic()
         key = ("call", self._digest, self.state, state, call)
         self._alone |= not tool.repeatable(call.arguments, None)
-        (observation, left), known = await self._cached(key, lambda: self._run(tool, call, state), lambda a: self._repeatable(call, a[0]))
+        (observation, left), known = await self._cached(
+            key, lambda: self._run(tool, call, state), lambda a: self._repeatable(call, a[0]), lambda a: _held(a[1])
+        )
         await self._arrive(left, observation.tool_state)
         self._alone |= not self._repeatable(call, observation)
         return replace(observation, seconds=0.0 if known else time.monotonic() - started)
 
     async def submission(self, base: str) -> str:
-        """What the attempt has made of the repository, as a patch against its first commit; empty where nothing changed."""
+        """What the attempt has made of the repository, as a patch against its first commit; empty where nothing changed.
+
+        `SandboxLost` where the files have become no state since the last call.
+        """
         if self._alone:
             await self._arrive(await self._snapshot())  # what it left running may have changed files since
         if not any(path.split("/")[0] != ".git" for path in self._files.entries):
@@ -123,7 +132,9 @@ class Environment:
         ended = observation.failure in (None, "bad arguments") or (observation.failure == "timeout" and worked)
         return tool is not None and inside and ended and tool.repeatable(call.arguments, observation)
 
-    async def _cached(self, key: tuple[object, ...], ask: Callable[[], Awaitable[T]], keep: Callable[[T], bool]) -> tuple[T, bool]:
+    async def _cached(
+        self, key: tuple[object, ...], ask: Callable[[], Awaitable[T]], keep: Callable[[T], bool], size: Callable[[T], int] = lambda _: 0
+    ) -> tuple[T, bool]:
         """What another attempt was answered, or an own answer.
 
         An attempt that others wait for has its sandbox: those who wait keep theirs, and there may be no room for another.
@@ -132,7 +143,7 @@ class Environment:
             return await ask(), False
         if key not in self._cache:
             await self._sandbox()
-        return await self._cache.get(key, ask, keep)
+        return await self._cache.get(key, ask, keep, size)
 
     async def _sandbox(self) -> Sandbox:
         """The sandbox, in the state that the attempt is in; opened where there is none yet, or one in another state."""
@@ -154,3 +165,7 @@ class Environment:
         if left.address != self.state:
             self.state = left.address
             await self._journal.state(left)
+
+
+def _held(files: Snapshot) -> int:
+    return sum(len(content or b"") for _, content in files.entries.values())

@@ -2,7 +2,8 @@
 
     prompt -> encode -> room left? -> act -> parse -> call -> Turn, until Finish or a limit
 
-It ends in a `Trajectory` whatever happens: a broken sandbox or policy makes `stop == "failed"`, which credit drops.
+It ends in a `Trajectory` whatever happens: a broken sandbox or policy makes `stop == "failed"`, which credit drops. What the agent itself
+brought about makes `stop == "sandbox lost"`, which counts as any attempt that solved nothing.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from patchgrad.contracts import Agent, Extend, Finish, Policy, Restart
-from patchgrad.errors import ComponentError, ContextFault, PolicyFault, ProvenanceError, SandboxFault
+from patchgrad.errors import ComponentError, ContextFault, Fault, PolicyFault, ProvenanceError, SandboxFault, SandboxLost
 from patchgrad.rollouts.environment import Environment
 from patchgrad.rollouts.harness import Harness
 from patchgrad.values import (
@@ -39,27 +40,50 @@ from patchgrad.values import (
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Rolled:
+    """An attempt, and what infrastructure broke in it, where that ended it."""
+
+    trajectory: Trajectory
+    fault: Fault | None = None
+
+
 async def rollout(harness: Harness, policy: Policy, attempt: Attempt, taken: Sequence[Turn] = (), began: float | None = None) -> Trajectory:
+    """The attempt of `rolled`, whatever ended it."""
+    return (await rolled(harness, policy, attempt, taken, began)).trajectory
+
+
+async def rolled(
+    harness: Harness,
+    policy: Policy,
+    attempt: Attempt,
+    taken: Sequence[Turn] = (),
+    began: float | None = None,
+    by_agent: bool = False,
+) -> Rolled:
     """Let the agent work on a task in an environment of its own until it submits or a limit is reached.
 
     The journal gets each new turn once, and before it each new state. The same attempt and tool cache give the same turns.
 
     `taken` are turns that were taken already, a fork's prefix among them: the attempt goes on in the state that the last one left. It
-    counts its seconds since `began`, a reading of `time.monotonic`, or since now.
+    counts its seconds since `began`, a reading of `time.monotonic`, or since now. A sandbox that breaks after the first turn is a fault of
+    infrastructure, unless it is known that the agent breaks it (`by_agent`).
     """
     began = time.monotonic() if began is None else began
     environment = Environment(attempt.task, harness.agent.tools, harness.sandboxes, harness.journal, harness.cache)
-    dialogue = _Dialogue(attempt, harness.agent, policy, segments_of(harness.agent, attempt.task, taken))
+    dialogue = _Dialogue(attempt, harness.agent, policy, segments_of(harness.agent, attempt.task, taken), by_agent)
     submission = ""
     stop: Stop = "failed"
+    broke: Fault | None = None
     try:
         base = await (environment.resume(taken, await harness.commit_of(attempt.task)) if taken else environment.begin())
         stop = await _turns(harness, dialogue, environment)
-        if stop != "failed":
+        if stop not in ("failed", "sandbox lost"):
             submission = await environment.submission(base)
-    except SandboxFault as fault:
-        log.warning("%s: %s", attempt.id, fault)
-        stop = "failed"
+    except (SandboxFault, SandboxLost) as error:
+        log.warning("%s: %s", attempt.id, error)
+        stop = "sandbox lost" if dialogue.turns and dialogue.lost_by(error) else "failed"
+        broke = error if isinstance(error, SandboxFault) else None
     except ProvenanceError as error:
         raise ProvenanceError(f"{attempt.id}: {error}.", error.fault) from error
     except ComponentError as error:
@@ -69,7 +93,8 @@ async def rollout(harness: Harness, policy: Policy, attempt: Attempt, taken: Seq
         await environment.close()
     seconds = time.monotonic() - began
     replayed = len(attempt.prefix)
-    return Trajectory(attempt.id, attempt.task.id, dialogue.segments, stop, submission, seconds, attempt.origin, replayed)
+    done = Trajectory(attempt.id, attempt.task.id, dialogue.segments, stop, submission, seconds, attempt.origin, replayed)
+    return Rolled(done, (broke or dialogue.broke) if stop == "failed" else None)
 
 
 def segments_of(agent: Agent, task: Task, turns: Sequence[Turn]) -> tuple[Segment, ...]:
@@ -87,6 +112,8 @@ async def _turns(harness: Harness, dialogue: _Dialogue, environment: Environment
     budget, agent = dialogue.attempt.budget, harness.agent
     deadline = time.monotonic() + budget.seconds  # the wait for a first sandbox is not the attempt's
     while True:
+        if dialogue.turns and dialogue.turns[-1].observation.failure == "sandbox lost":
+            return "sandbox lost"
         step = agent.prompt(dialogue.attempt.task.instruction, tuple(dialogue.turns))
         if isinstance(step, Finish):
             return step.stop
@@ -106,6 +133,7 @@ async def _turns(harness: Harness, dialogue: _Dialogue, environment: Environment
             return "context limit"
         except PolicyFault as fault:
             log.warning("%s: %s", dialogue.attempt.id, fault)
+            dialogue.broke = fault
             return "failed"
         turn = await _answered(dialogue, environment, *said)
         await harness.journal.turn(dialogue.attempt.id, turn)
@@ -120,9 +148,10 @@ async def _answered(dialogue: _Dialogue, environment: Environment, context: Ids,
     state = turns[-1].observation.tool_state if turns else ToolState()
     try:
         observation = await environment.call(call, state)
-    except SandboxFault as fault:
-        log.warning("%s: %s", attempt.id, fault)
-        observation = Observation(str(fault), state, failure="infrastructure")
+    except (SandboxFault, SandboxLost) as error:
+        log.warning("%s: %s", attempt.id, error)
+        observation = Observation(str(error), state, failure="sandbox lost" if dialogue.lost_by(error) else "infrastructure")
+        dialogue.broke = error if isinstance(error, SandboxFault) else None
     parent = turns[-1].address if turns else root_address(attempt.task, attempt.id)
     return Turn(context, action, call, observation, environment.state, parent)
 
@@ -130,8 +159,9 @@ async def _answered(dialogue: _Dialogue, environment: Environment, context: Ids,
 class _Dialogue:
     """The token streams of one attempt as they grow, and the policy that goes on with them."""
 
-    def __init__(self, attempt: Attempt, agent: Agent, policy: Policy, taken: Sequence[Segment]) -> None:
-        self.attempt, self.agent, self._policy = attempt, agent, policy
+    def __init__(self, attempt: Attempt, agent: Agent, policy: Policy, taken: Sequence[Segment], by_agent: bool) -> None:
+        self.attempt, self.agent, self._policy, self._by_agent = attempt, agent, policy, by_agent
+        self.broke: Fault | None = None
         self.turns = [turn for segment in taken for turn in segment.turns]
         self._begun = [len(segment.turns) for segment in taken]  # turns of each segment
         self._stream: Ids = taken[-1].tokens() if taken else NO_IDS
@@ -190,6 +220,10 @@ class _Dialogue:
         count = self.attempt.budget.format_errors
         last = self.turns[-count:] if count else []
         return 0 < len(last) == count and all(turn.observation.failure == "malformed" for turn in last)
+
+    def lost_by(self, error: SandboxFault | SandboxLost) -> bool:
+        """Did the agent lose its sandbox, and no machine?"""
+        return self._by_agent or isinstance(error, SandboxLost)
 
     def out_of_time(self) -> Stop:
         """Time that went by with waiting for the policy is none that the agent took: where that was most of it, its server failed."""

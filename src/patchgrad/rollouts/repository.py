@@ -55,12 +55,12 @@ async def difference(sandbox: Sandbox, base: str, seconds: float = 60.0) -> str:
 
     A repository that was made inside of it counts as the files in it; one that `base` itself holds (a submodule) is left as it is. A file
     that cannot be read keeps its earlier content, and takes no other along. What git ignores is left out unless it was added by force,
-    and so is what Python caches. The patch leaves through descriptor 3, which no output limit cuts. Where
-    it would not be UTF-8, all files go as binary ones. A repository that git refuses after what the agent did to it gives "".
+    and so is what Python caches. The patch leaves through descriptor 3, which no output limit cuts. Where it would not be UTF-8, all files
+    go as binary ones. A repository that git refuses after what the agent did to it gives "", as a full disk does.
     """
     for attributes in ("/dev/null", _ALL_BINARY):
-        if attributes == _ALL_BINARY:
-            await sandbox.write(_ALL_BINARY, b"* -diff\n")
+        if attributes == _ALL_BINARY and not await _written(sandbox, attributes, b"* -diff\n"):
+            return ""
         result = await _exec(sandbox, ("bash", "-c", _SCRIPT, "submission", base, attributes), seconds)
         if result.state != "ok" or result.exit_code != 0:
             return ""
@@ -69,6 +69,15 @@ async def difference(sandbox: Sandbox, base: str, seconds: float = 60.0) -> str:
         except UnicodeDecodeError:
             continue
     return ""
+
+
+async def _written(sandbox: Sandbox, path: str, content: bytes) -> bool:
+    try:
+        async with within(60.0, "a file to write"):
+            await sandbox.write(path, content)
+    except OSError:  # the agent filled the disk, or put something else in its place
+        return False
+    return True
 
 
 async def _exec(sandbox: Sandbox, argv: Sequence[str], seconds: float) -> Result:

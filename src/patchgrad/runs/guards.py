@@ -26,9 +26,12 @@ MEANING: Mapping[str, str] = {
     "limited": "most attempts run into a limit",
     "looping": "many attempts make a call again in a state in which they had made it",
     "broken": "the infrastructure fails more than the policy does",
+    "broken_by_action": "attempts break in calls of one kind more often than by chance: the policy may break its sandboxes on purpose",
+    "broken_by_version": "attempts break more often than under earlier weights: the policy may learn to break its sandboxes",
 }
 
 
+BROKEN = ("broken", "broken_by_action", "broken_by_version")
 AT_ONCE = frozenset({"logprob_diff", "sampling_z"})
 
 
@@ -65,7 +68,7 @@ def figures(row: Mapping[str, Any]) -> dict[str, float]:
     The difference is the probe's and that of the first update: from the second on the policy is another than the one that was sampled. How
     far it moves, in `ratio` and `ess`, is for RL to mind; fine-tuning is to move it.
     """
-    told = {name: row.get(name) for name in ("sampling_z", "clip_low", "clip_high", "entropy", "limited", "looping", "broken")}
+    told = {name: row.get(name) for name in ("sampling_z", "clip_low", "clip_high", "entropy", "limited", "looping", *BROKEN)}
     first = next((step.get("logprob_diff") for step in row.get("steps", ())), None)
     told["logprob_diff"] = max((value for value in (first, row.get("probe_logprob_diff")) if value is not None), default=None)
     if row.get("phase") != "rft":

@@ -20,6 +20,7 @@ from patchgrad.runs.phase_id import PhaseId
 from patchgrad.runs.probe import probe
 from patchgrad.runs.record import measured
 from patchgrad.runs.session import RunContext, Session
+from patchgrad.runs.suspicion import by_version
 from patchgrad.values import Budget, Measured, digest
 
 PROBED, PROBE_TOKENS = 16, 48  # actions of the sampler's probe, and the tokens of each
@@ -60,7 +61,10 @@ async def run_iteration(
     context.run.rollouts.write(work.id.trained, work.id.iteration, [r for group in done.groups for r in group.rollouts])
     record = measured(done, work.sizes.attempts, compared=work.compared)
     record["seconds"]["besides"] = time.monotonic() - began - done.usage["wall"]
-    watch = Watch(context.recipe.guards, [figures(row) for row in context.run.results.metrics()])
+    earlier = list(context.run.results.metrics())
+    broken = [rollout.broken for group in done.groups for rollout in group.rollouts]
+    record |= by_version(sum(broken), len(broken), earlier)
+    watch = Watch(context.recipe.guards, [figures(row) for row in earlier])
     reason = _alarmed(context, watch, {"phase": work.id.trained, **record})
     if not reason:
         record |= await on_held_out(context, session)

@@ -10,6 +10,7 @@ from typing import Any
 from patchgrad.evaluation import over_tasks, pass_at_k
 from patchgrad.learning.failures import LIMITS, failed, kinds
 from patchgrad.learning.loop import Iteration
+from patchgrad.runs.suspicion import by_action
 from patchgrad.values import Group, Rollout
 
 DISTANCES = ("logprob_diff", *(pair + name for pair in ("", "sampler_") for name in ("ratio", "ratio_max", "ess", "kl1", "kl3")))
@@ -30,7 +31,7 @@ def measured(done: Iteration, k: int, compared: bool = True) -> dict[str, Any]:
     outcomes = [[r.solved for r in g.whole] for g in groups if g.whole]
     usage = {"seconds": {name: value for name, value in done.usage.items() if name != "cores_busy"}, "cores_busy": done.usage["cores_busy"]}
     if not rollouts:
-        return {"episodes": 0, "updates": 0, **usage}
+        return {"episodes": 0, "updates": 0, "broken": 1.0, **by_action(done.groups), **usage}
     steps = [
         {
             **{name: update.metrics[name] for name in TOLD if name in update.metrics and (compared or name not in DISTANCES)},
@@ -49,6 +50,7 @@ def measured(done: Iteration, k: int, compared: bool = True) -> dict[str, Any]:
         "looping": fmean("looping" in kinds(r.trajectory) for r in rollouts),
         "failures": failed(r.trajectory for r in rollouts),
         "broken": 1 - len(rollouts) / sum(len(g.rollouts) for g in done.groups),
+        **by_action(done.groups),
         "forked": fmean(r.trajectory.replayed > 0 for r in rollouts),
         "reward": fmean(r.reward.value for r in rollouts),
         "episodes": len(rollouts),

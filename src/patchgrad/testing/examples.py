@@ -94,7 +94,16 @@ def example_verdict(resolved: bool) -> Verdict:
 
 def example_attempts() -> list[Rollout]:
     """Attempts of every kind that graders, rewards and judges meet: each way to end, solved and not, with and without a patch."""
-    stops: tuple[Stop, ...] = ("submitted", "turn limit", "context limit", "time limit", "format errors", "abstained", "failed")
+    stops: tuple[Stop, ...] = (
+        "submitted",
+        "turn limit",
+        "context limit",
+        "time limit",
+        "format errors",
+        "abstained",
+        "sandbox lost",
+        "failed",
+    )
     made = [
         example_rollout(f"{stop}/{resolved}/{len(patch)}", Shape((3,) * turns, (), stop, resolved, float(resolved), patch))
         for stop in stops

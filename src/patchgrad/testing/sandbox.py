@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from patchgrad.contracts import Sandbox, Sandboxes
+from patchgrad.errors import SandboxLost
 from patchgrad.rollouts.repository import commit
 from patchgrad.values import Snapshot, Task
 
 _MARK = "patchgrad-check"
+_DISK = 16 << 20
+_TOO_LARGE = (
+    f"for i in 1 2 3 4 5; do truncate -s {_DISK // 4} {_MARK}-hole$i; done",
+    f"truncate -s {_DISK // 4} {_MARK}-one; for i in 1 2 3 4 5; do ln {_MARK}-one {_MARK}-two$i; done",
+)
 
 
 async def check_sandbox(backend: Sandboxes, task: Task) -> None:
@@ -17,7 +24,8 @@ async def check_sandbox(backend: Sandboxes, task: Task) -> None:
     The shell keeps its state; a command's end, death and time-out are told apart; `exec` is a fresh process with a report; files
     are read and written as they are; a state has one address and can be opened again exactly; all sandboxes of a task begin at one commit,
     whatever the time; two sandboxes share nothing, and
-    nothing of an episode is left for the next. What `probe` does not claim is not asked for.
+    nothing of an episode is left for the next. Files that no host would keep are a `SandboxLost`, and nobody else's loss. What `probe` does
+    not claim is not asked for.
     """
     capabilities = backend.probe()
     assert capabilities.name, "a backend has a name"
@@ -33,6 +41,7 @@ async def check_sandbox(backend: Sandboxes, task: Task) -> None:
     await _check_commit(backend, task)
     await _check_fork_and_reset(backend, task)
     await _check_separation(backend, task, capabilities.pid_namespace)
+    await _check_bounds(backend, replace(task, limits=replace(task.limits, disk=_DISK)))
 
 
 async def _check_shell(sandbox: Sandbox) -> None:
@@ -82,6 +91,9 @@ async def _check_files(sandbox: Sandbox) -> None:
     assert (await sandbox.run("wc -c < /testbed/made/by/write.bin")).output.strip() == str(len(content)), "a shell sees the file"
     await sandbox.write("made/by/write.bin", b"short")
     assert await sandbox.read("made/by/write.bin") == b"short", "a shorter content leaves nothing of the longer"
+    await sandbox.run("head -c 9000000 /dev/zero > made/large")
+    assert len(await sandbox.read("made/large")) == 9_000_000, "a large file is read whole"
+    assert len((await sandbox.snapshot()).entries["made/large"][1] or b"") == 9_000_000, "a large file is kept whole"
     for path, reason in (("missing.txt", FileNotFoundError), ("made", IsADirectoryError)):
         try:
             await sandbox.read(path)
@@ -140,6 +152,7 @@ async def _check_fork_and_reset(backend: Sandboxes, task: Task) -> None:
         left = await one.run("pwd; ls both here /tmp/left 2>/dev/null; echo $word; pgrep -f 'sleep 123[4]'")
         assert left.output.split() == ["/testbed"], f"a reset leaves nothing: {left.output!r}"
         assert not (await one.snapshot()).entries, "a reset sandbox differs in nothing from its repository"
+        assert (await one.run("echo again > here && cat here")).output == "again\n", "a reset sandbox can be used as a fresh one"
     async with await backend.open(task) as three:
         assert not (await three.snapshot()).entries, "a sandbox that was left by its context is closed, and the next is fresh"
 
@@ -170,3 +183,34 @@ async def _check_separation(backend: Sandboxes, task: Task, alone: bool) -> None
         assert not (await three.snapshot()).entries, "the next episode starts from the repository"
     finally:
         await three.close()
+
+
+async def _check_bounds(backend: Sandboxes, task: Task) -> None:
+    one, two = await asyncio.gather(backend.open(task), backend.open(task))
+    try:
+        await two.run(f"echo mine > {_MARK}")
+        kept = await two.snapshot()
+        for making in _TOO_LARGE:
+            await one.run(making)
+            assert await _lost(one), f"what is larger than the sandbox's disk when it is laid out is no state: {making}"
+            assert (await two.snapshot()).address == kept.address, "what one sandbox holds is nothing to its neighbour"
+            assert (await two.run(f"cat {_MARK}")).output == "mine\n", "a neighbour goes on working"
+            await one.run(f"rm -f {_MARK}-*")
+            assert not (await one.snapshot()).entries, "once it is gone, the sandbox has a state again"
+        await one.run(f"mkdir {_MARK}; echo x > {_MARK}/in; chmod 000 {_MARK}; echo x > {_MARK}-shut; chmod 000 {_MARK}-shut")
+        await _lost(one)  # a backend may be able to read it
+        await one.run(f"chmod 700 {_MARK} {_MARK}-shut; rm -r {_MARK} {_MARK}-shut")
+        await one.run(f"(while :; do echo x > {_MARK}; rm {_MARK}; done) &")
+        assert not [lost for lost in [await _lost(one) for _ in range(5)] if lost], "what comes and goes meanwhile breaks no snapshot"
+    finally:
+        await one.close()
+        await two.close()
+
+
+async def _lost(sandbox: Sandbox) -> bool:
+    """Has it no state that is kept? Any other failure is its backend's."""
+    try:
+        await sandbox.snapshot()
+    except SandboxLost:
+        return True
+    return False

@@ -28,7 +28,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchgrad.contracts import Capabilities, Result, Sandbox
-from patchgrad.errors import SandboxFault
+from patchgrad.errors import SandboxFault, SandboxLost
 from patchgrad.grading_plugin import FOLDER
 from patchgrad.values import Limits, Snapshot, Task
 
@@ -148,6 +148,7 @@ class LocalSandbox(Sandbox):
         target.write_bytes(content)
 
     async def snapshot(self) -> Snapshot:
+        _bound(self._root, self._limits.disk)
         now = _tree(self._root)
         entries: dict[str, tuple[int, bytes | None]] = {}
         for path in sorted(now.keys() | self.base.keys()):
@@ -201,5 +202,17 @@ def _tree(root: Path) -> Tree:
         if path.is_symlink():
             tree[name] = (0o120777, os.readlink(path).encode())
         elif path.is_file():
-            tree[name] = (path.stat().st_mode, path.read_bytes())
+            with contextlib.suppress(FileNotFoundError):  # a job in the background may have taken it away since
+                tree[name] = (path.stat().st_mode, path.read_bytes())
     return tree
+
+
+def _bound(root: Path, most: int) -> None:
+    """Refuses what would take more than a disk, in whole pages and each name by itself."""
+    total = 0
+    for path in root.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            about = path.lstat()
+            total += -(-about.st_size // 4096) * 4096 if stat.S_ISREG(about.st_mode) else 0
+    if total > most:
+        raise SandboxLost(f"The sandbox has no state that can be kept: its files take more than {most >> 20} MiB when they are laid out.")

@@ -126,7 +126,7 @@ class Malformed:
     message: str
 
 
-Failure = Literal["malformed", "unknown tool", "bad arguments", "timeout", "died", "out of memory", "infrastructure"]
+Failure = Literal["malformed", "unknown tool", "bad arguments", "timeout", "died", "out of memory", "sandbox lost", "infrastructure"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,8 @@ class Segment:
         return frozen(np.concatenate([turn.action.logprobs for turn in self.turns]))
 
 
-Stop = Literal["submitted", "turn limit", "context limit", "time limit", "format errors", "abstained", "failed"]
+Stop = Literal["submitted", "turn limit", "context limit", "time limit", "format errors", "abstained", "sandbox lost", "failed"]
+"""How an attempt ended. `sandbox lost`: the agent left its sandbox so that nobody can go on in it. `failed`: infrastructure broke."""
 
 
 @dataclass(frozen=True, slots=True)

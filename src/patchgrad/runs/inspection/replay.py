@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import Literal
 
 from patchgrad.contracts import Agent, Sandbox, Sandboxes
-from patchgrad.errors import Refused, StoreError
+from patchgrad.errors import Refused, SandboxLost, StoreError
 from patchgrad.store import Run
 from patchgrad.values import Call, Malformed, Observation, Rollout, Task, ToolState, Turn
 
@@ -60,9 +60,14 @@ async def replay(turns: Sequence[Turn], agent: Agent, sandbox: Sandbox) -> Async
         seen, answer = turn.observation, NOTHING_RAN
         if isinstance(turn.call, Call) and (tool := agent.tools.get(turn.call.tool)) is not None:
             seen = await tool(turn.call.arguments, sandbox, tool_state)
+        try:
+            same = (await sandbox.snapshot()).address == turn.state
+        except SandboxLost as lost:
+            seen = Observation(str(lost), tool_state, failure="sandbox lost")
+            same = turn.observation.failure == "sandbox lost"  # neither has a state
+        if seen is not turn.observation:
             answer = compared(turn.observation, seen)
         tool_state = turn.observation.tool_state
-        same = (await sandbox.snapshot()).address == turn.state
         yield Replayed(number, turn, seen, answer, same)
 
 

@@ -18,6 +18,7 @@ from patchgrad.sandboxes.bwrap import cgroups
 from patchgrad.sandboxes.bwrap.images import Images
 from patchgrad.sandboxes.bwrap.link import Link, program
 from patchgrad.sandboxes.linux.answers import below, result
+from patchgrad.sandboxes.linux.entries import packed, unpacked
 from patchgrad.sandboxes.linux.frames import Frame, Header
 from patchgrad.values import Snapshot, Task
 
@@ -140,11 +141,9 @@ class BwrapSandboxes:
     async def _enter(self, index: int, task: Task, number: int, state: Snapshot | None, kind: str) -> None:
         key = root_key(task)
         limits = _limits(task)
-        entries = sorted(state.entries.items()) if state else []
-        listed = [[path, mode, None if content is None else len(content)] for path, (mode, content) in entries]
-        content = b"".join(content or b"" for _, (_, content) in entries)
+        content = packed(state.entries) if state else b""
         directory = state.directory if state else "/testbed"
-        header = {"op": "open", "sandbox": number, "key": key, "limits": limits, "directory": directory, "entries": listed, "kind": kind}
+        header = {"op": "open", "sandbox": number, "key": key, "limits": limits, "directory": directory, "kind": kind}
         link = self._links[index]
         known = (await link.ask(header, content, 2 * _SLACK))[0]["known"]
         if known:
@@ -220,14 +219,12 @@ class BwrapSandbox(Sandbox):
         await self._ask({"op": "write", "path": below(path)}, content)
 
     async def snapshot(self) -> Snapshot:
-        """The state of `/testbed`. Its address covers paths, modes and contents, and is `digest()` when nothing differs."""
-        header, body = await self._ask({"op": "snapshot"}, b"")
-        entries: dict[str, tuple[int, bytes | None]] = {}
-        at = 0
-        for path, mode, size in header["entries"]:
-            entries[path] = (mode, None if size is None else body[at : at + size])
-            at += size or 0
-        return Snapshot.of(entries, self._directory)
+        """The state of `/testbed`. Its address covers paths, modes and contents, and is `digest()` when nothing differs.
+
+        `SandboxLost` where it would take more than the task's disk when it is laid out again.
+        """
+        _, body = await self._ask({"op": "snapshot", "most": self._limits.disk}, b"")
+        return Snapshot.of(unpacked(body), self._directory)
 
     async def fork(self) -> BwrapSandbox:
         """Another sandbox with these files; its processes, variables and `/tmp` are its own."""

@@ -13,10 +13,11 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from patchgrad.errors import MissingDependency, SandboxFault, TaskError
+from patchgrad.errors import MissingDependency, SandboxFault, SandboxLost, TaskError
 from patchgrad.packages.sites import ensure_site
 from patchgrad.sandboxes.bwrap import cgroups
-from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, pack
+from patchgrad.sandboxes.linux.bounds import TOLD
+from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, Whole, split
 from patchgrad.sandboxes.linux.hidden import hidden
 from patchgrad.sandboxes.linux.start import code
 from patchgrad.sandboxes.owners import lives, owner
@@ -113,15 +114,19 @@ class Link:
         return bool(self._broken)
 
     async def ask(self, header: Header, body: bytes, seconds: float) -> Frame:
-        """One request. A nest that is gone or late is a `SandboxFault`; an `OSError` of a file operation arrives as itself."""
+        """One request. A nest that is gone or late is a `SandboxFault`; an `OSError` of a file operation arrives as itself.
+
+        Files that the nest does not keep as a state are a `SandboxLost`.
+        """
         if self._broken:
             raise SandboxFault(self._broken)
         number = next(self._numbers)
         waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
-            self._writer.write(pack({"id": number, **header}, body))
             async with asyncio.timeout(seconds):
-                await self._writer.drain()
+                for part in split({"id": number, **header}, body):
+                    self._writer.write(part)
+                    await self._writer.drain()
                 answer, content = await waiting
         except TimeoutError as error:
             raise SandboxFault(f"the nest did not answer {header['op']!r} within {seconds:g} seconds") from error
@@ -130,6 +135,8 @@ class Link:
             raise SandboxFault(self._broken) from error
         finally:
             self._waiting.pop(number, None)
+        if "lost" in answer:
+            raise SandboxLost(f"{TOLD}{answer['lost']}.")
         if "fault" in answer:
             raise SandboxFault(f"the sandbox broke: {answer['fault']}")
         if "task" in answer:
@@ -141,10 +148,10 @@ class Link:
         return answer, content
 
     async def _listen(self) -> None:
-        frames = Reader()
+        frames, whole = Reader(), Whole()
         with contextlib.suppress(ConnectionError, ValueError):
             while data := await self._reader.read(1 << 20):
-                for header, body in frames.feed(data):
+                for header, body in whole.feed(frames.feed(data)):
                     waiting = self._waiting.get(header["id"])
                     if waiting is not None and not waiting.done():
                         waiting.set_result((header, body))

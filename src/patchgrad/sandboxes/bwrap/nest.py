@@ -20,13 +20,15 @@ import socket
 import sys
 import tarfile
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from patchgrad.sandboxes.bwrap.cell import Cell, CellDied
 from patchgrad.sandboxes.bwrap.roots import Roots
 from patchgrad.sandboxes.bwrap.template import Template
 from patchgrad.sandboxes.linux import filter, shell, system, tree
-from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, pack
+from patchgrad.sandboxes.linux.bounds import Unkept
+from patchgrad.sandboxes.linux.changes import changes
+from patchgrad.sandboxes.linux.entries import packed, unpacked
+from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, Whole, pack, split
 from patchgrad.sandboxes.linux.start import code
 
 # Imported before the drop: the interpreter's own folder may be out of reach after it.
@@ -141,12 +143,12 @@ class Nest:
         self._asking: dict[int, asyncio.Task[Frame]] = {}
         self._made = 0
         self._warm = False
-        self._sending = asyncio.Lock()
+        self._sending, self._states = asyncio.Lock(), asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
         """Until the trainer is gone."""
-        loop, reader = asyncio.get_running_loop(), Reader()
+        loop, reader, whole = asyncio.get_running_loop(), Reader(), Whole()
         while True:
             try:
                 data = await loop.sock_recv(self._control, 1 << 20)
@@ -154,12 +156,20 @@ class Nest:
                 return
             if not data:
                 return
-            for header, body in reader.feed(data):
+            for header, body in whole.feed(reader.feed(data)):
                 task = asyncio.create_task(self._answer(header, body))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, header: Header, body: bytes) -> None:
+        async with self._states if header["op"] == "snapshot" else contextlib.nullcontext():  # one state at a time is held here
+            answer, content = await self._done(header, body)
+            with contextlib.suppress(ConnectionError):  # the trainer is gone, and `serve` ends for that reason
+                for part in split({"id": header["id"], **answer}, content):
+                    async with self._sending:
+                        await asyncio.get_running_loop().sock_sendall(self._control, part)
+
+    async def _done(self, header: Header, body: bytes) -> Frame:
         operations: dict[str, Callable[[Header, bytes], Awaitable[Frame]]] = {
             "prepare": self._prepare,
             "root": self._root,
@@ -173,18 +183,17 @@ class Nest:
             "snapshot": self._snapshot,
         }
         try:
-            answer, content = await operations[header["op"]](header, body)
+            return await operations[header["op"]](header, body)
+        except Unkept as error:
+            return {"lost": str(error)}, b""
         except CellDied as error:
-            answer, content = {"fault": str(error)}, b""
+            return {"fault": str(error)}, b""
         except OSError as error:
-            answer, content = {"errno": error.errno, "error": error.strerror, "path": header.get("path")}, b""
+            return {"errno": error.errno, "error": error.strerror, "path": header.get("path")}, b""
         except ValueError as error:
-            answer, content = {"task": str(error)}, b""
+            return {"task": str(error)}, b""
         except Exception as error:  # whoever asked must not wait for an answer that never comes
-            answer, content = {"fault": repr(error)}, b""
-        async with self._sending:
-            with contextlib.suppress(ConnectionError):  # the trainer is gone, and `serve` ends for that reason
-                await asyncio.get_running_loop().sock_sendall(self._control, pack({"id": header["id"], **answer}, content))
+            return {"fault": repr(error)}, b""
 
     async def _cell(self, kind: str) -> Cell:
         idle = self._idle.get(kind, [])
@@ -278,7 +287,7 @@ class Nest:
         try:
             cell = await self._cell(header["kind"])
             await cell.lay(root, header["limits"])
-            tree.apply(f"{cell.files}/testbed", _entries(header["entries"], body))
+            tree.apply(f"{cell.files}/testbed", unpacked(body))
             await cell.open(header["limits"], header["directory"])
         except BaseException:
             if cell is not None:
@@ -317,18 +326,7 @@ class Nest:
 
     async def _snapshot(self, header: Header, body: bytes) -> Frame:
         cell, key = self._episodes[header["sandbox"]]
-        entries = tree.changes(cell.upper, self._roots.path(key))
-        listed = [[path, mode, None if content is None else len(content)] for path, (mode, content) in sorted(entries.items())]
-        return {"entries": listed}, b"".join(content or b"" for _, (_, content) in sorted(entries.items()))
-
-
-def _entries(listed: list[Any], body: bytes) -> tree.Entries:
-    entries: tree.Entries = {}
-    at = 0
-    for path, mode, size in listed:
-        entries[path] = (mode, None if size is None else body[at : at + size])
-        at += size or 0
-    return entries
+        return {}, packed(changes(cell.upper, self._roots.path(key), header["most"]))
 
 
 def _read(path: str) -> str:

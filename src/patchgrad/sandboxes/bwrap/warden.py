@@ -122,8 +122,8 @@ class Warden:
             answer = {"open": self._open, "run": self._run, "exec": self._exec, "reset": self._reset}[header["op"]]
             try:
                 answer(header)
-            except FileNotFoundError as error:  # an image without a shell
-                told = str(error).encode()
+            except (OSError, ValueError) as error:  # an image without a shell, words that no program can be given, no room for a process
+                told = str(error).encode(errors="backslashreplace")
                 facts: Header = {"state": "died", "code": None, "cut": False, "directory": self._directory, "text": len(told)}
                 self._reply({**facts, "seconds": 0.0, "cpu": 0.0}, told)
 

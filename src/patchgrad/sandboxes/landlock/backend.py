@@ -13,13 +13,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from patchgrad.contracts import Capabilities, Result, Sandbox, patience
-from patchgrad.errors import MissingDependency, SandboxFault, TaskError
+from patchgrad.errors import MissingDependency, SandboxFault, SandboxLost, TaskError
 from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.archives import archive, preparation, root_key
 from patchgrad.sandboxes.landlock.confine import NEEDED, version
-from patchgrad.sandboxes.landlock.places import Places
+from patchgrad.sandboxes.landlock.places import Places, removed
 from patchgrad.sandboxes.linux import shell, tree
 from patchgrad.sandboxes.linux.answers import below, result
+from patchgrad.sandboxes.linux.bounds import TOLD, Unkept
+from patchgrad.sandboxes.linux.changes import difference
 from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, pack
 from patchgrad.sandboxes.linux.start import code
 from patchgrad.sandboxes.linux.unpack import extract
@@ -108,7 +110,7 @@ class LandlockSandboxes:
         content = await asyncio.to_thread(archive, task)
         top = await asyncio.to_thread(self.places.top)
         root, empty = top / f"root-{key[:16]}", top / "empty"
-        await asyncio.to_thread(shutil.rmtree, root, True)
+        await asyncio.to_thread(removed, root)
         empty.mkdir(exist_ok=True)
         sandbox = LandlockSandbox(self, *self._next(), empty, task, counted=False)
         try:
@@ -174,7 +176,7 @@ class LandlockSandbox(Sandbox):
         await self._ask({"op": "end", "directory": f"{self.home}/testbed{self._directory.removeprefix('/testbed')}"}, b"")
 
     def _lay_out(self, state: Snapshot | None) -> None:
-        shutil.rmtree(self.home, ignore_errors=True)
+        removed(self.home)
         shutil.copytree(self._root, self.home / "testbed", symlinks=True)
         (self.home / "tmp" / "home").mkdir(parents=True)
         self._directory = state.directory if state else "/testbed"
@@ -227,10 +229,18 @@ class LandlockSandbox(Sandbox):
             raise OSError(told["errno"], told["error"], told["path"])
 
     async def snapshot(self) -> Snapshot:
-        """The state of `/testbed`, found by reading all of it, under the address that any other backend gives it."""
+        """The state of `/testbed`, found by reading all of it, under the address that any other backend gives it.
+
+        `SandboxLost` where it would take more than the task's disk when it is laid out again, or cannot be read.
+        """
         self._open()
         async with self._turn:
-            entries = await asyncio.to_thread(tree.difference, f"{self.home}/testbed", str(self._root))
+            try:
+                entries = await asyncio.to_thread(difference, f"{self.home}/testbed", str(self._root), self._task.limits.disk)
+            except Unkept as error:
+                raise SandboxLost(f"{TOLD}{error}.") from error
+            except OSError as error:
+                raise SandboxFault(f"the files of a sandbox cannot be read: {error}") from error
         return Snapshot.of(entries, self._directory)
 
     async def fork(self) -> LandlockSandbox:
@@ -238,9 +248,11 @@ class LandlockSandbox(Sandbox):
         return await self._pool.open(self._task, await self.snapshot())
 
     async def reset(self) -> None:
-        """Back to the repository."""
+        """Back to the repository, with a keeper of its own: the old one's rules are for folders that are gone."""
         await self.end()
-        await asyncio.to_thread(self._lay_out, None)
+        await self._stop()
+        self._frames, self._parts = [], Reader()
+        await self.start(None)
 
     async def end(self) -> None:
         """Ends every process."""
@@ -252,13 +264,16 @@ class LandlockSandbox(Sandbox):
             return
         self._closed = True
         try:
-            if self._process is not None:
-                self._control.close()  # which the keeper takes for the end
-                await asyncio.to_thread(self._process.wait)
-            await asyncio.to_thread(shutil.rmtree, self.home, True)
+            await self._stop()
+            await asyncio.to_thread(removed, self.home)
         finally:
             if self._counted:
                 self._pool.release()
+
+    async def _stop(self) -> None:
+        if self._process is not None:
+            self._control.close()  # which the keeper takes for the end
+            await asyncio.to_thread(self._process.wait)
 
     def _open(self) -> None:
         if self._closed or self._broken:

@@ -1,4 +1,4 @@
-"""Files of a sandbox as the nest sees them: reads and writes through links that may be hostile, differences, and their restoring.
+"""Files of a sandbox as the nest sees them: reads and writes through links that may be hostile, and the restoring of a state.
 
 Everything is relative to an open folder and resolved by the kernel inside it (`openat2`), so a link, a `..` or a magic link made
 by the agent leads nowhere else. Only regular files are read or written: a FIFO would block, a device could answer.
@@ -7,21 +7,15 @@ by the agent leads nowhere else. Only regular files are read or written: a FIFO 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
-import struct
-from collections.abc import Iterator
 
 from patchgrad.sandboxes.linux import system
-
-Entries = dict[str, tuple[int, bytes | None]]
+from patchgrad.sandboxes.linux.changes import Entries
 
 READ_CAP = 64 << 20
-LONGEST = 3072  # bytes of a path that is part of a state: a kernel's 4096, less where the folders of the nest lie
 INSIDE = system.IN_ROOT | system.NO_MAGICLINKS
 _STRICT = system.BENEATH | system.NO_SYMLINKS | system.NO_MAGICLINKS
-_INDEX = ".git/index"
 
 
 def read(root: str, path: str) -> bytes:
@@ -73,134 +67,6 @@ def make_folders(root: int, path: str, resolve: int) -> None:
         finally:
             os.close(above)
         done = f"{done}/{name}" if done else name
-
-
-# --- the difference -------------------------------------------------------------------------------
-
-
-def changes(upper: str, lower: str) -> Entries:
-    """What an overlay's upper layer says that differs from the lower: a file that was only touched does not.
-
-    A new or changed folder is an entry without content, a link has its target as content, a deleted path has `None`.
-    FIFOs, sockets and devices are no part of a state.
-    """
-    entries: Entries = {}
-    new: set[str] = set()  # folders where the lower layer has none, perhaps a link: nothing below may be looked up there
-    for path, about in _walk(upper):
-        old = None if os.path.dirname(path) in new else _stat(os.path.join(lower, path))
-        if stat.S_ISDIR(about.st_mode) and (old is None or not stat.S_ISDIR(old.st_mode)):
-            new.add(path)
-        if stat.S_ISCHR(about.st_mode):
-            if about.st_rdev == 0 and old is not None:
-                entries[path] = (0, None)
-            continue
-        here = os.path.join(upper, path)
-        if stat.S_ISDIR(about.st_mode):
-            entries.update(_folder(upper, lower, path, about, old))
-            continue
-        content = _content(here, about)
-        if content is None:
-            continue
-        if path == _INDEX:
-            content = plain_index(content)
-        if old is None or old.st_mode != about.st_mode or _base(lower, path, old) != content:
-            entries[path] = (about.st_mode, content)
-    return entries
-
-
-def difference(now: str, before: str) -> Entries:
-    """The same between two whole trees, by content: what is only in `before` is deleted, the topmost folder standing for all in it."""
-    gone: Entries = {}
-    for path, _ in _walk(before):
-        if os.path.dirname(path) not in gone and _stat(os.path.join(now, path)) is None:
-            above = _stat(os.path.join(now, os.path.dirname(path)))
-            if above is not None and stat.S_ISDIR(above.st_mode):
-                gone[path] = (0, None)
-    return changes(now, before) | gone
-
-
-def _folder(upper: str, lower: str, path: str, about: os.stat_result, old: os.stat_result | None) -> Entries:
-    entries: Entries = {}
-    was_folder = old is not None and stat.S_ISDIR(old.st_mode)
-    if old is None or old.st_mode != about.st_mode:
-        entries[path] = (about.st_mode, b"")
-    here = os.path.join(upper, path)
-    if was_folder and _opaque(here):
-        present = set(os.listdir(here))
-        gone = (name for name in os.listdir(os.path.join(lower, path)) if name not in present)
-        entries.update({f"{path}/{name}": (0, None) for name in gone})
-    return entries
-
-
-def _opaque(path: str) -> bool:
-    try:
-        return os.getxattr(path, "user.overlay.opaque", follow_symlinks=False) == b"y"
-    except OSError:
-        return False
-
-
-def _walk(root: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Every path, a folder before what is in it. What is too deep for a path to name it, no program but its maker's can name either."""
-    stack = [("", iter(_names(root)))]
-    while stack:
-        folder, names = stack[-1]
-        name = next(names, None)
-        if name is None:
-            stack.pop()
-            continue
-        path = f"{folder}/{name}" if folder else name
-        about = _stat(os.path.join(root, path)) if len(os.fsencode(path)) < LONGEST else None
-        if about is None:
-            continue
-        yield path, about
-        if stat.S_ISDIR(about.st_mode):
-            stack.append((path, iter(_names(os.path.join(root, path)))))
-
-
-def _names(folder: str) -> list[str]:
-    with os.scandir(folder) as found:
-        return sorted(entry.name for entry in found)
-
-
-def _stat(path: str) -> os.stat_result | None:
-    try:
-        return os.lstat(path)
-    except OSError:
-        return None
-
-
-def _content(path: str, about: os.stat_result) -> bytes | None:
-    if stat.S_ISLNK(about.st_mode):
-        return os.fsencode(os.readlink(path))
-    if not stat.S_ISREG(about.st_mode):
-        return None
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        return file.read()
-
-
-def _base(lower: str, path: str, old: os.stat_result) -> bytes | None:
-    content = _content(os.path.join(lower, path), old)
-    return plain_index(content) if path == _INDEX and content is not None else content
-
-
-def plain_index(content: bytes) -> bytes:
-    """Git's index without the times and inode numbers it caches, so that `git status` is no change of state.
-
-    Git fills them in again when it next looks. An index of another version than 2 is left as it is.
-    """
-    if content[:4] != b"DIRC" or len(content) < 32 or struct.unpack(">I", content[4:8])[0] != 2:
-        return content
-    data = bytearray(content[:-20])
-    at = 12
-    for _ in range(struct.unpack(">I", content[8:12])[0]):
-        data[at : at + 24] = bytes(24)
-        data[at + 28 : at + 40] = bytes(12)
-        end = data.find(b"\0", at + 62)
-        if end < 0:
-            return content
-        at += (end - at + 8) // 8 * 8
-    del data[at:]  # extensions only cache what the entries say
-    return bytes(data) + hashlib.sha1(data).digest()
 
 
 def apply(root: str, entries: Entries) -> None:

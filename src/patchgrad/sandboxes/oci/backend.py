@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,13 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from patchgrad.contracts import Capabilities, Result, Sandbox
-from patchgrad.errors import MissingDependency, SandboxFault, TaskError
+from patchgrad.errors import MissingDependency, SandboxFault, SandboxLost, TaskError
 from patchgrad.grading_plugin import FOLDER
 from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.archives import archive, preparation, root_key, undigested
 from patchgrad.sandboxes.host import ENGINES
+from patchgrad.sandboxes.linux.bounds import TOLD, Unkept
 from patchgrad.sandboxes.linux.shell import first_commit
 from patchgrad.sandboxes.linux.shell import limits as ulimits
+from patchgrad.sandboxes.linux.tree import READ_CAP
 from patchgrad.sandboxes.oci import states
 from patchgrad.sandboxes.oci.shell import PLUGIN, Shell, once
 from patchgrad.sandboxes.owners import lives, owner
@@ -31,7 +34,7 @@ T = TypeVar("T")
 LABEL = "patchgrad"
 _READ = """
 [ -e "$1" ] || exit 2; [ -d "$1" ] && exit 21; [ -f "$1" ] || exit 13
-head -c 67108865 < "$1" >&3
+head -c "$2" < "$1" >&3
 """
 _WRITE = 'mkdir -p "$(dirname "$1")" && { [ -d "$1" ] && exit 21; cat > "$1"; }'
 
@@ -262,8 +265,9 @@ class OciSandbox(Sandbox):
     async def read(self, path: str) -> bytes:
         """A regular file of at most 64 MiB; `FileNotFoundError`, `IsADirectoryError` or `PermissionError` otherwise."""
         done = await self._script(_READ, path, b"")
-        if done.exit_code:
-            raise OSError(done.exit_code, os.strerror(done.exit_code), path)
+        code = errno.EFBIG if len(done.report) > READ_CAP else done.exit_code
+        if code:
+            raise OSError(code, os.strerror(code), path)
         return done.report
 
     async def write(self, path: str, content: bytes) -> None:
@@ -273,13 +277,20 @@ class OciSandbox(Sandbox):
             raise OSError(21 if done.exit_code == 21 else 5, done.output.strip() or "not written", path)
 
     async def _script(self, script: str, path: str, stdin: bytes) -> Result:
+        argv = ["bash", "-c", script, "bash", path, str(READ_CAP + 1)]
         async with self._turn:
-            return await self._call(once, self._container, ["bash", "-c", script, "bash", path], {}, stdin, 120.0, 1 << 10)
+            return await self._call(once, self._container, argv, {}, stdin, 120.0, 1 << 10, READ_CAP + 1)
 
     async def snapshot(self) -> Snapshot:
-        """The state of `/testbed`, under the address that any other backend gives it."""
+        """The state of `/testbed`, under the address that any other backend gives it.
+
+        `SandboxLost` where it would take more than the task's disk when it is laid out again, or cannot be read.
+        """
         async with self._turn:
-            entries = await self._call(states.changes, self._container, self._base)
+            try:
+                entries = await self._call(states.changes, self._container, self._base, self._limits.disk)
+            except Unkept as error:
+                raise SandboxLost(f"{TOLD}{error}.") from error
         return Snapshot.of(entries, self._directory)
 
     async def fork(self) -> OciSandbox:

@@ -88,8 +88,12 @@ class Stream:
             response.close()
 
 
-def once(container: Container, argv: Sequence[str], env: Mapping[str, str], stdin: bytes, seconds: float, cap: int) -> Result:
+def once(
+    container: Container, argv: Sequence[str], env: Mapping[str, str], stdin: bytes, seconds: float, cap: int, most: int = REPORT_CAP
+) -> Result:
     """A fresh process in `/testbed`; past `seconds` of wall time the result says so, and the caller ends what is left.
+
+    Kept are `cap` bytes of its output and the first `most` of its report.
 
     It waits for its input, or for a byte in its place: of one that ends before Podman has attached, what it said is lost, and no error
     tells (1 of 1,000 `pwd` on a busy machine).
@@ -102,7 +106,7 @@ def once(container: Container, argv: Sequence[str], env: Mapping[str, str], stdi
         stream.send(stdin or b"\n")
         for kind, part in stream.frames(started + seconds):
             if kind == 2:
-                report += part[: max(0, REPORT_CAP - len(report))]
+                report += part[: max(0, most - len(report))]
             else:
                 output.add(part)
         code = stream.exit_code()

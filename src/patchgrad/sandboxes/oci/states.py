@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from patchgrad.errors import SandboxFault
-from patchgrad.sandboxes.linux.tree import plain_index
+from patchgrad.sandboxes.linux.bounds import Meter, Unkept
+from patchgrad.sandboxes.linux.changes import plain_index
 from patchgrad.sandboxes.oci.shell import once
 from patchgrad.values import Entries
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _ROOT = "testbed/"
 _INDEX = ".git/index"
+_SPARE = 1 << 20
+_DENIED = "Permission denied"
 Base = Mapping[str, tuple[int, str]]
 """Path below `/testbed` -> mode and SHA-256 of the content, as the image has it."""
 
@@ -29,18 +32,24 @@ def base(container: Container) -> Base:
     return {path: (mode, _sha(content)) for path, (mode, content) in unpack(b"".join(chunks)).items()}
 
 
-def changes(container: Container, before: Base) -> dict[str, tuple[int, bytes | None]]:
-    """What differs: the engine names the paths that were touched, one tar brings what is there now."""
+def changes(container: Container, before: Base, most: int) -> dict[str, tuple[int, bytes | None]]:
+    """What differs: the engine names the paths that were touched, one tar brings what is there now.
+
+    Raises `Unkept` where that would take more than `most` bytes when it is laid out, or cannot be read.
+    """
     named = [str(item["Path"]) for item in container.diff() or ()]
     touched = [path.lstrip("/") for path in named if path.startswith("/testbed/")]
     names = b"".join(path.encode(errors="surrogateescape") + b"\0" for path in touched)
-    script = "cd /; command -v tar >/dev/null || exit 127; tar -cf - --no-recursion --null --ignore-failed-read --warning=none -T - >&3; :"
-    told = once(container, ["bash", "-c", script], {}, names, 120.0, 1 << 16) if names else None
+    room = 2 * most + _SPARE
+    script = 'cd /; command -v tar >/dev/null || exit 127; tar -cf - --no-recursion --null --ignore-failed-read -T - | head -c "$1" >&3; :'
+    told = once(container, ["bash", "-c", script, "bash", str(room)], {}, names, 120.0, 1 << 16, room) if names else None
     if told is not None and told.state != "ok":
         raise SandboxFault("the container did not say what differs in it within 120 seconds")
     if told is not None and told.exit_code == 127:
         raise SandboxFault("the container cannot say what differs in it: its image has no tar")
-    now = unpack(told.report) if told is not None else {}
+    if told is not None and _DENIED in told.output:
+        raise Unkept("something in /testbed cannot be read")
+    now = _bounded(told.report, most, room) if told is not None else {}
     entries: dict[str, tuple[int, bytes | None]] = {}
     for path in touched:
         name = path.removeprefix(_ROOT)
@@ -54,21 +63,34 @@ def changes(container: Container, before: Base) -> dict[str, tuple[int, bytes | 
     return entries
 
 
-def unpack(data: bytes) -> dict[str, tuple[int, bytes]]:
-    """A tar of `testbed/` as path -> mode and content; a folder has none, a link its target."""
+def _bounded(data: bytes, most: int, room: int) -> dict[str, tuple[int, bytes]]:
+    """The same as `unpack` says, of a tar that was cut at `room` bytes."""
+    meter = Meter(most)
+    if len(data) >= room:
+        meter.file(len(data))
+    return unpack(data, meter)
+
+
+def unpack(data: bytes, meter: Meter | None = None) -> dict[str, tuple[int, bytes]]:
+    """A tar of `testbed/` as path -> mode and content; a folder has none, a link its target. The `meter` counts what is read."""
     found: dict[str, tuple[int, bytes]] = {}
     with tarfile.open(fileobj=io.BytesIO(data), errors="surrogateescape") as tar:
         for member in tar:
             name = member.name.removeprefix("./").removeprefix(_ROOT).rstrip("/")
             if name in ("testbed", ""):
                 continue
+            if meter is not None:
+                meter.name(name)
             if member.isdir():
                 found[name] = (stat.S_IFDIR | member.mode & 0o7777, b"")
             elif member.issym():
                 found[name] = (stat.S_IFLNK | 0o777, member.linkname.encode(errors="surrogateescape"))
             elif member.isreg() or member.islnk():
-                file = tar.extractfile(member)
-                content = file.read() if file is not None else b""
+                first = found.get(member.linkname.removeprefix("./").removeprefix(_ROOT)) if member.islnk() else None
+                if meter is not None:
+                    meter.file(member.size if first is None else len(first[1]))
+                file = tar.extractfile(member) if first is None else None
+                content = first[1] if first is not None else file.read() if file is not None else b""
                 found[name] = (stat.S_IFREG | member.mode & 0o7777, plain_index(content) if name == _INDEX else content)
     return found
 
