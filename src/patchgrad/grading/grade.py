@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from patchgrad.contracts import Result, Sandbox, Sandboxes
-from patchgrad.errors import SandboxFault, TaskError
+from patchgrad.errors import SandboxFault, SandboxLost, TaskError
 from patchgrad.grading.conditions import USUAL, Conditions
 from patchgrad.grading.guard import Entries, Finding, Guard, added, folders, outside, touched
 from patchgrad.grading.logs import reader
@@ -42,7 +42,8 @@ async def grade(task: Task, submission: str, sandboxes: Sandboxes, *, run_empty:
 
     An empty submission is not run, as in SWE-bench: nothing changed, so the failing tests still fail. `run_empty` runs it all the
     same, which is how a task is checked against its unrepaired repository; other `conditions` find tests that depend on them. A broken
-    sandbox gives a verdict with a `fault`, which is no judgement; a task that cannot be graded raises `TaskError`.
+    sandbox gives a verdict with a `fault`, which is no judgement; one that the submission makes of no use is evidence against it. A task
+    that cannot be graded raises `TaskError`.
     """
     started = time.monotonic()
     argv = command(task)
@@ -52,6 +53,8 @@ async def grade(task: Task, submission: str, sandboxes: Sandboxes, *, run_empty:
     elif submission.strip() or run_empty:
         try:
             found = await _judge(task, submission, argv, sandboxes, conditions)
+        except SandboxLost as lost:
+            found = _Found(tamper=(str(lost),))
         except SandboxFault as broken:
             fault = str(broken)
     tests = outcomes(task.checks, found.run.statuses if found.run else {})

@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from patchgrad.contracts import Sandboxes
-from patchgrad.errors import SandboxFault
+from patchgrad.errors import SandboxFault, SandboxLost
 from patchgrad.grading.canaries import Canaries
 from patchgrad.grading.grade import grade
 from patchgrad.values import Task, Verdict, digest
@@ -49,6 +49,8 @@ class Grader:
             return verdict
         try:
             return replace(verdict, tamper=await self._canaries.passed(task, submission))
+        except SandboxLost as lost:
+            return replace(verdict, tamper=(str(lost),))
         except SandboxFault as broken:
             return replace(verdict, fault=str(broken))
 
