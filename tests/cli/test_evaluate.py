@@ -369,7 +369,7 @@ def test_an_evaluation_that_was_interrupted_goes_on_and_asks_nothing_twice(
             assert main(["evaluate", *policy, *words]) == 130
         before = {record.trajectory for record in Run.open(out).journal.records.records() if isinstance(record, Ended)}
         assert len(before) == 2
-        assert "holds a run already" in refused(*policy, *words)
+        assert "holds an evaluation already" in refused(*policy, *words)
         assert "holds another evaluation" in refused(*policy, *words, "--resume", "--seed", "9")
         asked = len(endpoint.asked)
         assert main(["evaluate", *policy, *words, "--resume"]) == 0

@@ -129,8 +129,13 @@ def quarantine(folder: Path, findings: Mapping[str, Any]) -> list[Member]:
 
 
 def _known(folder: Path) -> tuple[dict[str, Member], list[bytes]]:
-    """The members by id, and the lines that are none: a set that is written again keeps them, as they may be all that is left of a task."""
-    found = _read(folder, Refused())
+    """The members by id, and the lines that are none: a set that is written again keeps them, as they may be all that is left of a task.
+
+    The first error where not one line is a task.
+    """
+    refused = Refused()
+    found = _read(folder, refused)
+    refused.unless(found)
     good = {line for line, _ in found}
     return {member.task.id: member for _, member in found}, [line for _, line in _lines(folder / TASKS) if line not in good]
 
