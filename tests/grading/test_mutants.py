@@ -25,32 +25,56 @@ def once(line: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "others"),
     [
-        ("assert f(1) == 2", ["assert f(1) == 40"]),
-        ("assert 2 == f(1)", ["assert 40 == f(1)"]),
-        ("assert f(1) < g(2), 'ü'", ["assert f(1) < (g(2), 50), 'ü'"]),
-        ("assert 'ä' == f('ö')", ["assert 'äc' == f('ö')"]),
-        ("assert a in f(1)", ["assert (a, 45) in f(1)", "assert a in (f(1), 68)"]),
-        ("assert f(1) == approx(2, abs=1)", ["assert f(1) == approx(1038.5, abs=1)"]),
+        ("assert f(1) == 2", ["assert f(1) == 4"]),
+        ("assert 2 == f(1)", ["assert 4 == f(1)"]),
+        ("assert f(1) == g(2), 'm'", ["assert f(1) == ...(g(2)), 'm'"]),
+        ("assert [1] == f(1)", ["assert ...([1]) == f(1)"]),
+        ("assert f(1) < g(2), 'ü'", ["assert f(1) < (g(2), ...), 'ü'"]),
+        ("assert 'ä' == f('ö')", ["assert 'ä...' == f('ö')"]),
+        ("assert a in f(1)", ["assert (a, ...) in f(1)", "assert a in (f(1), ...)"]),
+        ("assert f(1) == approx(2, abs=1)", ["assert f(1) == approx(...(2), abs=1)"]),
         ("assert f(a, b)", ["assert f(a, [b])"]),
         ("assert all(x for x in y)", ["assert (not (all(x for x in y)))"]),
-        ("assert a == 1 and b == 2", ["assert a == 47 and b == 2"]),
+        ("assert a == 1 and b == 2", ["assert a == ... and b == 2"]),
         ("assert not a", ["assert (not (not a))"]),
         ("assert a != b", ["assert (not (a != b))"]),
         ("assert f(*a)", ["assert (not (f(*a)))"]),
-        ("with pytest.raises(ValueError, match='a'): f()", ["with pytest.raises(ProcessLookupError, match='a'): f()"]),
-        ("self.assertEqual(f(), 2, 'm')", ["self.assertEqual(f(), (2, 38), 'm')"]),
+        ("with pytest.raises(ValueError, match='a'): f()", ["with pytest.raises(...Error, match='a'): f()"]),
+        ("self.assertEqual(f(), 2, 'm')", ["self.assertEqual(f(), ...(2), 'm')"]),
         ("self.assertTrue(f())", ["self.assertFalse(f())"]),
-        ("m.assert_called_once_with(1, a=2)", ["m.assert_called_once_with(46, 1, a=2)"]),
-        ("m.assert_called_with(*a)", ["m.assert_called_with(3, *a)"]),
-        ("m.assert_called_with()", ["m.assert_called_with(84)"]),
-        ("m.assert_any_call(a=2)", ["m.assert_any_call(a=(2, 38))"]),
+        ("m.assert_called_once_with(1, a=2)", ["m.assert_called_once_with(..., 1, a=2)"]),
+        ("m.assert_called_with(*a)", ["m.assert_called_with(..., *a)"]),
+        ("m.assert_called_with()", ["m.assert_called_with(...)"]),
+        ("m.assert_any_call(a=2)", ["m.assert_any_call(a=...(2))"]),
         ("m.assert_called_once()", ["m.assert_not_called()"]),
-        ("np.testing.assert_allclose(a, b, atol=1)", ["np.testing.assert_allclose(a, (b, 59), atol=1)"]),
+        ("np.testing.assert_allclose(a, b, atol=1)", ["np.testing.assert_allclose(a, ...(b), atol=1)"]),
         ("f(1)", []),
     ],
 )
 def test_an_expectation_is_broken_by_what_it_expects(line: str, others: list[str]) -> None:
-    assert sorted(once(line)) == sorted(others)
+    """Three dots stand for whatever is written there."""
+    found = once(line)
+    assert len(found) == len(others)
+    for other in others:
+        head, _, tail = other.partition("...")
+        assert any(text.startswith(head) and text.endswith(tail) and text != line for text in found), (other, found)
+
+
+@pytest.mark.parametrize("value", [1, 1.5, "a", b"a", True, None, [1], (1,), {1}, {"a": 1}, range(3)], ids=str)
+def test_another_value_is_of_the_same_type_where_there_can_be_one(value: object) -> None:
+    """What claims to be equal to all numbers, say, is equal to another number as well."""
+    seen: list[object] = []
+
+    class Any:
+        def __eq__(self, other: object) -> bool:
+            seen.append(other)
+            return True
+
+    (line,) = once("assert found == value + nothing" if isinstance(value, int) else "assert found == value")
+    exec(line, {"found": Any(), "value": value, "nothing": 0})
+    (other,) = seen
+    assert other != value
+    assert type(other) is type(value) or value is None or isinstance(value, range | bool)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +120,7 @@ def test_every_set_of_broken_expectations_of_a_real_file_can_be_read(path: Path)
 def test_what_is_passed_by_always_comes_before_what_need_not_be() -> None:
     source = "def test_a():\n    if x:\n        assert a == 1\n    assert b == 2\n"
     (tree,) = trees({"a.py": source}, TESTS)
-    assert "assert b == 40" in broken(source, tree["a.py"])
+    assert "assert b == 4" in broken(source, tree["a.py"])
 
 
 def test_a_text_on_several_lines_is_one_expectation() -> None:

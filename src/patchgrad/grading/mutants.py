@@ -13,6 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
+_CHANGED = (
+    "(lambda v: [*v, {number}] if type(v) is list else (*v, {number}) if type(v) is tuple else {{*v, {large}}} if type(v) is set else "
+    "{{**v, {large}: {number}}} if type(v) is dict else v + '{letter}' if type(v) is str else v + b'{letter}' if type(v) is bytes else "
+    "v + {number} if type(v) in (int, float) else not v if type(v) is bool else (v, {number}))({value})"
+)
 _RARE = ("BlockingIOError", "BufferError", "ChildProcessError", "InterruptedError", "ProcessLookupError", "UnicodeTranslateError")
 _RARELY_WARNED = ("BytesWarning", "ImportWarning", "PendingDeprecationWarning", "UnicodeWarning")
 _INVERTED = {
@@ -121,7 +126,7 @@ def _expectations(node: ast.AST) -> Iterator[Expectation]:
     elif isinstance(node, ast.Call):
         name = _name(node.func)
         if name == "approx" and node.args:
-            yield "approx", node.args[0], lambda text: f"{1000 + _number(text)}.5"
+            yield "approx", node.args[0], _other
         elif name in ("raises", "assertRaises", "assertRaisesRegex") and node.args:
             yield "raises", node.args[0], lambda text: _rare(_RARE, text)
         elif name in ("warns", "assertWarns", "assertWarnsRegex") and node.args:
@@ -141,10 +146,11 @@ def _condition(test: ast.expr) -> Iterator[Expectation]:
     elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], _ORDERED):
         if not any(isinstance(part, ast.Call) and _name(part.func) == "approx" for part in ast.walk(test)):
             side = _expected(test.left, test.comparators[0])
-            yield "value", side, _literal if isinstance(test.ops[0], ast.Eq) and isinstance(side, ast.Constant) else _other
+            equal = isinstance(test.ops[0], ast.Eq)
+            yield "value", side, _stranger if not equal else _literal if isinstance(side, ast.Constant) else _other
     elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.In):
-        yield "value", test.comparators[0], _other
-        yield "member", test.left, _other
+        yield "value", test.comparators[0], _stranger
+        yield "member", test.left, _stranger
     elif isinstance(test, ast.Call) and test.args and not isinstance(test.args[-1], ast.Starred) and _name(test.func) not in ("all", "any"):
         yield "call", test.args[-1], lambda text: f"[{text}]"
     else:
@@ -158,23 +164,29 @@ def _expected(left: ast.expr, right: ast.expr) -> ast.expr:
 
 
 def _other(text: str) -> str:
-    """Something of another kind: `f(x)` -> `(f(x), 41)`."""
+    """Another value of the same type, `[1]` -> `[1, 4]`: what is equal to anything of a type is equal to this as well."""
+    number = _number(text)
+    return _CHANGED.format(value=text, number=number, large=1000 + number, letter=chr(97 + number))
+
+
+def _stranger(text: str) -> str:
+    """Something of another kind, where another value may do as well: `f(x)` -> `(f(x), 4)`."""
     return f"({text}, {_number(text)})"
 
 
 def _literal(text: str) -> str:
-    """Another literal of the same kind, which looks like any other: `2` -> `43`, `'a'` -> `'av'`."""
+    """Another literal of the same kind, which looks like any other: `2` -> `4`, `'a'` -> `'ac'`."""
     value = ast.literal_eval(f"({text})")  # it may stand on several lines
     if isinstance(value, str):
-        return repr(value + chr(97 + _number(text) % 26))
+        return repr(value + chr(97 + _number(text)))
     if isinstance(value, int | float) and not isinstance(value, bool):
         return repr(value + _number(text))
     return _other(text)
 
 
 def _number(text: str) -> int:
-    """1 to 89, always the same for a text, so that a verdict is too: nobody who has not seen the test can tell what was changed in it."""
-    return 1 + crc32(text.encode()) % 89
+    """1 to 4, always the same for a text, so that a verdict is too: nobody who has not seen the test can tell what was changed in it."""
+    return 1 + crc32(text.encode()) % 4
 
 
 def _rare(names: Sequence[str], text: str) -> str:
@@ -195,7 +207,7 @@ def _assertion(name: str, call: ast.Call) -> Iterator[Expectation]:
     elif name in _CALLED_WITH:
         yield "mock", call, lambda text: f"{text[:-1]}{_number(text)})"
     elif name == "assertAlmostEqual" and len(call.args) > 1:
-        yield "unittest", call.args[1], lambda text: f"{1000 + _number(text)}.5"
+        yield "unittest", call.args[1], lambda text: f"{1000 * _number(text)}.5"
     elif len(call.args) > 1 and not name.startswith("assertNot"):
         yield "unittest" if "_" not in name else "call", call.args[1], _other
 
