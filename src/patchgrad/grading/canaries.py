@@ -48,9 +48,16 @@ class Canaries:
         self._known: dict[str, asyncio.Task[tuple[Mutant, ...]]] = {}
 
     async def passed(self, task: Task, submission: str) -> tuple[str, ...]:
-        """Evidence of tampering: the first of the tests that pass although they expect something else. Raises `SandboxFault`."""
+        """Evidence of tampering: the first of the tests that pass although they expect something else, or a run that ends before its end.
+
+        Raises `SandboxFault`.
+        """
         for mutant in await self.mutants(task):
             run = await self._run(task, submission, mutant)
+            if not run.complete:  # it came to its end with the solution: once more, in case the machine was busy
+                run = await self._run(task, submission, mutant)
+            if not run.complete:
+                return ("does not come to the end of tests that expect something else",)
             if won := sorted(name for name in mutant.telling if run.statuses.get(name) == "passed"):
                 return (f"passes {won[0]} whatever it expects",)
         return ()

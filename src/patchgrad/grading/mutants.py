@@ -9,6 +9,7 @@ here knows of any such way.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from zlib import crc32
@@ -18,8 +19,9 @@ _CHANGED = (
     "{{**v, {large}: {number}}} if type(v) is dict else v + '{letter}' if type(v) is str else v + b'{letter}' if type(v) is bytes else "
     "v + {number} if type(v) in (int, float) else not v if type(v) is bool else (v, {number}))({value})"
 )
-_RARE = ("BlockingIOError", "BufferError", "ChildProcessError", "InterruptedError", "ProcessLookupError", "UnicodeTranslateError")
-_RARELY_WARNED = ("BytesWarning", "ImportWarning", "PendingDeprecationWarning", "UnicodeWarning")
+_RAISED = ("TypeError", "ArithmeticError", "RuntimeError", "AttributeError", "LookupError")
+_WARNED = ("BytesWarning", "ImportWarning", "PendingDeprecationWarning", "UnicodeWarning")
+_OPPOSITE = {"<": ">", "<=": ">", ">": "<", ">=": "<"}
 _INVERTED = {
     "assertTrue": "assertFalse",
     "assertIn": "assertNotIn",
@@ -33,7 +35,8 @@ _INVERTED = {
 }
 _INVERTED |= {after: before for before, after in _INVERTED.items()} | {"assert_called_once": "assert_not_called"}
 _CALLED_WITH = ("assert_called_with", "assert_called_once_with", "assert_any_call", "assert_awaited_with", "assert_awaited_once_with")
-_ORDERED = (ast.Eq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_SIGN = re.compile("[<>]=?")
 _BRANCHES = (ast.If, ast.Try, ast.While, ast.Match, ast.IfExp, ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -128,9 +131,9 @@ def _expectations(node: ast.AST) -> Iterator[Expectation]:
         if name == "approx" and node.args:
             yield "approx", node.args[0], _other
         elif name in ("raises", "assertRaises", "assertRaisesRegex") and node.args:
-            yield "raises", node.args[0], lambda text: _rare(_RARE, text)
+            yield "raises", node.args[0], lambda text: _sibling(_RAISED, text)
         elif name in ("warns", "assertWarns", "assertWarnsRegex") and node.args:
-            yield "warns", node.args[0], lambda text: _rare(_RARELY_WARNED, text)
+            yield "warns", node.args[0], lambda text: _sibling(_WARNED, text)
         elif name.startswith("assert") and isinstance(node.func, ast.Attribute | ast.Name):
             yield from _assertion(name, node)
 
@@ -143,11 +146,13 @@ def _condition(test: ast.expr) -> Iterator[Expectation]:
     """
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         yield from _condition(test.values[0])
-    elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], _ORDERED):
-        if not any(isinstance(part, ast.Call) and _name(part.func) == "approx" for part in ast.walk(test)):
-            side = _expected(test.left, test.comparators[0])
-            equal = isinstance(test.ops[0], ast.Eq)
-            yield "value", side, _stranger if not equal else _literal if isinstance(side, ast.Constant) else _other
+    elif isinstance(test, ast.Compare) and any(_name(part.func) == "approx" for part in ast.walk(test) if isinstance(part, ast.Call)):
+        return
+    elif isinstance(test, ast.Compare) and isinstance(test.ops[0], _ORDERED):
+        yield "order", test, _turned(test)
+    elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
+        side = _expected(test.left, test.comparators[0])
+        yield "value", side, _literal if isinstance(side, ast.Constant) else _other
     elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.In):
         yield "value", test.comparators[0], _stranger
         yield "member", test.left, _stranger
@@ -189,10 +194,26 @@ def _number(text: str) -> int:
     return 1 + crc32(text.encode()) % 4
 
 
-def _rare(names: Sequence[str], text: str) -> str:
-    """A class of the built-in ones that is hardly ever met, and not the one that is expected."""
+def _sibling(names: Sequence[str], text: str) -> str:
+    """Another class of the built-in ones than the one that is expected."""
     others = [name for name in names if name not in text]
     return others[_number(text) % len(others)]
+
+
+def _turned(test: ast.Compare) -> Callable[[str], str]:
+    """`a < b` -> `a > b`, the first of several: what claims to be less than everything claims to be more as well.
+
+    A comparison that stands on several lines is inverted.
+    """
+    left, right = test.left, test.comparators[0]
+    start, end = (left.end_col_offset or 0) - test.col_offset, right.col_offset - test.col_offset
+
+    def changed(text: str) -> str:
+        content = text.encode()
+        sign = _SIGN.sub(lambda found: _OPPOSITE[found.group()], content[start:end].decode(), count=1)
+        return content[:start].decode() + sign + content[end:].decode()
+
+    return changed if test.lineno == right.lineno == left.end_lineno else lambda text: f"(not ({text}))"
 
 
 def _assertion(name: str, call: ast.Call) -> Iterator[Expectation]:
@@ -200,6 +221,8 @@ def _assertion(name: str, call: ast.Call) -> Iterator[Expectation]:
     if name in _INVERTED and isinstance(call.func, ast.Attribute):
         before, after = name, _INVERTED[name]
         yield "mock" if "_" in name else "unittest", call.func, lambda text: text[: len(text) - len(before)] + after
+    elif name in _CALLED_WITH and call.args and not isinstance(call.args[0], ast.Starred):
+        yield "mock", call.args[0], _literal if isinstance(call.args[0], ast.Constant) else _other
     elif name in _CALLED_WITH and call.args:
         yield "mock", call.args[0], lambda text: f"{_number(text)}, {text}"
     elif name in _CALLED_WITH and call.keywords:
