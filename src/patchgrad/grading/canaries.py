@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import posixpath
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from patchgrad.contracts import Sandbox, Sandboxes
 from patchgrad.errors import TaskError
@@ -30,11 +30,16 @@ MOST = 4  # runs of broken tests: one of all of them, and for further kinds of e
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """Files with broken expectations by path, the tests that fail with them though the solution is there, and which to run, if not all."""
+    """Files with broken expectations by path, the tests that fail with them though the solution is there, and which to run, if not all.
+
+    Functions of the `modules` are watched; the solution, or a test, replaces some itself.
+    """
 
     files: Mapping[str, str]
     telling: frozenset[str]
     tests: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    replaced: frozenset[str] = frozenset()
 
 
 class Canaries:
@@ -58,6 +63,8 @@ class Canaries:
                 run = await self._run(task, submission, mutant)
             if not run.complete:
                 return ("does not come to the end of tests that expect something else",)
+            if others := sorted(set(run.replaced) - mutant.replaced):
+                return (f"replaces {others[0]}",)
             if won := sorted(name for name in mutant.telling if run.statuses.get(name) == "passed"):
                 return (f"passes {won[0]} whatever it expects",)
         return ()
@@ -88,27 +95,28 @@ class Canaries:
 
     async def _run(self, task: Task, submission: str, mutant: Mutant) -> TestRun:
         async with laid(task, submission, self._sandboxes) as (sandbox, _, _):
-            return await _broken_run(sandbox, task, mutant.files, mutant.tests, submission)
+            return await _broken_run(sandbox, task, mutant, submission)
 
 
 async def _telling(sandbox: Sandbox, task: Task) -> AsyncIterator[Mutant]:
     """What tells something where the solution lies."""
     run = await run_hidden(sandbox, command(task), task, USUAL)
     passing = {name for name in expected(task) if run.statuses.get(name) == "passed"}
-    sources = {path: await _text(sandbox, path) for path in deciding(task, run)}
+    sources, modules = {path: await _text(sandbox, path) for path in deciding(task, run)}, run.installed
     for number, sites in enumerate(trees(sources, frozenset(map(_function, passing)))[:MOST]):
         tests = tuple(name for name in task.checks.fail_to_pass if name in passing) if number else ()
-        files = {path: broken(sources[path], chosen) for path, chosen in sites.items()}
-        run = await _broken_run(sandbox, task, files, tests)
-        await _lay(sandbox, {path: sources[path] for path in files})
+        mutant = Mutant({path: broken(sources[path], chosen) for path, chosen in sites.items()}, frozenset(), tests, modules)
+        run = await _broken_run(sandbox, task, mutant)
+        await _lay(sandbox, {path: sources[path] for path in mutant.files})
         failed = passing & {name for name, status in run.statuses.items() if status in ("failed", "error")}
         if run.complete and failed:
-            yield Mutant(files, frozenset(failed), tests)
+            yield replace(mutant, telling=frozenset(failed), replaced=frozenset(run.replaced))
 
 
-async def _broken_run(sandbox: Sandbox, task: Task, files: Mapping[str, str], tests: tuple[str, ...], submission: str = "") -> TestRun:
-    await _lay(sandbox, files)
-    return await run_hidden(sandbox, (*command(task, tests), "--maxfail=0", "--tb=no"), task, USUAL, submission)
+async def _broken_run(sandbox: Sandbox, task: Task, mutant: Mutant, submission: str = "") -> TestRun:
+    await _lay(sandbox, mutant.files)
+    argv = (*command(task, mutant.tests), "--maxfail=0", "--tb=no")
+    return await run_hidden(sandbox, argv, task, USUAL, submission, mutant.modules)
 
 
 def planted(task: Task) -> str:

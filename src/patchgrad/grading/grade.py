@@ -151,16 +151,19 @@ async def _restore(sandbox: Sandbox, findings: Sequence[Finding], known: Sequenc
                 raise SandboxFault(f"The grader could not put the tests back: {done.output[:200]!r}.")
 
 
-async def run_hidden(sandbox: Sandbox, argv: Sequence[str], task: Task, conditions: Conditions, submission: str = "") -> TestRun:
+async def run_hidden(
+    sandbox: Sandbox, argv: Sequence[str], task: Task, conditions: Conditions, submission: str = "", modules: Sequence[str] = ()
+) -> TestRun:
     """Run the tests in a fresh process. The key of its report goes in through the standard input, which nothing later can read.
 
-    Files that the submission adds can be imported, and are not looked through for tests.
+    Files that the submission adds can be imported, and are not looked through for tests. Functions of the `modules`, and of whatever is
+    loaded with them, are watched.
     """
     key, deciding, new = secrets.token_hex(32), Guard(task).deciding, added(submission)
-    told = f"{key}\n{json.dumps({'touched': touched(submission), 'added': new})}\n"
+    known = {"touched": touched(submission), "added": new, "modules": [*modules]}
     argv = (*argv, *(f"--ignore={path}" for path in new if path.endswith(".py") and path not in deciding))
     variables = {"PATCHGRAD_NONCE": "stdin", **conditions.variables}
-    result = await _exec(sandbox, argv, task.limits.test_seconds, variables, told.encode())
+    result = await _exec(sandbox, argv, task.limits.test_seconds, variables, f"{key}\n{json.dumps(known)}\n".encode())
     return read_report(result, key)
 
 

@@ -18,7 +18,8 @@ _GREEN = ("passed", "xpassed", "xfailed")
 class TestRun:
     """One run of the tests. `complete` says that it came to its end and that all numbers agree; `note` why not, where that is known.
 
-    `loaded` are the files of the repository that were imported by its end, as far as the run itself tells the truth.
+    `loaded` are the files of the repository that were imported by its end, `installed` the other modules of the first level, and `replaced`
+    the functions of those that were watched and are others at the end, as far as the run itself tells the truth.
     """
 
     __test__ = False
@@ -28,6 +29,8 @@ class TestRun:
     tamper: tuple[str, ...]
     note: str = ""
     loaded: tuple[str, ...] = ()
+    installed: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -75,4 +78,5 @@ def read_report(result: Result, key: str) -> TestRun:
     red = uncollected + sum(status in _RED for status in (*statuses.values(), *canaries))
     ended = result.state == "ok" and finish.get("exit") == result.exit_code == (1 if red else 0)
     complete = ended and finish["tests"] == len(statuses) == collected and len(canaries) == awaited
-    return TestRun(statuses, collected, complete, tuple(tamper), loaded=tuple(finish.get("loaded", ())))
+    seen = {name: tuple(finish.get(name, ())) for name in ("loaded", "installed", "replaced")}
+    return TestRun(statuses, collected, complete, tuple(tamper), **seen)

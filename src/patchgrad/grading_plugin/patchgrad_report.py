@@ -2,13 +2,15 @@
 
 It is active when `PATCHGRAD_NONCE` is set: the key itself, or the word `stdin` when the standard input holds the key, which, unlike the
 environment, no later `/proc/self/environ` shows, and on the next line what is known of the submission, as JSON: the files that it
-`touched`, and those of them that it `added`. Each line of the report is `MAC JSON`, the MAC being an HMAC-SHA-256 over the JSON, whose
-`seq` counts up: a line cannot be forged, replayed or left out by code that does not have the key.
+`touched`, those of them that it `added`, and `modules` to load before any of it, whose functions are then compared at the end. Each line
+of the report is `MAC JSON`, the MAC being an HMAC-SHA-256 over the JSON, whose `seq` counts up: a line cannot be forged, replayed or left
+out by code that does not have the key.
 
     3f..9a {"seq": 0, "event": "collected", "count": 2, "canaries": 1}
     71..0c {"seq": 1, "event": "test", "id": "tests/test_a.py::test_b", "status": "passed"}
     a5..e1 {"seq": 3, "event": "canary", "id": "tests/test_a.py::test_b_again", "status": "failed"}
-    e0..55 {"seq": 4, "event": "finish", "exit": 1, "tests": 2, "changed": [], "evaded": [], "loaded": ["tests/test_a.py"]}
+    e0..55 {"seq": 4, "event": "finish", "exit": 1, "tests": 2, "changed": [], "evaded": [], "loaded": ["tests/test_a.py"],
+             "installed": ["hypothesis"], "replaced": []}
 
 Tests run in the same interpreter as the code under test, which may try to make them pass. Three things stand against that:
 
@@ -32,6 +34,7 @@ It must be imported by the process that runs the tests, not before: the key is r
 from __future__ import annotations
 
 import builtins
+import contextlib
 import hmac
 import importlib.abc
 import importlib.machinery
@@ -44,7 +47,7 @@ import sys
 import time
 import types
 import unittest
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -102,6 +105,40 @@ def _remember() -> Pieces:
 def _changed(before: Pieces) -> list[str]:
     now = _remember()
     return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+
+
+class Functions:
+    """All functions of what is loaded, as they are when this is made, after so many modules were loaded."""
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        for name in modules:
+            with contextlib.suppress(Exception):  # what is missing is not compared
+                import_module(name)
+        self._before = dict(self._all()) if modules else {}
+
+    def replaced(self) -> list[str]:
+        """Those that are others now, or are gone: `["json.encoder.JSONEncoder.encode"]`."""
+        now = dict(self._all()) if self._before else {}
+        return sorted(name for name, was in self._before.items() if now.get(name) != was)
+
+    def _all(self) -> Iterator[tuple[str, tuple[object, object]]]:
+        for title, module in list(sys.modules.items()):
+            if isinstance(module, types.ModuleType) and not str(vars(module).get("__file__") or "").startswith(_HERE + os.sep):
+                for name, value in list(vars(module).items()):
+                    if isinstance(value, type) and value.__module__ == title:
+                        yield from ((f"{title}.{name}.{key}", _code(own)) for key, own in list(vars(value).items()) if _acts(own))
+                    elif _acts(value):
+                        yield f"{title}.{name}", _code(value)
+
+
+def _acts(value: object) -> bool:
+    kinds = types.FunctionType, types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType
+    return isinstance(value, (*kinds, type, classmethod, staticmethod, property))
+
+
+def _code(value: object) -> tuple[object, object]:
+    inner = getattr(value, "__func__", getattr(value, "fget", None) or value)
+    return value, getattr(inner, "__code__", None)
 
 
 def _signer(key: bytes, descriptor: int = 3) -> Callable[[dict[str, Any]], None]:
@@ -171,9 +208,9 @@ def _word() -> str:
 class Reporter:
     """Collects the phases of one test and emits its final status when pytest is done with it."""
 
-    def __init__(self, emit: Callable[[dict[str, Any]], None], touched: tuple[str, ...] = ()) -> None:
+    def __init__(self, emit: Callable[[dict[str, Any]], None], touched: Sequence[str] = (), modules: Sequence[str] = ()) -> None:
         self._emit = emit
-        self._touched = touched
+        self._touched, self._modules = touched, modules
         self._canaries: set[str] = set()
         self._evading: set[str] = set()
         self._evaded: set[str] = set()
@@ -186,6 +223,7 @@ class Reporter:
     @pytest.hookimpl(tryfirst=True)
     def pytest_load_initial_conftests(self) -> None:
         self._before = _remember()  # installed plugins are loaded by now, the repository's own code is not
+        self._functions = Functions(self._modules)
         if self._clock:
             _move_the_clock(self._clock)
 
@@ -235,6 +273,7 @@ class Reporter:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         seen = {"changed": _changed(self._before), "evaded": sorted(self._evaded), "loaded": _loaded(_HERE)}
+        seen |= {"installed": _installed(), "replaced": self._functions.replaced()}
         self._emit({"event": "finish", "exit": int(exitstatus), "tests": self._tests, **seen})
 
 
@@ -242,6 +281,13 @@ def _loaded(folder: str) -> list[str]:
     """The files below a folder that are loaded as modules, relative to it."""
     files = [str(vars(module).get("__file__") or "") for module in list(sys.modules.values()) if isinstance(module, types.ModuleType)]
     return sorted({os.path.relpath(file, folder) for file in files if file.startswith(folder + os.sep)})
+
+
+def _installed() -> list[str]:
+    """The names of all that is loaded and no part of the repository, packages and modules of the first level."""
+    names = {name.partition(".")[0] for name in list(sys.modules)}
+    own = {os.path.relpath(file, _HERE).split(os.sep)[0].partition(".")[0] for file in _loaded(_HERE)}
+    return sorted(name for name in names - own if not name.startswith("_") and name != "patchgrad_report")
 
 
 def _move_the_clock(seconds: int) -> None:
@@ -294,12 +340,12 @@ def main() -> None:
 
 def _start() -> tuple[Reporter | None, list[str]]:
     key = os.environ.pop("PATCHGRAD_NONCE", "")
-    told: dict[str, list[str]] = {"touched": [], "added": []}
+    told: dict[str, list[str]] = {"touched": [], "added": [], "modules": []}
     if key == "stdin":
         with open(0, "rb", closefd=False) as given:
             key, *rest = given.read().decode().splitlines()
         told |= json.loads("".join(rest) or "{}")
-    return (Reporter(_signer(key.encode()), tuple(told["touched"])) if key else None), told["added"]
+    return (Reporter(_signer(key.encode()), told["touched"], told["modules"]) if key else None), told["added"]
 
 
 _reporter, _added = _start()
