@@ -47,7 +47,7 @@ import sys
 import time
 import types
 import unittest
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -208,22 +208,21 @@ def _word() -> str:
 class Reporter:
     """Collects the phases of one test and emits its final status when pytest is done with it."""
 
-    def __init__(self, emit: Callable[[dict[str, Any]], None], touched: Sequence[str] = (), modules: Sequence[str] = ()) -> None:
+    def __init__(self, emit: Callable[[dict[str, Any]], None], told: Mapping[str, Sequence[str]]) -> None:
         self._emit = emit
-        self._touched, self._modules = touched, modules
+        self._told = told
         self._canaries: set[str] = set()
         self._evading: set[str] = set()
         self._evaded: set[str] = set()
         self._status: dict[str, str] = {}
         self._tests = 0
-        self._before: Pieces = {}
+        self._before: tuple[Pieces, Functions] = {}, Functions(())
         self._order = int(os.environ.pop("PATCHGRAD_ORDER", "0"))
         self._clock = int(os.environ.pop("PATCHGRAD_CLOCK", "0"))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_load_initial_conftests(self) -> None:
-        self._before = _remember()  # installed plugins are loaded by now, the repository's own code is not
-        self._functions = Functions(self._modules)
+        self._before = _remember(), Functions(self._told["modules"])  # plugins are loaded by now, the repository's own code is not
         if self._clock:
             _move_the_clock(self._clock)
 
@@ -252,7 +251,7 @@ class Reporter:
         if call.excinfo is not None and isinstance(call.excinfo.value, _EVASIONS):
             root = getattr(item.config, "rootpath", None) or getattr(item.config, "rootdir")  # noqa: B009  # pytest before 6.1
             way = {os.path.relpath(str(entry.path), str(root)) for entry in call.excinfo.traceback}
-            if through := sorted(way.intersection(self._touched)):
+            if through := sorted(way.intersection(self._told["touched"])):
                 self._evaded.update(through)
                 self._evading.add(item.nodeid)
         yield
@@ -272,8 +271,8 @@ class Reporter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        seen = {"changed": _changed(self._before), "evaded": sorted(self._evaded), "loaded": _loaded(_HERE)}
-        seen |= {"installed": _installed(), "replaced": self._functions.replaced()}
+        seen = {"changed": _changed(self._before[0]), "evaded": sorted(self._evaded), "loaded": _loaded(_HERE)}
+        seen |= {"installed": _installed(), "replaced": self._before[1].replaced()}
         self._emit({"event": "finish", "exit": int(exitstatus), "tests": self._tests, **seen})
 
 
@@ -345,7 +344,7 @@ def _start() -> tuple[Reporter | None, list[str]]:
         with open(0, "rb", closefd=False) as given:
             key, *rest = given.read().decode().splitlines()
         told |= json.loads("".join(rest) or "{}")
-    return (Reporter(_signer(key.encode()), told["touched"], told["modules"]) if key else None), told["added"]
+    return (Reporter(_signer(key.encode()), told) if key else None), told["added"]
 
 
 _reporter, _added = _start()
