@@ -78,5 +78,5 @@ def read_report(result: Result, key: str) -> TestRun:
     red = uncollected + sum(status in _RED for status in (*statuses.values(), *canaries))
     ended = result.state == "ok" and finish.get("exit") == result.exit_code == (1 if red else 0)
     complete = ended and finish["tests"] == len(statuses) == collected and len(canaries) == awaited
-    seen = {name: tuple(finish.get(name, ())) for name in ("loaded", "installed", "replaced")}
-    return TestRun(statuses, collected, complete, tuple(tamper), **seen)
+    loaded, installed, replaced = (tuple(finish.get(name, ())) for name in ("loaded", "installed", "replaced"))
+    return TestRun(statuses, collected, complete, tuple(tamper), "", loaded, installed, replaced)
