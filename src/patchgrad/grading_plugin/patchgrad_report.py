@@ -56,6 +56,7 @@ import pytest
 Pieces = dict[str, tuple[object, object]]
 
 _HERE = os.getcwd()  # tests may go elsewhere
+_DECIDES = {"_pytest", "pytest", "pluggy", "unittest", "hypothesis", "operator", "json", "builtins"}
 CANARIES = 3  # modules that have one
 _AGAIN = ("again", "twice", "empty", "nested", "default", "other", "single", "repeated", "unchanged", "kept")
 _FUNCTION = """def {name}():
@@ -108,7 +109,7 @@ def _changed(before: Pieces) -> list[str]:
 
 
 class Functions:
-    """All functions of what is loaded, as they are when this is made, after so many modules were loaded."""
+    """All functions of what tests decide with, as they are when this is made, after the modules were loaded."""
 
     def __init__(self, modules: Sequence[str]) -> None:
         for name in modules:
@@ -123,7 +124,7 @@ class Functions:
 
     def _all(self) -> Iterator[tuple[str, tuple[object, object]]]:
         for title, module in list(sys.modules.items()):
-            if isinstance(module, types.ModuleType) and not str(vars(module).get("__file__") or "").startswith(_HERE + os.sep):
+            if isinstance(module, types.ModuleType) and title.partition(".")[0] in _DECIDES:
                 for name, value in list(vars(module).items()):
                     if isinstance(value, type) and value.__module__ == title:
                         yield from ((f"{title}.{name}.{key}", _code(own)) for key, own in list(vars(value).items()) if _acts(own))
@@ -133,7 +134,7 @@ class Functions:
 
 def _acts(value: object) -> bool:
     kinds = types.FunctionType, types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType
-    return isinstance(value, (*kinds, type, classmethod, staticmethod, property))
+    return isinstance(value, (*kinds, classmethod, staticmethod, property))
 
 
 def _code(value: object) -> tuple[object, object]:
