@@ -591,9 +591,9 @@ asyncio.run(main())
 def test_nothing_is_left_of_a_trainer_however_it_ends(tmp_path: Path, end: int) -> None:
     task = small(tmp_path, {"a": "a"})
     repository = task.repository
-    mounts, place = Path("/proc/self/mountinfo").read_text().count("/testbed"), tempfile.mkdtemp(prefix="trainer-")  # sockets want it short
+    mounts, own = Path("/proc/self/mountinfo").read_text().count("/testbed"), tempfile.mkdtemp(prefix="trainer-")  # sockets want it short
     arguments = [sys.executable, "-c", TRAINER, repository.location, repository.digest, str(int(end))]
-    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=os.environ | {"TMPDIR": place})
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=os.environ | {"TMPDIR": own})
     assert process.stdout is not None
     family = _family(int(process.stdout.readline()))
     if end:
@@ -607,8 +607,8 @@ def test_nothing_is_left_of_a_trainer_however_it_ends(tmp_path: Path, end: int) 
         time.sleep(0.1)
     assert left == []
     assert Path("/proc/self/mountinfo").read_text().count("/testbed") == mounts
-    assert os.listdir(place) == []
-    os.rmdir(place)
+    assert os.listdir(own) == []
+    os.rmdir(own)
     if (place := cgroups.place()) is not None:  # whoever starts next sweeps what a killed one could not
 
         async def steps(_: Sandbox) -> None:
