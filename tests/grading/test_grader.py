@@ -211,9 +211,10 @@ DOCUMENTED = '''def total(items):
         (DOCUMENTED.replace("return 0", "return sum(items)"), ()),
         (DOCUMENTED.replace("return 0", "return sum(items)").replace("    3\n", "    3\n    >>> total([])\n    0\n"), ()),
         (DOCUMENTED.replace("    3\n", "    0\n"), ("changed what shop/cart.py::shop.cart.total expects",)),
+        (DOCUMENTED.replace("    3\n", "  3\n"), ("changed what shop/cart.py::shop.cart.total expects",)),
         ("def total(items):\n    return 0\n", ("changed what shop/cart.py::shop.cart.total expects",)),
     ],
-    ids=["repaired", "one more", "another", "none"],
+    ids=["repaired", "one more", "another", "askew", "none"],
 )
 def test_the_code_around_an_expected_docstring_may_change_and_its_examples_may_not(
     tmp_path: Path, sandboxes: tuple[asyncio.Runner, Sandboxes, Task], code: str, evidence: tuple[str, ...]

@@ -136,6 +136,6 @@ def test_helpers_are_broken_apart_from_tests() -> None:
     assert [[site.function for site in tree["a.py"]] for tree in trees({"a.py": source}, TESTS)] == [["test_a"], ["test_a"], ["same"]]
 
 
-@pytest.mark.parametrize("source", ["def test_a(:\n", "def test_a():\n    assert f'{a == 1}'\n", "x = 1\n", "\0"])
+@pytest.mark.parametrize("source", ["def test_a(:\n", "def test_a():\n    assert f'{a == 1}'\n", "x = 1\n", "\0", f"x = {'-' * 5000}1\n"])
 def test_where_nothing_can_be_broken_nothing_is(source: str) -> None:
     assert trees({"a.py": source}, frozenset()) == [] or "assert (not" in broken(source, sites(source))

@@ -32,7 +32,7 @@ MOST = 4  # runs of broken tests: one of all of them, and for further kinds of e
 class Mutant:
     """Files with broken expectations by path, the tests that fail with them though the solution is there, and which to run, if not all.
 
-    Functions of the `modules` are watched; the solution, or a test, replaces some itself.
+    The `modules` are loaded first. Functions that are `replaced` with the solution too, or by a test, are no evidence.
     """
 
     files: Mapping[str, str]

@@ -156,8 +156,8 @@ async def run_hidden(
 ) -> TestRun:
     """Run the tests in a fresh process. The key of its report goes in through the standard input, which nothing later can read.
 
-    Files that the submission adds can be imported, and are not looked through for tests. Functions of the `modules`, and of whatever is
-    loaded with them, are watched.
+    Files that the submission adds can be imported, and are not looked through for tests. The `modules` are loaded before any code of
+    the repository, and the functions that tests decide with are compared at the end.
     """
     key, deciding, new = secrets.token_hex(32), Guard(task).deciding, added(submission)
     known = {"touched": touched(submission), "added": new, "modules": [*modules]}

@@ -160,12 +160,11 @@ def examples(test: str, source: bytes | None) -> set[tuple[str, str]]:
     """What a docstring's test says and expects, as far as the source can be read: `{("total([1])\n", "1\n")}`."""
     try:
         tree = ast.parse(source or b"")
-    except (SyntaxError, ValueError):
+        name, parser = test.rpartition(".")[2], doctest.DocTestParser()
+        texts = [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, _DOCUMENTED) and _called(node) in (name, "")]
+        return {(example.source, example.want) for text in texts for example in parser.get_examples(text)}
+    except (SyntaxError, ValueError, RecursionError):  # of an example too, whose lines do not stand below each other
         return set()
-    name = test.rpartition(".")[2]
-    texts = [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, _DOCUMENTED) and _called(node) in (name, "")]
-    parser = doctest.DocTestParser()
-    return {(example.source, example.want) for text in texts for example in parser.get_examples(text)}
 
 
 def _called(node: ast.AST) -> str:

@@ -63,11 +63,10 @@ def sites(source: str) -> list[Site]:
     `def test_a(): assert f(1) == 2` has one: its 2 becomes another number.
     """
     try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
+        tree, text = ast.parse(source), _Text(source)
+        found = [site for function in _functions(tree) for site in _of_function(function, text)]
+    except (SyntaxError, ValueError, RecursionError):
         return []
-    text = _Text(source)
-    found = [site for function in _functions(tree) for site in _of_function(function, text)]
     return sorted(found, key=lambda site: (not site.sure, site.start))
 
 
