@@ -148,7 +148,7 @@ def interpreter() -> Layer:
         if path.name not in _NOT_TAKEN and not path.name.startswith("config-"):
             files[f"opt/py/lib/{version}/{path.name}"] = path
     for path in sorted(ensure_site().iterdir()):
-        if path.name != "patchgrad_report.py" and "hypothesis" not in path.name:
+        if not path.name.startswith("patchgrad_") and "hypothesis" not in path.name:
             files[f"opt/pytest/{path.name}"] = path
     modules = map(str, (library / "lib-dynload").glob("*.so"))
     return {**files, **_libraries([os.path.realpath(sys.executable), *modules])}

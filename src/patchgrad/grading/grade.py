@@ -6,9 +6,9 @@ import json
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from patchgrad.contracts import Result, Sandbox, Sandboxes
 from patchgrad.errors import SandboxFault, SandboxLost, TaskError
@@ -18,11 +18,12 @@ from patchgrad.grading.logs import reader
 from patchgrad.grading.output import read_output
 from patchgrad.grading.report import TestRun, read_report
 from patchgrad.grading.rules import outcomes
+from patchgrad.grading_plugin.patchgrad_copies import NAME, sealed
 from patchgrad.rollouts.deadline import within
 from patchgrad.values import Task, Verdict, digest
 
 _TRIES = (("git", "apply", "--whitespace=nowarn", "-"), ("patch", "--batch", "--fuzz=5", "-p1"))
-_NAMES_THE_GRADER = re.compile(r"^\+.*(patchgrad_report|PATCHGRAD_NONCE)", re.MULTILINE)
+_NAMES_THE_GRADER = re.compile(rf"^\+.*(patchgrad_report|patchgrad_copies|PATCHGRAD_NONCE|{NAME})", re.MULTILINE)
 _CROWD = 'for i in $(seq "$1"); do (while :; do :; done) </dev/null >/dev/null 2>&1 3>&- & done'
 _LAUNCH = "import sys; del sys.path[0]; from patchgrad_report import main; main()"  # path[0] is the repository
 _OWN = ("-p", "patchgrad_report", "-p", "no:cacheprovider", "--rootdir=/testbed")
@@ -35,6 +36,17 @@ class _Found:
     stages: tuple[str, ...] = ()
     tamper: tuple[str, ...] = ()
     run: TestRun | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How closely a run of tests is looked at: `modules` are loaded first, and their functions compared at the end.
+
+    Tests with `copies`, texts that `patchgrad_copies.Copies` reads, are run in copies of the process, one for each text.
+    """
+
+    modules: Sequence[str] = ()
+    copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 async def grade(task: Task, submission: str, sandboxes: Sandboxes, *, run_empty: bool = False, conditions: Conditions = USUAL) -> Verdict:
@@ -152,15 +164,15 @@ async def _restore(sandbox: Sandbox, findings: Sequence[Finding], known: Sequenc
 
 
 async def run_hidden(
-    sandbox: Sandbox, argv: Sequence[str], task: Task, conditions: Conditions, submission: str = "", modules: Sequence[str] = ()
+    sandbox: Sandbox, argv: Sequence[str], task: Task, conditions: Conditions, submission: str = "", look: Look | None = None
 ) -> TestRun:
     """Run the tests in a fresh process. The key of its report goes in through the standard input, which nothing later can read.
 
-    Files that the submission adds can be imported, and are not looked through for tests. The `modules` are loaded before any code of
-    the repository, and the functions that tests decide with are compared at the end.
+    Files that the submission adds can be imported, and are not looked through for tests.
     """
-    key, deciding, new = secrets.token_hex(32), Guard(task).deciding, added(submission)
-    known = {"touched": touched(submission), "added": new, "modules": [*modules]}
+    key, deciding, new, look = secrets.token_hex(32), Guard(task).deciding, added(submission), look or Look()
+    copies = {name: [sealed(text, key, f"{name} {number}") for number, text in enumerate(texts)] for name, texts in look.copies.items()}
+    known = {"touched": touched(submission), "added": new, "modules": [*look.modules], "copies": copies}
     argv = (*argv, *(f"--ignore={path}" for path in new if path.endswith(".py") and path not in deciding))
     variables = {"PATCHGRAD_NONCE": "stdin", **conditions.variables}
     result = await _exec(sandbox, argv, task.limits.test_seconds, variables, f"{key}\n{json.dumps(known)}\n".encode())
@@ -190,8 +202,8 @@ async def _exec(sandbox: Sandbox, argv: Sequence[str], seconds: float, env: Mapp
         return await sandbox.exec(argv, seconds, env, stdin)
 
 
-def command(task: Task, tests: Collection[str] = ()) -> tuple[str, ...]:
-    """`("pytest", "-x")` -> `python -m pytest -x`, our options, and the test files unless the command names some itself; or these tests.
+def command(task: Task) -> tuple[str, ...]:
+    """`("pytest", "-x")` -> `python -m pytest -x`, our options, and the test files unless the command names some itself.
 
     It is started so that nothing of the repository can be imported in the place of an installed module (`patchgrad_report.main`).
     A command whose output a reader of logs is to read is run as it stands: `("make", "test")` -> `bash -c '"$@" >&3 2>&1' bash make test`.
@@ -204,6 +216,5 @@ def command(task: Task, tests: Collection[str] = ()) -> tuple[str, ...]:
         raise TaskError(f"Task {task.id} wants a report of {name!r}, and only pytest makes one: name a reader of logs as its parser.")
     files = sorted({test.split("::")[0] for test in (*task.checks.fail_to_pass, *task.checks.pass_to_pass)})
     places = {*files, *(folder for file in files for folder in folders(file))}
-    named = [argument for argument in rest if argument.split("::")[0].rstrip("/") in places]
-    options = [argument for argument in rest if not (tests and argument in named)]
-    return ("python", "-c", _LAUNCH, *options, *_OWN, *(tests or (() if named else files)))
+    named = any(argument.split("::")[0].rstrip("/") in places for argument in rest)
+    return ("python", "-c", _LAUNCH, *rest, *_OWN, *(() if named else files))

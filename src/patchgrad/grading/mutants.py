@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -37,6 +37,8 @@ _INVERTED |= {after: before for before, after in _INVERTED.items()} | {"assert_c
 _CALLED_WITH = ("assert_called_with", "assert_called_once_with", "assert_any_call", "assert_awaited_with", "assert_awaited_once_with")
 _ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _SIGN = re.compile("[<>]=?")
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+_FOLDS = ("all", "any")
 _BRANCHES = (ast.If, ast.Try, ast.While, ast.Match, ast.IfExp, ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -63,8 +65,8 @@ def sites(source: str) -> list[Site]:
     `def test_a(): assert f(1) == 2` has one: its 2 becomes another number.
     """
     try:
-        tree, text = ast.parse(source), _Text(source)
-        found = [site for function in _functions(tree) for site in _of_function(function, text)]
+        tree, text = ast.parse(source), Text(source)
+        found = [site for function in functions(tree) for site in _of_function(function, text)]
     except (SyntaxError, ValueError, RecursionError):
         return []
     return sorted(found, key=lambda site: (not site.sure, site.start))
@@ -73,12 +75,12 @@ def sites(source: str) -> list[Site]:
 def broken(source: str, chosen: Sequence[Site]) -> str:
     """The source with these expectations broken; they must not overlap."""
     content = source.encode()
-    for site in sorted(chosen, key=lambda site: site.start, reverse=True):
+    for site in sorted(chosen, key=lambda site: (site.start, site.end), reverse=True):
         content = content[: site.start] + site.text.encode() + content[site.end :]
     return content.decode()
 
 
-class _Text:
+class Text:
     """Where a node of the tree lies in the file, in bytes."""
 
     def __init__(self, source: str) -> None:
@@ -96,26 +98,31 @@ class _Text:
         return self.content[start:end].decode()
 
 
-def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+def functions(tree: ast.AST) -> Iterator[Function]:
     """The outermost functions of a module and of its classes."""
     for child in ast.iter_child_nodes(tree):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(child, Function):
             yield child
         elif not isinstance(child, ast.expr):
-            yield from _functions(child)
+            yield from functions(child)
 
 
-def _of_function(function: ast.FunctionDef | ast.AsyncFunctionDef, text: _Text) -> Iterator[Site]:
+def _of_function(function: Function, text: Text) -> Iterator[Site]:
     def walk(node: ast.AST, sure: bool) -> Iterator[Site]:
         for kind, aim, changed in _expectations(node):
             start, end = text.span(aim)
-            yield Site(function.name, function.lineno, kind, start, end, changed(text.of(aim)), sure)
+            yield Site(function.name, function.lineno, kind, start, end, _as_long(changed(text.of(aim)), text.of(aim)), sure)
         below = sure and not isinstance(node, _BRANCHES)
         for child in () if isinstance(node, ast.JoinedStr) else ast.iter_child_nodes(node):  # before Python 3.12 its parts lie nowhere
             yield from walk(child, below)
 
     for statement in function.body:
         yield from walk(statement, True)
+
+
+def _as_long(text: str, before: str) -> str:
+    """The text on as many lines as what it takes the place of, so that all below stays where it is."""
+    return text + " \\\n" * (before.count("\n") - text.count("\n"))
 
 
 Expectation = tuple[str, ast.expr, Callable[[str], str]]
@@ -126,7 +133,7 @@ def _expectations(node: ast.AST) -> Iterator[Expectation]:
     if isinstance(node, ast.Assert):
         yield from _condition(node.test)
     elif isinstance(node, ast.Call):
-        name = _name(node.func)
+        name = called(node.func)
         if name == "approx" and node.args:
             yield "approx", node.args[0], _other
         elif name in ("raises", "assertRaises", "assertRaisesRegex") and node.args:
@@ -145,7 +152,7 @@ def _condition(test: ast.expr) -> Iterator[Expectation]:
     """
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         yield from _condition(test.values[0])
-    elif isinstance(test, ast.Compare) and any(_name(part.func) == "approx" for part in ast.walk(test) if isinstance(part, ast.Call)):
+    elif isinstance(test, ast.Compare) and any(called(part.func) == "approx" for part in ast.walk(test) if isinstance(part, ast.Call)):
         return
     elif isinstance(test, ast.Compare) and isinstance(test.ops[0], _ORDERED):
         yield "order", test, _turned(test)
@@ -155,7 +162,7 @@ def _condition(test: ast.expr) -> Iterator[Expectation]:
     elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.In):
         yield "value", test.comparators[0], _stranger
         yield "member", test.left, _stranger
-    elif isinstance(test, ast.Call) and test.args and not isinstance(test.args[-1], ast.Starred) and _name(test.func) not in ("all", "any"):
+    elif isinstance(test, ast.Call) and test.args and not isinstance(test.args[-1], ast.Starred) and called(test.func) not in _FOLDS:
         yield "call", test.args[-1], lambda text: f"[{text}]"
     else:
         yield "truth", test, lambda text: f"(not ({text}))"
@@ -234,30 +241,24 @@ def _assertion(name: str, call: ast.Call) -> Iterator[Expectation]:
         yield "unittest" if "_" not in name else "call", call.args[1], _other
 
 
-def _name(function: ast.expr) -> str:
+def called(function: ast.expr) -> str:
     return function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
 
 
-def trees(files: Mapping[str, str], tests: frozenset[str]) -> list[dict[str, list[Site]]]:
-    """Sets of sites by file that are broken together: at most one of each function, and of another kind in each set.
-
-    `tests` are the names of the functions that are tests. Others help them, and are broken apart from them: a test that fails because its
-    helper does says nothing about itself. `def test_a(): assert f() == 1; pytest.raises(E, g)` makes two sets.
-    """
-    layers: dict[tuple[bool, int], dict[str, list[Site]]] = {}
-    for file, source in files.items():
-        kinds: dict[int, list[str]] = {}
-        for site in sites(source):
-            known = kinds.setdefault(site.line, [])
-            if site.kind not in known:
-                layers.setdefault((site.function not in tests, len(known)), {}).setdefault(file, []).append(site)
-                known.append(site.kind)
-    return [kept for key in sorted(layers) if (kept := {file: found for file, found in layers[key].items() if _parses(files[file], found)})]
+def expectations(source: str) -> dict[int, list[Site]]:
+    """The expectations of each outermost function by its first line, one of each kind: `{1: [value, raises]}`."""
+    found: dict[int, list[Site]] = {}
+    for site in sites(source):
+        known = found.setdefault(site.line, [])
+        if site.kind not in [one.kind for one in known] and parses(broken(source, [site])):
+            known.append(site)
+    return found
 
 
-def _parses(source: str, chosen: Sequence[Site]) -> bool:
+def parses(source: str) -> bool:
+    """Can this be read as Python?"""
     try:
-        ast.parse(broken(source, chosen))
-    except SyntaxError:
+        ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
         return False
     return True

@@ -15,11 +15,23 @@ _GREEN = ("passed", "xpassed", "xfailed")
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """How a test ended in one of its copies, at how many places something lied there, and how often it began and came to its end."""
+
+    test: str
+    number: int
+    status: str
+    lies: tuple[str, ...]
+    runs: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class TestRun:
     """One run of the tests. `complete` says that it came to its end and that all numbers agree; `note` why not, where that is known.
 
     `loaded` are the files of the repository that were imported by its end, `installed` the other modules of the first level, and `replaced`
-    the functions of those that were watched and are others at the end, as far as the run itself tells the truth.
+    the functions of those that were watched and are others at the end, as far as the run itself tells the truth. Tests that were run in
+    `copies` have no status.
     """
 
     __test__ = False
@@ -31,6 +43,7 @@ class TestRun:
     loaded: tuple[str, ...] = ()
     installed: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
+    copies: tuple[Copy, ...] = ()
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -47,6 +60,7 @@ def read_report(result: Result, key: str) -> TestRun:
     """
     statuses: dict[str, Status] = {}
     canaries: list[Status] = []
+    copies: list[Copy] = []
     tamper: list[str] = []
     collected = awaited = uncollected = 0
     finish: dict[str, Any] = {}
@@ -68,6 +82,9 @@ def read_report(result: Result, key: str) -> TestRun:
                 tamper.append(f"ran {event['id']} twice")
             case "test":
                 statuses[event["id"]] = event["status"]
+            case "copy":
+                began, ended = event["runs"]
+                copies.append(Copy(event["id"], event["number"], event["status"], tuple(event["lies"]), (began, ended)))
             case "canary":
                 canaries.append(event["status"])
             case "finish":
@@ -76,7 +93,7 @@ def read_report(result: Result, key: str) -> TestRun:
     tamper += [f"skips tests, or expects them to fail, in {path}" for path in finish.get("evaded", ())]
     tamper += ["makes tests pass whatever they find"] * any(status in _GREEN for status in canaries)
     red = uncollected + sum(status in _RED for status in (*statuses.values(), *canaries))
-    ended = result.state == "ok" and finish.get("exit") == result.exit_code == (1 if red else 0)
-    complete = ended and finish["tests"] == len(statuses) == collected and len(canaries) == awaited
+    whole = result.state == "ok" and finish.get("exit") == result.exit_code == (1 if red else 0)
+    complete = whole and finish["tests"] == len(statuses) == collected and len(canaries) == awaited
     loaded, installed, replaced = (tuple(finish.get(name, ())) for name in ("loaded", "installed", "replaced"))
-    return TestRun(statuses, collected, complete, tuple(tamper), "", loaded, installed, replaced)
+    return TestRun(statuses, collected, complete, tuple(tamper), "", loaded, installed, replaced, tuple(copies))

@@ -1,6 +1,6 @@
-"""The folder that a sandbox's `site-packages` holds read-only, so that `python -m pytest -p patchgrad_report` works inside it.
+"""The folder whose files a sandbox's `site-packages` holds read-only, so that `python -m pytest -p patchgrad_report` works inside it.
 
-Sandboxes copy `FOLDER / "patchgrad_report.py"`; nothing here imports patchgrad, because patchgrad is not in there.
+Sandboxes copy `FILES`; nothing in them imports patchgrad, because patchgrad is not in there.
 """
 
 from __future__ import annotations
@@ -8,3 +8,4 @@ from __future__ import annotations
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
+FILES = ("patchgrad_copies.py", "patchgrad_report.py")

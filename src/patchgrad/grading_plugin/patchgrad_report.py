@@ -52,6 +52,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+from patchgrad_copies import Copies
 
 Pieces = dict[str, tuple[object, object]]
 
@@ -209,9 +210,11 @@ def _word() -> str:
 class Reporter:
     """Collects the phases of one test and emits its final status when pytest is done with it."""
 
-    def __init__(self, emit: Callable[[dict[str, Any]], None], told: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, emit: Callable[[dict[str, Any]], None], told: Mapping[str, Sequence[str]], copies: Copies) -> None:
         self._emit = emit
         self._told = told
+        self._copies = copies
+        self._left: set[str] = set()
         self._canaries: set[str] = set()
         self._evading: set[str] = set()
         self._evaded: set[str] = set()
@@ -240,8 +243,25 @@ class Reporter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        there = sum(item.nodeid in self._canaries for item in session.items)
-        self._emit({"event": "collected", "count": len(session.items) - there, "canaries": there})
+        self._left = self._copies.left_out([item.nodeid for item in session.items])
+        own = [item.nodeid for item in session.items if item.nodeid not in self._left]
+        there = sum(name in self._canaries for name in own)
+        self._emit({"event": "collected", "count": len(own) - there, "canaries": there})
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        if item.nodeid not in self._left:
+            return None
+        for event in self._copies(item, lambda: self._alone(item)):
+            self._emit(event)
+        return True
+
+    def _alone(self, item: pytest.Item) -> str:
+        """In a copy of this process: run this test, as ever but for what ends after it, and say how it ended."""
+        said: list[dict[str, Any]] = []
+        self._emit, self._left = said.append, set()
+        item.ihook.pytest_runtest_protocol(item=item, nextitem=_Beside(item))
+        return next((event["status"] for event in said if event.get("id") == item.nodeid), "error")
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
@@ -275,6 +295,20 @@ class Reporter:
         seen = {"changed": _changed(self._before[0]), "evaded": sorted(self._evaded), "loaded": _loaded(_HERE)}
         seen |= {"installed": _installed(), "replaced": self._before[1].replaced()}
         self._emit({"event": "finish", "exit": int(exitstatus), "tests": self._tests, **seen})
+
+
+class _Beside:
+    """A next test in the same class or module: what is set up for all of it stays."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._item = item
+
+    def listchain(self) -> list[Any]:
+        """What stays."""
+        return self._item.listchain()[:-1]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._item, name)
 
 
 def _loaded(folder: str) -> list[str]:
@@ -340,12 +374,13 @@ def main() -> None:
 
 def _start() -> tuple[Reporter | None, list[str]]:
     key = os.environ.pop("PATCHGRAD_NONCE", "")
-    told: dict[str, list[str]] = {"touched": [], "added": [], "modules": []}
+    told: dict[str, Any] = {"touched": [], "added": [], "modules": [], "copies": {}}
     if key == "stdin":
         with open(0, "rb", closefd=False) as given:
             key, *rest = given.read().decode().splitlines()
         told |= json.loads("".join(rest) or "{}")
-    return (Reporter(_signer(key.encode()), told) if key else None), told["added"]
+    copies = Copies(told.pop("copies"), key, told["touched"], _HERE)
+    return (Reporter(_signer(key.encode()), told, copies) if key else None), told["added"]
 
 
 _reporter, _added = _start()

@@ -13,10 +13,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from patchgrad.errors import MissingDependency
+from patchgrad.grading_plugin import FILES, FOLDER
 
 PINS = (
     "pytest==9.2.0",
@@ -27,7 +28,6 @@ PINS = (
     "pygments==2.21.0",
     "sortedcontainers==2.4.0",
 )
-_REPORTER = Path(__file__).parents[1] / "grading_plugin" / "patchgrad_report.py"
 _BUILD_SECONDS = 600
 
 
@@ -38,9 +38,9 @@ def ensure_site(packages: Iterable[str] = (), folder: Path | None = None) -> Pat
     cannot install one: it says which.
     """
     pins = merged(packages)
-    reporter = _REPORTER.read_bytes() if _REPORTER.exists() else b""
+    plugin = {name: (FOLDER / name).read_bytes() for name in FILES}
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    key = hashlib.sha256("\n".join((*pins, version, reporter.decode())).encode()).hexdigest()[:16]
+    key = hashlib.sha256("\n".join((*pins, version, *(content.decode() for content in plugin.values()))).encode()).hexdigest()[:16]
     top = folder or sites()
     site = top / f"{version}-{key}"
     if site.is_dir():
@@ -49,7 +49,7 @@ def ensure_site(packages: Iterable[str] = (), folder: Path | None = None) -> Pat
     with open(top / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not site.is_dir():
-            _build(site, pins, reporter)
+            _build(site, pins, plugin)
     return site
 
 
@@ -75,12 +75,12 @@ def sites() -> Path:
     return cache() / "sites"
 
 
-def _build(site: Path, pins: Sequence[str], reporter: bytes) -> None:
+def _build(site: Path, pins: Sequence[str], plugin: Mapping[str, bytes]) -> None:
     work = Path(tempfile.mkdtemp(dir=site.parent, prefix="."))
     try:
         _install(work, pins)
-        if reporter:
-            (work / _REPORTER.name).write_bytes(reporter)
+        for name, content in plugin.items():
+            (work / name).write_bytes(content)
         shutil.rmtree(work / "bin", ignore_errors=True)
         compile_all = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", str(work)]
         subprocess.run(compile_all, check=False, timeout=_BUILD_SECONDS, stdout=subprocess.DEVNULL)

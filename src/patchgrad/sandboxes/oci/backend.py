@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from patchgrad.contracts import Capabilities, Result, Sandbox
 from patchgrad.errors import MissingDependency, SandboxFault, SandboxLost, TaskError
-from patchgrad.grading_plugin import FOLDER
+from patchgrad.grading_plugin import FILES, FOLDER
 from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.archives import archive, preparation, root_key, undigested
 from patchgrad.sandboxes.host import ENGINES
@@ -343,8 +343,7 @@ def _sweep(client: DockerClient, whose: Callable[[str], bool]) -> None:
 
 def _bring_plugin(container: Container) -> None:
     once(container, ["bash", "-c", f"mkdir -p {PLUGIN}"], {}, b"", 60.0, 1 << 10)
-    name = "patchgrad_report.py"
-    container.put_archive(PLUGIN, states.pack([(name, (0o100644, (FOLDER / name).read_bytes()))]))
+    container.put_archive(PLUGIN, states.pack([(name, (0o100644, (FOLDER / name).read_bytes())) for name in FILES]))
 
 
 def _unpack(container: Container, archive: bytes) -> None:

@@ -1,0 +1,311 @@
+"""Copies of the process that runs the tests, each of which runs one test whose text is another one there.
+
+What is known of the tests that are run in copies comes with the grader's key, sealed, and is read in the copies alone. A copy is a fork
+right before its test: it has the same modules, fixtures and earlier tests as the process itself, nothing has failed in it, and what it
+does there is gone with it. The process itself passes the test by. So code under test that would behave otherwise where an expectation
+is broken has nothing to tell it by but the expectation.
+
+    {"tests/test_a.py::test_b": [SEALED, SEALED]}   ->   {"event": "copy", "id": "tests/test_a.py::test_b", "number": 0, "status": "failed",
+                                                          "lies": [], "runs": [0, 0]}
+
+One of the copies of a test is whole: it expects what it should, and a `Witness` looks at what is compared.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import base64
+import contextlib
+import gc
+import hashlib
+import json
+import operator
+import os
+import random
+import select
+import signal
+import sys
+import time
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+NAME = "__patchgrad__"  # what a test's text calls its witness
+_SECONDS = 60.0  # for one copy
+_FLAGS = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+_MOST = 2_000  # values of a container that are looked at
+_SIGNS = {"==": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_PLAIN = (int, float, str, bytes, bool, complex, type(None))
+
+
+def sealed(text: str, key: str, label: str) -> str:
+    """A text that only who has the key can read: `opened(sealed(text, key, label), key, label) == text`."""
+    return base64.b64encode(_mixed(text.encode(), key, label)).decode()
+
+
+def opened(text: str, key: str, label: str) -> str:
+    """What was `sealed`."""
+    return _mixed(base64.b64decode(text), key, label).decode()
+
+
+def _mixed(content: bytes, key: str, label: str) -> bytes:
+    stream = hashlib.shake_256(f"{key} {label}".encode()).digest(len(content))
+    return (int.from_bytes(content, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(content), "big")
+
+
+class Copies:
+    """Runs tests in copies of this process: `copies(item)` says what came of those of a test, and nothing where it has none."""
+
+    def __init__(self, tests: Mapping[str, Sequence[str]], key: str, touched: Sequence[str], folder: str) -> None:
+        self._tests, self._open = tests, lambda text, label: opened(text, key, label)
+        self._touched = {os.path.join(folder, path) for path in touched}
+        self._folder = folder
+        self._functions: dict[tuple[str, int, str], list[types.FunctionType]] = {}
+        self._fork, self._wait, self._exit = os.fork, os.waitpid, os._exit
+
+    def left_out(self, tests: Sequence[str]) -> set[str]:
+        """The tests that the process itself does not run: those that have copies, and all behind the last of them."""
+        places = [number for number, name in enumerate(tests) if name in self._tests]
+        if places:
+            self._functions = self._found()
+        return {*(name for name in tests if name in self._tests), *(tests[places[-1] + 1 :] if places else ())}
+
+    def __call__(self, item: Any, run: Callable[[], str]) -> Iterator[dict[str, Any]]:
+        """Runs a test in each of its copies: `run` says there how it ended."""
+        for number, text in enumerate(self._tests.get(item.nodeid, ())):
+            yield {"event": "copy", "id": item.nodeid, "number": number, **self._copy(item, f"{item.nodeid} {number}", text, run)}
+
+    def _copy(self, item: Any, label: str, text: str, run: Callable[[], str]) -> dict[str, Any]:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        reads, writes = os.pipe()
+        child = self._fork()
+        if not child:
+            os.close(reads)
+            try:
+                os.write(writes, json.dumps(self._inside(item, json.loads(self._open(text, label)), run)).encode() + b"\n")
+            finally:
+                self._exit(0)
+        os.close(writes)
+        try:
+            return _told(reads)
+        finally:
+            os.close(reads)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            self._wait(child, 0)
+
+    def _inside(self, item: Any, swaps: Sequence[Sequence[Any]], run: Callable[[], str]) -> dict[str, Any]:
+        witness = Witness(self._touched)
+        for swap in swaps:
+            self._swap(item.config, witness, *swap)
+        status = run()
+        return {"status": status, "lies": sorted(witness.lies), "runs": witness.runs}
+
+    def _swap(self, config: Any, witness: Witness, path: str, first: int, name: str, source: str) -> None:
+        """Give a function of the repository's tests, found by its first line, the code of this source."""
+        file = os.path.join(self._folder, path)
+        if (file, first, name) not in self._functions:
+            self._functions = self._found()
+        for function in self._functions.get((file, first, name), ()):
+            function.__code__ = _code(source, name, function, file, config)
+            function.__globals__[NAME] = witness
+
+    def _found(self) -> dict[tuple[str, int, str], list[types.FunctionType]]:
+        """All functions of the repository by file, first line and name."""
+        found: dict[tuple[str, int, str], list[types.FunctionType]] = {}
+        for function in gc.get_objects():
+            if type(function) is types.FunctionType and function.__code__.co_filename.startswith(self._folder):
+                code = function.__code__
+                found.setdefault((code.co_filename, code.co_firstlineno, code.co_name), []).append(function)
+        return found
+
+
+def _told(reads: int) -> dict[str, Any]:
+    """What a copy says, or that it was lost."""
+    text, ends = b"", time.monotonic() + _SECONDS
+    while not text.endswith(b"\n"):
+        ready, _, _ = select.select([reads], [], [], max(0.0, ends - time.monotonic()))
+        piece = os.read(reads, 1 << 16) if ready else b""
+        if not piece:
+            return {"status": "lost", "lies": [], "runs": [0, 0]}
+        text += piece
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def _code(source: str, name: str, like: types.FunctionType, file: str, config: Any) -> types.CodeType:
+    """The code of the function of this name, compiled as the one that it takes the place of."""
+    tree = ast.parse(source)
+    if "@pytest_ar" in like.__globals__:
+        from _pytest.assertion.rewrite import rewrite_asserts
+
+        rewrite_asserts(tree, source.encode(), file, config)
+    found = _within(compile(tree, file, "exec", like.__code__.co_flags & _FLAGS, dont_inherit=True), name)
+    if found is None:
+        raise LookupError(name)
+    return found
+
+
+def _within(code: types.CodeType, name: str) -> types.CodeType | None:
+    """The code of a function in that of a module, or of a class in it."""
+    inner = [part for part in code.co_consts if isinstance(part, types.CodeType)]
+    found = [part if part.co_name == name else _within(part, name) for part in inner]
+    return next((part for part in found if part is not None), None)
+
+
+class Witness:
+    """Looks on while a test compares: `lies` are the places where something is equal to other values than it should be.
+
+    `runs` counts how often the test was begun, and how often it came to its end: a test of properties has many examples.
+    """
+
+    def __init__(self, touched: set[str]) -> None:
+        self.lies: set[str] = set()
+        self.runs = [0, 0]
+        self._touched = touched
+
+    def begins(self) -> None:
+        """The test begins. It is no business of what it tests to run it."""
+        self.runs[0] += 1
+        frame: Any = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code.co_filename in self._touched:
+                self.lies.add("called")
+            frame = frame.f_back
+
+    def ends(self) -> None:
+        """The test has come to its end."""
+        self.runs[1] += 1
+
+    def same(self, place: str, signs: str, *values: Any) -> Any:
+        """`a == b`, or `a <= b < c` with `"<= <"`, as Python has it: what is found out goes to `lies`."""
+        found: Any = True
+        for at, sign in enumerate(signs.split()):
+            left, right = values[at : at + 2]
+            self._probe(place, sign, left, right)
+            found = _SIGNS[sign](left, right)
+            if len(values) > 2 and not found:
+                break
+        return found
+
+    def pair(self, place: str, left: Any, right: Any) -> tuple[Any, Any]:
+        """Two values that `assertEqual` is about to compare."""
+        self._probe(place, "==", left, right)
+        return left, right
+
+    def called(self, place: str, method: Any) -> Any:
+        """`mock.assert_called_with`, which must not hold for other arguments than those that it holds for."""
+
+        def call(*given: Any, **named: Any) -> Any:
+            found = method(*given, **named)
+            others = [((*given[:at], other, *given[at + 1 :]), named) for at, value in enumerate(given) for other in _others(value)]
+            others += [(given, {**named, name: other}) for name, value in named.items() for other in _others(value)]
+            for changed, under in random.sample(others, min(len(others), 12)):
+                with contextlib.suppress(Exception):
+                    method(*changed, **under)
+                    self.lies.add(place)
+            return found
+
+        return call
+
+    def raised(self, place: str, context: Any) -> Any:
+        """`pytest.raises` or `assertRaises`: what is raised must not be an exception of all kinds."""
+
+        def call(*given: Any, **named: Any) -> Any:
+            entered = context(*given, **named)
+            return _Raised(entered, lambda kind: self.lies.add(place) if _mixes(kind, given[0]) else None) if len(given) < 2 else entered
+
+        return call
+
+    def _probe(self, place: str, sign: str, left: Any, right: Any) -> None:
+        if type(left) in _PLAIN and type(right) in _PLAIN:
+            return
+        with contextlib.suppress(Exception):  # what cannot be compared tells nothing
+            others = _others(right)
+            claims = [_SIGNS["=="](left, other) for other in others] if others else [_SIGNS["=="](other, right) for other in _others(left)]
+            if any(map(bool, claims)) or (sign != "==" and _disordered(left, right)):
+                self.lies.add(place)
+
+
+class _Raised:
+    """A context manager around that of a test."""
+
+    def __init__(self, inner: Any, seen: Callable[[type], None]) -> None:
+        self._inner, self._seen = inner, seen
+
+    def __enter__(self) -> Any:
+        return self._inner.__enter__()
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> Any:
+        if kind is not None:
+            self._seen(kind)
+        return self._inner.__exit__(kind, value, trace)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def _mixes(kind: type, expected: Any) -> bool:
+    """Is this, beside what is expected, an exception of two more kinds of the built-in ones that have nothing to do with each other?"""
+    own = [base for base in kind.__mro__ if base.__module__ == "builtins" and base not in (object, BaseException, Exception)]
+    lowest = [base for base in own if not any(other is not base and issubclass(other, base) for other in own)]
+    wanted = expected if isinstance(expected, tuple) else (expected,)
+    return sum(not any(isinstance(one, type) and issubclass(base, one) for one in wanted) for base in lowest) > 1
+
+
+def _disordered(left: Any, right: Any) -> bool:
+    """Is one of these no number that lies somewhere, though it is compared with a number?"""
+    for one, number in ((left, right), (right, left)):
+        if type(number) in (int, float) and type(one) not in _PLAIN:
+            steps = [number - 1000, number - 1, number - 0.5, number, number + 0.5, number + 1, number + 1000]
+            sides = {step: [one < step, one == step, one > step] for step in random.sample(steps, len(steps))}
+            if any(not isinstance(claim, bool) for claims in sides.values() for claim in claims):
+                return False
+            below = [claims[0] for _, claims in sorted(sides.items())]
+            return below != sorted(below) or any(claims.count(True) != 1 for claims in sides.values())
+    return False
+
+
+def _others(value: Any) -> list[Any]:
+    """Values that look like this one, and are others, in random order: `2` -> `[3, 1, 4, ...]`; none where it is of no plain type."""
+    with contextlib.suppress(Exception):
+        found = [other for other in _alike(value) if type(other) is not type(value) or other != value]
+        return random.sample(found, len(found))
+    return []
+
+
+def _alike(value: Any) -> list[Any]:
+    kind: Any = type(value)
+    if kind is bool:
+        return [not value]
+    if kind in (int, float):
+        return [value + 1, value - 1, value + 2, value - 2, value * 2, -value, value + 10, value + 0.5]
+    if kind is str:
+        return _texts(value)
+    if kind is bytes:
+        return [text.encode("latin-1") for text in _texts(value.decode("latin-1"))]
+    if kind in (list, tuple) and 0 < len(value) < _MOST:
+        places = {0, len(value) // 2, len(value) - 1}
+        swapped = [kind([*value[:at], other, *value[at + 1 :]]) for at in places for other in _others(value[at])]
+        return [*swapped[:9], value[:-1], value + value[-1:], value[::-1]]
+    if kind in (set, frozenset) and 0 < len(value) < _MOST:
+        one = next(iter(value))
+        return [value - {one}, *((value - {one}) | {other} for other in _others(one)[:3])]
+    if kind is dict and 0 < len(value) < _MOST:
+        name = next(iter(value))
+        return [{key: held for key, held in value.items() if key != name}, *({**value, name: other} for other in _others(value[name])[:5])]
+    if kind.__name__.startswith("Approx") and hasattr(value, "expected"):
+        near = {name: getattr(value, name) for name in ("rel", "abs", "nan_ok")}
+        return [kind(other, **near) for other in _alike(value.expected) if other != value]
+    return []
+
+
+def _texts(text: str) -> list[str]:
+    """`"cab"` -> `"cbb"`, `"bac"`, `"ca"` and others."""
+    middle = len(text) // 2
+    other = chr(ord(text[middle]) ^ 1) if text else "a"
+    first = chr(ord(text[0]) ^ 3) + text[1:] if text else "b"
+    changed = text[:middle] + other + text[middle + 1 :]
+    return [changed, first, text[:-1], text + text[-1:], text[::-1], text.swapcase(), text[1:] + text[:1], "x" * len(text)]
