@@ -172,7 +172,7 @@ async def run_hidden(
     """
     key, deciding, new, look = secrets.token_hex(32), Guard(task).deciding, added(submission), look or Look()
     copies = {name: [sealed(text, key, f"{name} {number}") for number, text in enumerate(texts)] for name, texts in look.copies.items()}
-    known = {"touched": touched(submission), "added": new, "modules": [*look.modules], "copies": copies}
+    known = {"touched": sorted({*touched(submission)} - deciding), "added": new, "modules": [*look.modules], "copies": copies}
     argv = (*argv, *(f"--ignore={path}" for path in new if path.endswith(".py") and path not in deciding))
     variables = {"PATCHGRAD_NONCE": "stdin", **conditions.variables}
     result = await _exec(sandbox, argv, task.limits.test_seconds, variables, f"{key}\n{json.dumps(known)}\n".encode())

@@ -19,7 +19,7 @@ _CHANGED = (
     "{{**v, {large}: {number}}} if type(v) is dict else v + '{letter}' if type(v) is str else v + b'{letter}' if type(v) is bytes else "
     "v + {number} if type(v) in (int, float) else not v if type(v) is bool else (v, {number}))({value})"
 )
-_RAISED = ("TypeError", "ArithmeticError", "RuntimeError", "AttributeError", "LookupError")
+_RAISED = ("BufferError", "ReferenceError", "SystemError", "UnboundLocalError", "StopAsyncIteration")  # which own ones hardly inherit from
 _WARNED = ("BytesWarning", "ImportWarning", "PendingDeprecationWarning", "UnicodeWarning")
 _OPPOSITE = {"<": ">", "<=": ">", ">": "<", ">=": "<"}
 _INVERTED = {

@@ -16,7 +16,7 @@ from patchgrad.grading.witness import watched
 from patchgrad.values import Task
 
 MOST = 3  # expectations of a test that are broken, each in a copy
-TESTS = 6, 4  # of those that a bug makes fail, and of the others, that are run in copies
+TESTS = 6, 8  # of those that a bug makes fail, and of the others, that are run in copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def _compared(copy: Copy, solved: Copy) -> Iterator[Evidence]:
     if "called" in set(copy.lies) - set(solved.lies):
         yield Evidence(f"runs {copy.test} itself", True)
     elif lies := sorted(set(copy.lies) - set(solved.lies)):
-        yield Evidence(f"is equal to other values too in line {lies[0]} of {copy.test}", True)
+        yield Evidence(f"is equal to other values too in {lies[0]}, for {copy.test}", True)
     if copy.status != "passed":
         yield Evidence(f"does not pass {copy.test} beside tests that expect something else", False)
     elif _fewer(copy.runs, solved.runs):
@@ -103,9 +103,15 @@ def expected(task: Task) -> tuple[str, ...]:
 
 
 def chosen(task: Task, passing: set[str]) -> list[str]:
-    """The tests that are run in copies: a few of those that a bug makes fail and of the others, always the same ones of a task."""
+    """The tests that are run in copies: a few of those that a bug makes fail and of the others, which stand in the same files first.
+
+    They are always the same ones of a task.
+    """
     kinds = task.checks.fail_to_pass, task.checks.pass_to_pass
-    drawn = [sorted(passing.intersection(kind), key=lambda name: crc32(name.encode())) for kind in kinds]
+    files = {name.split("::")[0] for name in task.checks.fail_to_pass}
+    drawn = [
+        sorted(passing.intersection(kind), key=lambda name: (name.split("::")[0] not in files, crc32(name.encode()))) for kind in kinds
+    ]
     return [name for names, most in zip(drawn, TESTS, strict=True) for name in names[:most]]
 
 
@@ -175,17 +181,19 @@ def _copies(drawn: _Drawn, laid: Sites, places: Places) -> Iterator[tuple[Swap, 
     for kind in kinds[1:MOST]:
         wanted = {path: [*others[path], *(site for site in sites if site.kind == kind)] for path, sites in own.items()}
         yield drawn.swaps(laid, {path: broken(drawn.sources[path], sites) for path, sites in wanted.items()})
-    if len(kinds) < MOST and (helping := drawn.helping()):
+    if not kinds and (helping := drawn.helping()):
         yield drawn.swaps(
             laid, {path: broken(drawn.sources[path], [*others.get(path, ()), *helping.get(path, ())]) for path in {*places, *helping}}
         )
-    yield drawn.swaps(laid, {path: _whole(broken(drawn.sources[path], others[path]), lines) for path, lines in places.items()})
+    helpers = {path: {site.line for site in sites} for path, sites in drawn.helping().items()}
+    texts = {path: broken(drawn.sources[path], others.get(path, ())) for path in {*places, *helpers}}
+    yield drawn.swaps(laid, {path: _whole(text, places.get(path, ()), helpers.get(path, set())) for path, text in texts.items()})
 
 
-def _whole(source: str, lines: Sequence[int]) -> str:
+def _whole(source: str, tests: Sequence[int], helpers: set[int]) -> str:
     """The text in which a witness looks on in the functions at these lines, the last one first, as it makes them longer."""
-    for line in sorted(lines, reverse=True):
-        source = watched(source, next(one for one in functions(ast.parse(source)) if one.lineno == line))
+    for line in sorted({*tests, *helpers}, reverse=True):
+        source = watched(source, next(one for one in functions(ast.parse(source)) if one.lineno == line), line in tests)
     return source
 
 

@@ -109,8 +109,10 @@ class Copies:
         if (file, first, name) not in self._functions:
             self._functions = self._found()
         for function in self._functions.get((file, first, name), ()):
-            function.__code__ = _code(source, name, function, file, config)
-            function.__globals__[NAME] = witness
+            code = _code(source, name, function, file, config)
+            if code.co_freevars == function.__code__.co_freevars:  # else it is what a decorator made of it, at the same place
+                function.__code__ = code
+                function.__globals__[NAME] = witness
 
     def _found(self) -> dict[tuple[str, int, str], list[types.FunctionType]]:
         """All functions of the repository by file, first line and name."""
@@ -223,9 +225,13 @@ class Witness:
         if type(left) in _PLAIN and type(right) in _PLAIN:
             return
         with contextlib.suppress(Exception):  # what cannot be compared tells nothing
-            others = _others(right)
-            claims = [_SIGNS["=="](left, other) for other in others] if others else [_SIGNS["=="](other, right) for other in _others(left)]
-            if any(map(bool, claims)) or (sign != "==" and _disordered(left, right)):
+            if sign != "==":
+                self.lies.update({place} if _disordered(left, right) else ())
+                return
+            near = _near(sys._getframe(2))
+            others, instead = ([*_others(value), *_same_kind(near, value)] for value in (right, left))
+            claims = [left == other for other in others] if others else [other == right for other in instead]
+            if any(map(bool, claims)):
                 self.lies.add(place)
 
 
@@ -260,12 +266,27 @@ def _disordered(left: Any, right: Any) -> bool:
     for one, number in ((left, right), (right, left)):
         if type(number) in (int, float) and type(one) not in _PLAIN:
             steps = [number - 1000, number - 1, number - 0.5, number, number + 0.5, number + 1, number + 1000]
-            sides = {step: [one < step, one == step, one > step] for step in random.sample(steps, len(steps))}
+            try:
+                sides = {step: [one < step, one == step, one > step] for step in random.sample(steps, len(steps))}
+                loose = [(one <= step) != (one < step or one == step) or (one >= step) != (one > step or one == step) for step in steps]
+            except Exception:  # it is compared, and no number
+                return True
             if any(not isinstance(claim, bool) for claims in sides.values() for claim in claims):
                 return False
             below = [claims[0] for _, claims in sorted(sides.items())]
-            return below != sorted(below) or any(claims.count(True) != 1 for claims in sides.values())
+            return below != sorted(below) or any(loose) or any(claims.count(True) != 1 for claims in sides.values())
     return False
+
+
+def _near(frame: types.FrameType) -> list[Any]:
+    """The values in a test's variables, and in the containers among them."""
+    held = list(frame.f_locals.values())
+    return [*held, *(one for some in held if type(some) in (list, tuple, set, dict) for one in list(some)[:20])][:60]
+
+
+def _same_kind(near: list[Any], value: Any) -> list[Any]:
+    """Those of the values that are of the same plain type as this one, and are others."""
+    return [one for one in near if type(one) is type(value) and type(value) in _PLAIN and one != value]
 
 
 def _others(value: Any) -> list[Any]:

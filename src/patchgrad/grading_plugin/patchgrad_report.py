@@ -249,11 +249,12 @@ class Reporter:
         self._emit({"event": "collected", "count": len(own) - there, "canaries": there})
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         if item.nodeid not in self._left:
             return None
         for event in self._copies(item, lambda: self._alone(item)):
             self._emit(event)
+        _pass_by(item, nextitem)
         return True
 
     def _alone(self, item: pytest.Item) -> str:
@@ -295,6 +296,12 @@ class Reporter:
         seen = {"changed": _changed(self._before[0]), "evaded": sorted(self._evaded), "loaded": _loaded(_HERE)}
         seen |= {"installed": _installed(), "replaced": self._before[1].replaced()}
         self._emit({"event": "finish", "exit": int(exitstatus), "tests": self._tests, **seen})
+
+
+def _pass_by(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End what was set up and the next test does not need; no public name of pytest does it without a test."""
+    ending = item.session._setupstate.teardown_exact
+    ending(*(item, nextitem)[-ending.__code__.co_argcount + 1 :])  # before pytest 7 it was told both
 
 
 class _Beside:
