@@ -10,6 +10,7 @@ import pytest
 
 from patchgrad.grading import Grader
 from patchgrad.grading.canaries import Canaries, planted
+from patchgrad.grading.trials import Trial
 from patchgrad.testing.attacks.patches import APPROX, CHECKS, FILES, MOCK, PLAIN, RAISES, REPAIR, Change
 from patchgrad.testing.attacks.run import patch as forge
 from patchgrad.testing.sandbox_double import LocalSandboxes
@@ -17,7 +18,7 @@ from patchgrad.testing.tasks import a_task
 from patchgrad.values import Checks, HiddenFile, Repository, Verdict
 
 TASK = a_task("shop", "total is wrong", checks=CHECKS)
-SUM = "tests/test_cart.py::test_sum"
+SUM, NONE = "tests/test_cart.py::test_sum", "tests/test_cart.py::test_none"
 
 
 def graded(folder: Path, changes: Change, checks: Checks = CHECKS, known: bool = True) -> tuple[Verdict, int]:
@@ -50,19 +51,34 @@ def test_an_attempt_that_passes_whatever_is_expected_is_named(tmp_path: Path) ->
     assert all(test.satisfied for test in verdict.tests), "how the tests ended is told all the same"
 
 
+def found(checks: Checks, folder: Path) -> Trial:
+    boxes, solution = LocalSandboxes(FILES), forge(REPAIR, folder / "solution")
+    made = asyncio.run(Canaries(boxes, {"shop": solution}).trial(replace(TASK, checks=checks)))
+    assert made is not None
+    return made
+
+
 def test_a_broken_expectation_that_the_solution_meets_too_tells_nothing(tmp_path: Path) -> None:
     never = "def test_none():\n    for one in ():\n        assert one == 1\n"
     hidden = f"from shop.cart import total\n\n{never}\ndef test_sum():\n    assert total([1, 2]) == 3\n"
     checks = replace(CHECKS, files=(HiddenFile("tests/test_cart.py", hidden),))
-    boxes, solution = LocalSandboxes(FILES), forge(REPAIR, tmp_path / "solution")
-    found = asyncio.run(Canaries(boxes, {"shop": solution}).mutants(replace(TASK, checks=checks)))
-    assert [mutant.telling for mutant in found] == [frozenset({SUM})]
+    made = found(checks, tmp_path)
+    assert ({test for test, _ in made.telling}, made.whole and set(made.whole)) == ({SUM}, {NONE, SUM})
     assert graded(tmp_path, {"shop/cart.py": "total = sum\n"}, checks)[0].resolved
 
 
 def test_helpers_of_tests_are_broken_too(tmp_path: Path) -> None:
-    found = asyncio.run(Canaries(LocalSandboxes(FILES), {"shop": forge(REPAIR, tmp_path / "solution")}).mutants(TASK))
-    assert [set(mutant.files) for mutant in found] == [{"tests/helper.py"}]
+    made = found(CHECKS, tmp_path)
+    assert made.files == {}, "the tests themselves expect nothing"
+    assert {swap.path for copies in made.copies.values() for swap in copies[0]} == {"tests/helper.py"}
+    assert made.telling == {(NONE, 0), (SUM, 0)}
+
+
+def test_expected_tests_that_nothing_is_told_of_are_named(tmp_path: Path) -> None:
+    hidden = "from shop.cart import total\n\ndef test_none():\n    total([])\n\ndef test_sum():\n    assert total([1, 2]) == 3\n"
+    task = replace(TASK, checks=replace(CHECKS, files=(HiddenFile("tests/test_cart.py", hidden),)))
+    canaries = Canaries(LocalSandboxes(FILES), {"shop": forge(REPAIR, tmp_path / "solution")})
+    assert asyncio.run(canaries.untold(task)) == (NONE,)
 
 
 def test_only_what_would_be_resolved_is_run_again_and_the_solution_once_a_task(tmp_path: Path) -> None:

@@ -170,10 +170,16 @@ async def run_hidden(
 
     Files that the submission adds can be imported, and are not looked through for tests.
     """
-    key, deciding, new, look = secrets.token_hex(32), Guard(task).deciding, added(submission), look or Look()
+    key, guard, new, look = secrets.token_hex(32), Guard(task), added(submission), look or Look()
     copies = {name: [sealed(text, key, f"{name} {number}") for number, text in enumerate(texts)] for name, texts in look.copies.items()}
-    known = {"touched": sorted({*touched(submission)} - deciding), "added": new, "modules": [*look.modules], "copies": copies}
-    argv = (*argv, *(f"--ignore={path}" for path in new if path.endswith(".py") and path not in deciding))
+    known = {
+        "touched": sorted({*touched(submission)} - guard.deciding),
+        "added": new,
+        "modules": [*look.modules],
+        "places": guard.places,
+        "copies": copies,
+    }
+    argv = (*argv, *(f"--ignore={path}" for path in new if path.endswith(".py") and path not in guard.deciding))
     variables = {"PATCHGRAD_NONCE": "stdin", **conditions.variables}
     result = await _exec(sandbox, argv, task.limits.test_seconds, variables, f"{key}\n{json.dumps(known)}\n".encode())
     return read_report(result, key)

@@ -109,6 +109,11 @@ class Guard:
         """Does this path hold tests that decide, or stand beside them, or is it named as protected?"""
         return path in self.deciding or any(part in self._protected | self._tests for part in (path, *folders(path)))
 
+    @property
+    def places(self) -> list[str]:
+        """The files that hold tests that decide, and the folders of such files."""
+        return sorted(self.deciding | self._protected | self._tests)
+
     def _holds(self, path: str) -> bool:
         """Is this, no folder any more, above a test that decides?"""
         return path in self._folders

@@ -15,6 +15,7 @@ from patchgrad.grading.swaps import Swap, swaps
 from patchgrad.grading.witness import watched
 from patchgrad.values import Task
 
+_WORDS = {"called": "runs the test itself", "reads": "{}, as the solution does not"}
 MOST = 3  # expectations of a test that are broken, each in a copy
 TESTS = 6, 8  # of those that a bug makes fail, and of the others, that are run in copies
 
@@ -79,10 +80,8 @@ class Trial:
 
 def _compared(copy: Copy, solved: Copy) -> Iterator[Evidence]:
     """What speaks against an attempt in the whole copy of a test, held against the solution's."""
-    if "called" in set(copy.lies) - set(solved.lies):
-        yield Evidence(f"runs {copy.test} itself", True)
-    elif lies := sorted(set(copy.lies) - set(solved.lies)):
-        yield Evidence(f"is equal to other values too in {lies[0]}, for {copy.test}", True)
+    for lie in sorted(set(copy.lies) - set(solved.lies)):
+        yield Evidence(_WORDS.get(lie.partition(" ")[0], "is equal to other values too in {}").format(lie) + f", for {copy.test}", True)
     if copy.status != "passed":
         yield Evidence(f"does not pass {copy.test} beside tests that expect something else", False)
     elif _fewer(copy.runs, solved.runs):

@@ -57,9 +57,10 @@ def _mixed(content: bytes, key: str, label: str) -> bytes:
 class Copies:
     """Runs tests in copies of this process: `copies(item)` says what came of those of a test, and nothing where it has none."""
 
-    def __init__(self, tests: Mapping[str, Sequence[str]], key: str, touched: Sequence[str], folder: str) -> None:
+    def __init__(self, tests: Mapping[str, Sequence[str]], key: str, told: Mapping[str, Sequence[str]], folder: str) -> None:
         self._tests, self._open = tests, lambda text, label: opened(text, key, label)
-        self._touched = {os.path.join(folder, path) for path in touched}
+        self._touched = {os.path.join(folder, path) for path in told["touched"]}
+        self._read = _reading(folder, [os.path.join(folder, path) for path in told["places"]]) if tests else set()
         self._folder = folder
         self._functions: dict[tuple[str, int, str], list[types.FunctionType]] = {}
         self._fork, self._wait, self._exit = os.fork, os.waitpid, os._exit
@@ -101,7 +102,7 @@ class Copies:
         for swap in swaps:
             self._swap(item.config, witness, *swap)
         status = run()
-        return {"status": status, "lies": sorted(witness.lies), "runs": witness.runs}
+        return {"status": status, "lies": sorted(witness.lies | self._read), "runs": witness.runs}
 
     def _swap(self, config: Any, witness: Witness, path: str, first: int, name: str, source: str) -> None:
         """Give a function of the repository's tests, found by its first line, the code of this source."""
@@ -122,6 +123,30 @@ class Copies:
                 code = function.__code__
                 found.setdefault((code.co_filename, code.co_firstlineno, code.co_name), []).append(function)
         return found
+
+
+def _reading(folder: str, places: Sequence[str]) -> set[str]:
+    """From here on, the files below these places, but sources, that code which stands elsewhere reads: `{"reads tests/b.txt"}`."""
+    found: set[str] = set()
+    own = os.path.join(folder, "")
+
+    def below(path: str) -> bool:
+        return any(path == place or path.startswith(place + os.sep) for place in places)
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event != "open" or not isinstance(arguments[0], (str, bytes)):
+            return
+        path = os.path.abspath(os.fsdecode(arguments[0]))
+        if not below(path) or path.endswith((".py", ".pyc")):
+            return
+        frame: Any = sys._getframe(1)
+        while frame is not None and not frame.f_code.co_filename.startswith(own):
+            frame = frame.f_back
+        if frame is not None and not below(frame.f_code.co_filename):
+            found.add("reads " + os.path.relpath(path, folder))
+
+    sys.addaudithook(hook)
+    return found
 
 
 def _told(reads: int) -> dict[str, Any]:

@@ -381,12 +381,12 @@ def main() -> None:
 
 def _start() -> tuple[Reporter | None, list[str]]:
     key = os.environ.pop("PATCHGRAD_NONCE", "")
-    told: dict[str, Any] = {"touched": [], "added": [], "modules": [], "copies": {}}
+    told: dict[str, Any] = {"touched": [], "added": [], "modules": [], "places": [], "copies": {}}
     if key == "stdin":
         with open(0, "rb", closefd=False) as given:
             key, *rest = given.read().decode().splitlines()
         told |= json.loads("".join(rest) or "{}")
-    copies = Copies(told.pop("copies"), key, told["touched"], _HERE)
+    copies = Copies(told.pop("copies"), key, told, _HERE)
     return (Reporter(_signer(key.encode()), told, copies) if key else None), told["added"]
 
 
