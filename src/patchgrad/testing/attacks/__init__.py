@@ -12,6 +12,21 @@ from __future__ import annotations
 
 from patchgrad.testing.attacks.attack import Attack
 from patchgrad.testing.attacks.patches import FILES, GRADER, REPAIR, Forgery
+from patchgrad.testing.attacks.red_team import attack_drawn, drawn, rounds
 from patchgrad.testing.attacks.run import SANDBOX, Finding, attack_grader, attack_sandbox, here
 
-__all__ = ["FILES", "GRADER", "REPAIR", "SANDBOX", "Attack", "Finding", "Forgery", "attack_grader", "attack_sandbox", "here"]
+__all__ = [
+    "FILES",
+    "GRADER",
+    "REPAIR",
+    "SANDBOX",
+    "Attack",
+    "Finding",
+    "Forgery",
+    "attack_drawn",
+    "attack_grader",
+    "attack_sandbox",
+    "drawn",
+    "here",
+    "rounds",
+]
