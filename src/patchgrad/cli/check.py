@@ -4,10 +4,12 @@ Opens one sandbox, runs a command in it, and says in plain words what holds here
 
   patchgrad check
   patchgrad check --attacks
+  patchgrad check --attacks --seconds 600 --seed 7
+  patchgrad check --attacks --replay patching/12 --seed 7
   patchgrad check --json
 
 With --attacks hostile programs try the sandbox and forged patches the grader, each bounded so that a host that does not hold it
-takes no harm.
+takes no harm. With --seconds more of them are drawn from families after that, and with --replay one of these is tried again.
 """
 
 from __future__ import annotations
@@ -25,10 +27,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgrad.errors import PatchgradError
+from patchgrad.errors import ConfigError, PatchgradError
 
 if TYPE_CHECKING:
     from patchgrad.contracts import Capabilities, Sandboxes
+    from patchgrad.testing.attacks import Finding as AttackFinding
+    from patchgrad.testing.attacks import Suite
+
+TITLES = {"sandbox": "attacks on the sandbox", "grader": "attacks on the grader", "drawn": "drawn attacks"}
 
 PACKAGES = ("torch", "safetensors", "tokenizers", "jinja2", "pyarrow")
 WORDS = {
@@ -54,13 +60,18 @@ class Finding:
 def options(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's words."""
     parser.add_argument("--attacks", action="store_true", help="attack the sandbox and the grader; takes about a minute")
+    parser.add_argument("--seconds", type=float, default=0.0, metavar="N", help="with --attacks: draw further attacks for so long")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="what is drawn: the same on every machine (default 0)")
+    parser.add_argument("--replay", metavar="FAMILY/INDEX", help="with --attacks: show this drawn attack of the seed, and try it alone")
     parser.add_argument("--json", action="store_true", help="the findings as one JSON object, on the last line")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, tell, and exit with 1 where training could not start."""
     if arguments.attacks:
-        return attacked(arguments.json)
+        return attacked(arguments)
+    if arguments.seconds or arguments.replay:
+        raise ConfigError("--seconds and --replay say which attacks are tried: add --attacks.")
     parts = {"Packages": packages(), "The sandbox of a run": sandbox(), "What this host offers": host()}
     found = [finding for part in parts.values() for finding in part]
     ready = all(finding.holds or not finding.needed for finding in found)
@@ -117,40 +128,55 @@ def _enforced(told: Capabilities) -> list[Finding]:
     return [Finding(words, getattr(told, name), "") for name, words in WORDS.items()]
 
 
-def attacked(as_json: bool) -> int:
-    """Run the attack suite, tell as it goes, and exit with 1 where something was not held."""
-    from patchgrad.sandboxes.bwrap import BwrapSandboxes
-    from patchgrad.tasks.archive import pack, store
+def attacked(arguments: argparse.Namespace) -> int:
+    """Run the attacks, tell as it goes, and exit with 1 where something was not held."""
     from patchgrad.testing import attacks
 
+    addresses = [arguments.replay] if arguments.replay else attacks.rounds(arguments.seconds)
+    shown = attacks.drawn(arguments.seed, arguments.replay) if arguments.replay else None
     (opens, *_) = sandbox()
     if not opens.holds:
         print(f"The attacks need a sandbox that opens, and none does: {opens.note}", file=sys.stderr)
         return 1
+    if shown is not None and not arguments.json:
+        print("\n".join(f"{name}: {value}" for name, value in asdict(shown).items()))
+    suites: dict[str, Suite] = {} if shown else {"sandbox": attacks.attack_sandbox, "grader": attacks.attack_grader}
+    if arguments.seconds or shown:
+        suites["drawn"] = partial(attacks.attack_drawn, seed=arguments.seed, addresses=addresses)
+    told = {name: _tried(name, suite, arguments.json) for name, suite in suites.items()}
+    every = [finding for findings in told.values() for finding in findings]
+    totals = {name: {"held": sum(finding.held for finding in findings), "of": len(findings)} for name, findings in told.items()}
+    drawn = attacks.by_family(told.get("drawn", []))
+    if arguments.json:
+        families = (
+            {"seed": arguments.seed, "families": {name: {"held": good, "of": of} for name, (good, of) in drawn.items()}} if drawn else {}
+        )
+        listed = [{"name": finding.name, "held": finding.held, "note": finding.note} for finding in every]
+        print(json.dumps({"user": os.geteuid(), **totals, **families, "attacks": listed}))
+    else:
+        for family, (good, of) in drawn.items():
+            print(f"  {family:<12} {good} of {of} held")
+        for escape in attacks.escapes(told.get("drawn", []), arguments.seed):
+            print(f"\nESCAPE  {escape}")
+        print("\n" + ", ".join(f"{total['held']} of {total['of']} {TITLES[name]} held" for name, total in totals.items()))
+    return 0 if all(finding.held for finding in every) else 1
 
-    def tell(finding: attacks.Finding) -> None:
-        if not as_json:
+
+def _tried(name: str, suite: Suite, quiet: bool) -> list[AttackFinding]:
+    """What comes of a suite on this host, told as it goes."""
+    from patchgrad.sandboxes.bwrap import BwrapSandboxes
+    from patchgrad.tasks.archive import pack, store
+    from patchgrad.testing.attacks import FILES
+
+    def tell(finding: AttackFinding) -> None:
+        if not quiet:
             print(f"  {'held' if finding.held else 'NOT HELD'}  {finding.name}{'' if finding.held else ': ' + finding.note}", flush=True)
 
-    boxes = partial(BwrapSandboxes, cells=4)
-    counts: dict[str, tuple[int, int]] = {}
-    told: list[attacks.Finding] = []
-    for name, suite in (("sandbox", attacks.attack_sandbox), ("grader", attacks.attack_grader)):
-        if not as_json:
-            print(f"Attacks on the {name}:")
-        with tempfile.TemporaryDirectory() as folder:
-            repository = store(Path(folder), pack({path: text.encode() for path, text in attacks.FILES.items()}))
-            findings = asyncio.run(suite(boxes, repository, on_finding=tell))
-        counts[name] = sum(finding.held for finding in findings), len(findings)
-        told += findings
-    held = all(finding.held for finding in told)
-    if as_json:
-        listed = [{"name": finding.name, "held": finding.held, "note": finding.note} for finding in told]
-        totals = {name: {"held": good, "of": total} for name, (good, total) in counts.items()}
-        print(json.dumps({"user": os.geteuid(), **totals, "attacks": listed}))
-    else:
-        print("\n" + ", ".join(f"{good} of {total} attacks on the {name} held" for name, (good, total) in counts.items()))
-    return 0 if held else 1
+    if not quiet:
+        print(f"{TITLES[name].capitalize()}:")
+    with tempfile.TemporaryDirectory() as folder:
+        repository = store(Path(folder), pack({path: text.encode() for path, text in FILES.items()}))
+        return asyncio.run(suite(partial(BwrapSandboxes, cells=4), repository, on_finding=tell))
 
 
 async def _try(boxes: Sandboxes) -> None:

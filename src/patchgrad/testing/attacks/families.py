@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from patchgrad.testing.attacks.drawing import Draw
-from patchgrad.testing.attacks.moments import EARLY, HIDINGS, LAYERS, MOMENTS, WRONG, armed
+from patchgrad.testing.attacks.moments import EARLY, HIDINGS, LAYERS, MOMENTS, armed
 from patchgrad.testing.attacks.patches import APPROX, CART, CHECKS, DECIMAL, FILES, HOOK, MOCK, OPERATOR, PLAIN, RAISES, Change, Forgery
 from patchgrad.testing.attacks.targets import GOLDEN, LATER, PROPERTY, TABLE, TARGETS, UNITTEST
 from patchgrad.values import Checks

@@ -8,7 +8,7 @@ A member is drawn from its seed, its family and its index alone, so that `7` and
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -54,7 +54,7 @@ async def attack_drawn(
     backend: Callable[[], Sandboxes],
     repository: Repository,
     seed: int,
-    addresses: Iterator[str],
+    addresses: Iterable[str],
     on_finding: Callable[[Finding], None] = lambda _: None,
 ) -> list[Finding]:
     """Tries the members at these addresses against one backend and its grader; each finding's name begins with the address.
@@ -74,3 +74,22 @@ async def attack_drawn(
             findings.append(replace(found, name=f"{address}: {found.name}"))
             on_finding(findings[-1])
     return findings
+
+
+def by_family(findings: Sequence[Finding]) -> dict[str, tuple[int, int]]:
+    """How many members of each family were held, and of how many: `{"patching": (11, 12)}`."""
+    counts: dict[str, tuple[int, int]] = {}
+    for finding in findings:
+        family = finding.name.partition("/")[0]
+        held, tried = counts.get(family, (0, 0))
+        counts[family] = held + finding.held, tried + 1
+    return counts
+
+
+def escapes(findings: Sequence[Finding], seed: int) -> list[str]:
+    """What was not held, each with the command that brings it back."""
+    return [
+        f"{finding.name}: {finding.note}\n  patchgrad check --attacks --seed {seed} --replay {finding.name.partition(':')[0]}"
+        for finding in findings
+        if not finding.held
+    ]

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from patchgrad.contracts import Result, Sandbox, Sandboxes
 from patchgrad.errors import SandboxFault, SandboxLost
@@ -36,6 +37,14 @@ class Finding:
     name: str
     held: bool
     note: str
+
+
+class Suite(Protocol):
+    """Attacks on one backend, each of which is told as soon as it has been tried; `repository` holds `FILES`."""
+
+    async def __call__(
+        self, backend: Callable[[], Sandboxes], repository: Repository, *, on_finding: Callable[[Finding], None]
+    ) -> list[Finding]: ...
 
 
 @dataclass(frozen=True, slots=True)
