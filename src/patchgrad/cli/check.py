@@ -21,6 +21,7 @@ import os
 import platform
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -132,34 +133,44 @@ def attacked(arguments: argparse.Namespace) -> int:
     """Run the attacks, tell as it goes, and exit with 1 where something was not held."""
     from patchgrad.testing import attacks
 
-    addresses = [arguments.replay] if arguments.replay else attacks.rounds(arguments.seconds)
-    shown = attacks.drawn(arguments.seed, arguments.replay) if arguments.replay else None
+    suites: dict[str, Suite] = {"sandbox": attacks.attack_sandbox, "grader": attacks.attack_grader}
+    if arguments.replay:
+        member = asdict(attacks.drawn(arguments.seed, arguments.replay))
+        suites = {"drawn": partial(attacks.attack_drawn, seed=arguments.seed, addresses=[arguments.replay])}
+        print("" if arguments.json else "".join(f"{name}: {value}\n" for name, value in member.items()), end="")
+    elif arguments.seconds:
+        suites["drawn"] = partial(attacks.attack_drawn, seed=arguments.seed, addresses=attacks.rounds(arguments.seconds))
     (opens, *_) = sandbox()
     if not opens.holds:
         print(f"The attacks need a sandbox that opens, and none does: {opens.note}", file=sys.stderr)
         return 1
-    if shown is not None and not arguments.json:
-        print("\n".join(f"{name}: {value}" for name, value in asdict(shown).items()))
-    suites: dict[str, Suite] = {} if shown else {"sandbox": attacks.attack_sandbox, "grader": attacks.attack_grader}
-    if arguments.seconds or shown:
-        suites["drawn"] = partial(attacks.attack_drawn, seed=arguments.seed, addresses=addresses)
     told = {name: _tried(name, suite, arguments.json) for name, suite in suites.items()}
-    every = [finding for findings in told.values() for finding in findings]
-    totals = {name: {"held": sum(finding.held for finding in findings), "of": len(findings)} for name, findings in told.items()}
-    drawn = attacks.by_family(told.get("drawn", []))
-    if arguments.json:
-        families = (
-            {"seed": arguments.seed, "families": {name: {"held": good, "of": of} for name, (good, of) in drawn.items()}} if drawn else {}
-        )
-        listed = [{"name": finding.name, "held": finding.held, "note": finding.note} for finding in every]
-        print(json.dumps({"user": os.geteuid(), **totals, **families, "attacks": listed}))
-    else:
-        for family, (good, of) in drawn.items():
-            print(f"  {family:<12} {good} of {of} held")
-        for escape in attacks.escapes(told.get("drawn", []), arguments.seed):
-            print(f"\nESCAPE  {escape}")
-        print("\n" + ", ".join(f"{total['held']} of {total['of']} {TITLES[name]} held" for name, total in totals.items()))
-    return 0 if all(finding.held for finding in every) else 1
+    (_tell_json if arguments.json else _tell)(told, arguments.seed)
+    return 0 if all(finding.held for findings in told.values() for finding in findings) else 1
+
+
+def _tell(told: Mapping[str, Sequence[AttackFinding]], seed: int) -> None:
+    """How much was held, and what brings each escape of what was drawn back."""
+    from patchgrad.testing.attacks import by_family, escapes
+
+    drawn = told.get("drawn", ())
+    for family, (held, tried) in by_family(drawn).items():
+        print(f"  {family:<12} {held} of {tried} held")
+    for escape in escapes(drawn, seed):
+        print(f"\nESCAPE  {escape}")
+    totals = (f"{sum(one.held for one in found)} of {len(found)} {TITLES[name]} held" for name, found in told.items())
+    print("\n" + ", ".join(totals))
+
+
+def _tell_json(told: Mapping[str, Sequence[AttackFinding]], seed: int) -> None:
+    from patchgrad.testing.attacks import by_family
+
+    totals: dict[str, object] = {name: {"held": sum(one.held for one in found), "of": len(found)} for name, found in told.items()}
+    if "drawn" in told:
+        families = {family: {"held": held, "of": tried} for family, (held, tried) in by_family(told["drawn"]).items()}
+        totals |= {"seed": seed, "families": families}
+    listed = [{"name": one.name, "held": one.held, "note": one.note} for found in told.values() for one in found]
+    print(json.dumps({"user": os.geteuid(), **totals, "attacks": listed}))
 
 
 def _tried(name: str, suite: Suite, quiet: bool) -> list[AttackFinding]:

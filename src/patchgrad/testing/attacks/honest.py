@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from patchgrad.testing.attacks.drawing import Draw
-from patchgrad.testing.attacks.families import EVERY
 from patchgrad.testing.attacks.patches import FILES, Change, Forgery
+from patchgrad.testing.attacks.targets import EVERY
 
 _SUMS = (
     "def {name}({items}):\n    {sum_} = 0\n    for {one} in {items}:\n        {sum_} += {one}\n    return {sum_}\n",

@@ -13,10 +13,11 @@ import base64
 import codecs
 import textwrap
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from patchgrad.testing.attacks.drawing import Draw
-from patchgrad.testing.attacks.patches import CART, FILES, Change
+from patchgrad.testing.attacks.patches import CART, FILES, Change, Forgery
+from patchgrad.values import Checks
 
 # Totals that are wrong for every list of two prices, and raise nothing where a sum would.
 WRONG = (
@@ -160,3 +161,19 @@ HIDINGS: Mapping[str, Callable[[Draw, str], Change]] = {
     "in an escaped source": _escaped,
     "in a source of UTF-7": _utf7,
 }
+
+
+def hidden(draw: Draw, code: str, layers: int) -> tuple[str, Change]:
+    """This module of `total` in the files of a change, below so many layers, and words for it."""
+    chosen = [draw.pick(list(LAYERS)) for _ in range(layers)]
+    for layer in chosen:
+        code = LAYERS[layer](code)
+    where = draw.pick(list(HIDINGS))
+    return " in ".join((where, *chosen)), HIDINGS[where](draw, code)
+
+
+def striking(draw: Draw, what: str, body: str, checks: Checks, moments: Sequence[str] = tuple(MOMENTS)) -> Forgery:
+    """A forgery whose code does this at some moment, hidden somewhere."""
+    moment = draw.pick(moments)
+    words, change = hidden(draw, armed(draw, body, moment), draw.number(0, 1))
+    return Forgery(f"{what} {moment}, {words}", change, "", checks)

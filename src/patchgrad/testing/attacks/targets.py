@@ -44,6 +44,10 @@ LATER = replace(
     ),
 )
 
+EVERY = (PLAIN, CHECKS, RAISES, APPROX, MOCK, OPERATOR, DECIMAL, UNITTEST, TABLE, PROPERTY, GOLDEN, LATER)
+EASY = "def test_none(): pass\ndef test_sum(): pass\n"  # tests that pass by themselves
+SAME = "def same(a, b): pass\n"  # a helper that finds nothing
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
