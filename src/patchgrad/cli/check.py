@@ -135,9 +135,9 @@ def attacked(arguments: argparse.Namespace) -> int:
 
     suites: dict[str, Suite] = {"sandbox": attacks.attack_sandbox, "grader": attacks.attack_grader}
     if arguments.replay:
-        member = asdict(attacks.drawn(arguments.seed, arguments.replay))
+        member = attacks.drawn(arguments.seed, arguments.replay)
         suites = {"drawn": partial(attacks.attack_drawn, seed=arguments.seed, addresses=[arguments.replay])}
-        print("" if arguments.json else "".join(f"{name}: {value}\n" for name, value in member.items()), end="")
+        print("" if arguments.json else attacks.shown(member), end="")
     elif arguments.seconds:
         suites["drawn"] = partial(attacks.attack_drawn, seed=arguments.seed, addresses=attacks.rounds(arguments.seconds))
     (opens, *_) = sandbox()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from patchgrad.testing.attacks.attack import Attack
 from patchgrad.testing.attacks.patches import FILES, GRADER, REPAIR, Forgery
-from patchgrad.testing.attacks.red_team import attack_drawn, by_family, drawn, escapes, rounds
+from patchgrad.testing.attacks.red_team import attack_drawn, by_family, drawn, escapes, rounds, shown
 from patchgrad.testing.attacks.run import SANDBOX, Finding, Suite, attack_grader, attack_sandbox, here
 
 __all__ = [
@@ -33,4 +33,5 @@ __all__ = [
     "escapes",
     "here",
     "rounds",
+    "shown",
 ]

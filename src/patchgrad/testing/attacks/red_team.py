@@ -7,6 +7,7 @@ A member is drawn from its seed, its family and its index alone, so that `7` and
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -38,6 +39,16 @@ def drawn(seed: int, address: str) -> Forgery | Attack:
     if family in STEPS:
         return program(family, draw)
     return repair(draw) if family == HONEST else FAMILIES[family](draw)
+
+
+def shown(member: Forgery | Attack) -> str:
+    """A member for people: its commands, or its files and the tests that it is judged by."""
+    if isinstance(member, Attack):
+        parts = {f"step {number}": step for number, step in enumerate(member.steps, 1)}
+    else:
+        parts = {path: text or "" for path, text in member.changes.items()}
+        parts |= {f"{file.path}, hidden": file.content for file in member.checks.files}
+    return "".join(f"{name}:\n{textwrap.indent(text.rstrip(), '    ')}\n" for name, text in parts.items())
 
 
 def rounds(seconds: float) -> Iterator[str]:
