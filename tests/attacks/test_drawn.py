@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patchgrad.cli import main
+from patchgrad.contracts import Sandboxes
 from patchgrad.errors import ConfigError
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.testing.attacks import FILES, Attack, Finding, Forgery, attack_drawn, by_family, drawn, escapes, rounds
@@ -26,7 +27,7 @@ from patchgrad.testing.attacks.programs import STEPS
 from patchgrad.testing.attacks.red_team import HONEST, NAMES
 from patchgrad.testing.attacks.run import LIMITS, opened, patch
 from patchgrad.testing.tasks import a_repository
-from patchgrad.values import Repository
+from patchgrad.values import Repository, Task
 
 boxes = partial(BwrapSandboxes, cells=3)
 isolated = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
@@ -151,30 +152,31 @@ def test_what_is_drawn_is_asked_for_with_the_attacks(capsys: pytest.CaptureFixtu
     assert "add --attacks" in capsys.readouterr().err
 
 
-async def _won(family: str, repository: Repository, members: range) -> int:
-    """How many members of a family win where nothing but pytest's exit code is asked."""
-    won = 0
-    async with opened(boxes, repository) as (backend, task, folder):
-        task = replace(task, limits=replace(LIMITS, memory=1 << 30))
-        for index in members:
-            member = forged(index, family)
-            async with await backend.open(task) as sandbox:
-                await sandbox.exec(
-                    ("git", "apply", "--whitespace=nowarn", "-"), 20, None, patch(member.changes, folder / "forged").encode()
-                )
-                for file in member.checks.files:
-                    await sandbox.write(f"/testbed/{file.path}", file.content.encode())
-                files = sorted({test.partition("::")[0] for test in member.checks.fail_to_pass})
-                ended = await sandbox.exec(("python", "-m", "pytest", "-q", *files), 4)
-                won += ended.state == "ok" and ended.exit_code == 0
-    return won
+async def _wins(member: Forgery, backend: Sandboxes, task: Task, folder: Path) -> bool:
+    """Does it win where nothing but pytest's exit code is asked?"""
+    async with await backend.open(task) as sandbox:
+        text = patch(member.changes, folder / "forged")
+        await sandbox.exec(("git", "apply", "--whitespace=nowarn", "-"), 20, None, text.encode())
+        for file in member.checks.files:
+            await sandbox.write(f"/testbed/{file.path}", file.content.encode())
+        files = sorted({test.partition("::")[0] for test in member.checks.fail_to_pass})
+        ended = await sandbox.exec(("python", "-m", "pytest", "-q", *files), 4)
+        return ended.state == "ok" and ended.exit_code == 0
 
 
 @isolated
 @pytest.mark.slow
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "reporting"])  # its aim is the grader's own plugin
 def test_each_family_has_members_that_win_against_pytest_alone(family: str, shop: Repository) -> None:
-    assert asyncio.run(_won(family, shop, range(24))) >= 1
+    async def one_wins() -> bool:
+        async with opened(boxes, shop) as (backend, task, folder):
+            task = replace(task, limits=replace(LIMITS, memory=1 << 30))
+            for seed in range(40):
+                if await _wins(forged(seed, family), backend, task, folder):
+                    return True
+        return False
+
+    assert asyncio.run(one_wins())
 
 
 @isolated
