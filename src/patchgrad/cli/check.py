@@ -4,10 +4,12 @@ Opens one sandbox, runs a command in it, and says in plain words what holds here
 
   patchgrad check
   patchgrad check --attacks
+  patchgrad check --attacks --seconds 600 --seed 7
+  patchgrad check --attacks --replay patching/12 --seed 7
   patchgrad check --json
 
 With --attacks hostile programs try the sandbox and forged patches the grader, each bounded so that a host that does not hold it
-takes no harm.
+takes no harm. With --seconds more of them are drawn from families after that, and with --replay one of these is tried again.
 """
 
 from __future__ import annotations
@@ -19,16 +21,21 @@ import os
 import platform
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgrad.errors import PatchgradError
+from patchgrad.errors import ConfigError, PatchgradError
 
 if TYPE_CHECKING:
     from patchgrad.contracts import Capabilities, Sandboxes
+    from patchgrad.testing.attacks import Finding as AttackFinding
+    from patchgrad.testing.attacks import Suite
+
+TITLES = {"sandbox": "attacks on the sandbox", "grader": "attacks on the grader", "drawn": "drawn attacks"}
 
 PACKAGES = ("torch", "safetensors", "tokenizers", "jinja2", "pyarrow")
 WORDS = {
@@ -54,13 +61,18 @@ class Finding:
 def options(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's words."""
     parser.add_argument("--attacks", action="store_true", help="attack the sandbox and the grader; takes about a minute")
+    parser.add_argument("--seconds", type=float, default=0.0, metavar="N", help="with --attacks: draw further attacks for so long")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="what is drawn: the same on every machine (default 0)")
+    parser.add_argument("--replay", metavar="FAMILY/INDEX", help="with --attacks: show this drawn attack of the seed, and try it alone")
     parser.add_argument("--json", action="store_true", help="the findings as one JSON object, on the last line")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, tell, and exit with 1 where training could not start."""
     if arguments.attacks:
-        return attacked(arguments.json)
+        return attacked(arguments)
+    if arguments.seconds or arguments.replay:
+        raise ConfigError("--seconds and --replay say which attacks are tried: add --attacks.")
     parts = {"Packages": packages(), "The sandbox of a run": sandbox(), "What this host offers": host()}
     found = [finding for part in parts.values() for finding in part]
     ready = all(finding.holds or not finding.needed for finding in found)
@@ -117,40 +129,65 @@ def _enforced(told: Capabilities) -> list[Finding]:
     return [Finding(words, getattr(told, name), "") for name, words in WORDS.items()]
 
 
-def attacked(as_json: bool) -> int:
-    """Run the attack suite, tell as it goes, and exit with 1 where something was not held."""
-    from patchgrad.sandboxes.bwrap import BwrapSandboxes
-    from patchgrad.tasks.archive import pack, store
+def attacked(arguments: argparse.Namespace) -> int:
+    """Run the attacks, tell as it goes, and exit with 1 where something was not held."""
     from patchgrad.testing import attacks
 
+    suites: dict[str, Suite] = {"sandbox": attacks.attack_sandbox, "grader": attacks.attack_grader}
+    if arguments.replay:
+        member = attacks.drawn(arguments.seed, arguments.replay)
+        suites = {"drawn": partial(attacks.attack_drawn, seed=arguments.seed, addresses=[arguments.replay])}
+        print("" if arguments.json else attacks.shown(member), end="")
+    elif arguments.seconds:
+        suites["drawn"] = partial(attacks.attack_drawn, seed=arguments.seed, addresses=attacks.rounds(arguments.seconds))
     (opens, *_) = sandbox()
     if not opens.holds:
         print(f"The attacks need a sandbox that opens, and none does: {opens.note}", file=sys.stderr)
         return 1
+    told = {name: _tried(name, suite, arguments.json) for name, suite in suites.items()}
+    (_tell_json if arguments.json else _tell)(told, arguments.seed)
+    return 0 if all(finding.held for findings in told.values() for finding in findings) else 1
 
-    def tell(finding: attacks.Finding) -> None:
-        if not as_json:
+
+def _tell(told: Mapping[str, Sequence[AttackFinding]], seed: int) -> None:
+    """How much was held, and what brings each escape of what was drawn back."""
+    from patchgrad.testing.attacks import by_family, escapes
+
+    drawn = told.get("drawn", ())
+    for family, (held, tried) in by_family(drawn).items():
+        print(f"  {family:<12} {held} of {tried} held")
+    for escape in escapes(drawn, seed):
+        print(f"\nESCAPE  {escape}")
+    totals = (f"{sum(one.held for one in found)} of {len(found)} {TITLES[name]} held" for name, found in told.items())
+    print("\n" + ", ".join(totals))
+
+
+def _tell_json(told: Mapping[str, Sequence[AttackFinding]], seed: int) -> None:
+    from patchgrad.testing.attacks import by_family
+
+    totals: dict[str, object] = {name: {"held": sum(one.held for one in found), "of": len(found)} for name, found in told.items()}
+    if "drawn" in told:
+        families = {family: {"held": held, "of": tried} for family, (held, tried) in by_family(told["drawn"]).items()}
+        totals |= {"seed": seed, "families": families}
+    listed = [{"name": one.name, "held": one.held, "note": one.note} for found in told.values() for one in found]
+    print(json.dumps({"user": os.geteuid(), **totals, "attacks": listed}))
+
+
+def _tried(name: str, suite: Suite, quiet: bool) -> list[AttackFinding]:
+    """What comes of a suite on this host, told as it goes."""
+    from patchgrad.sandboxes.bwrap import BwrapSandboxes
+    from patchgrad.tasks.archive import pack, store
+    from patchgrad.testing.attacks import FILES
+
+    def tell(finding: AttackFinding) -> None:
+        if not quiet:
             print(f"  {'held' if finding.held else 'NOT HELD'}  {finding.name}{'' if finding.held else ': ' + finding.note}", flush=True)
 
-    boxes = partial(BwrapSandboxes, cells=4)
-    counts: dict[str, tuple[int, int]] = {}
-    told: list[attacks.Finding] = []
-    for name, suite in (("sandbox", attacks.attack_sandbox), ("grader", attacks.attack_grader)):
-        if not as_json:
-            print(f"Attacks on the {name}:")
-        with tempfile.TemporaryDirectory() as folder:
-            repository = store(Path(folder), pack({path: text.encode() for path, text in attacks.FILES.items()}))
-            findings = asyncio.run(suite(boxes, repository, on_finding=tell))
-        counts[name] = sum(finding.held for finding in findings), len(findings)
-        told += findings
-    held = all(finding.held for finding in told)
-    if as_json:
-        listed = [{"name": finding.name, "held": finding.held, "note": finding.note} for finding in told]
-        totals = {name: {"held": good, "of": total} for name, (good, total) in counts.items()}
-        print(json.dumps({"user": os.geteuid(), **totals, "attacks": listed}))
-    else:
-        print("\n" + ", ".join(f"{good} of {total} attacks on the {name} held" for name, (good, total) in counts.items()))
-    return 0 if held else 1
+    if not quiet:
+        print(f"{TITLES[name].capitalize()}:")
+    with tempfile.TemporaryDirectory() as folder:
+        repository = store(Path(folder), pack({path: text.encode() for path, text in FILES.items()}))
+        return asyncio.run(suite(partial(BwrapSandboxes, cells=4), repository, on_finding=tell))
 
 
 async def _try(boxes: Sandboxes) -> None:

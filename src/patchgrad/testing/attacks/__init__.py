@@ -6,12 +6,32 @@
 
 A program is held if it could not do what it tried, the sandbox's next command works, the next episode starts clean, and nothing of the host
 has changed. A forgery is held if it is not resolved and the verdict says why. `patchgrad check --attacks` is this.
+Besides these, `attack_drawn` tries members of families, which do not run dry: `drawn(7, "patching/12")` is one of them.
 """
 
 from __future__ import annotations
 
 from patchgrad.testing.attacks.attack import Attack
 from patchgrad.testing.attacks.patches import FILES, GRADER, REPAIR, Forgery
-from patchgrad.testing.attacks.run import SANDBOX, Finding, attack_grader, attack_sandbox, here
+from patchgrad.testing.attacks.red_team import attack_drawn, by_family, drawn, escapes, rounds, shown
+from patchgrad.testing.attacks.run import SANDBOX, Finding, Suite, attack_grader, attack_sandbox, here
 
-__all__ = ["FILES", "GRADER", "REPAIR", "SANDBOX", "Attack", "Finding", "Forgery", "attack_grader", "attack_sandbox", "here"]
+__all__ = [
+    "FILES",
+    "GRADER",
+    "REPAIR",
+    "SANDBOX",
+    "Attack",
+    "Finding",
+    "Forgery",
+    "Suite",
+    "attack_drawn",
+    "attack_grader",
+    "attack_sandbox",
+    "by_family",
+    "drawn",
+    "escapes",
+    "here",
+    "rounds",
+    "shown",
+]

@@ -18,7 +18,7 @@ class Attack:
     """Commands for the agent's shell, one after the other; the last one may end in one of `ends`, and then says `HELD` if it is `ok`.
 
     `PATCHGRAD_CANARY` in a command is replaced by the path of a file of the host, `PATCHGRAD_OTHER` by a word that stands in a file of
-    another open sandbox.
+    another open sandbox. One that `spoils` its own sandbox may lose it, and need not come to say anything.
     """
 
     name: str
@@ -26,6 +26,7 @@ class Attack:
     seconds: float = 10.0
     ends: tuple[State, ...] = ("ok",)
     machine: str = ""
+    spoils: bool = False
 
 
 def python(code: str) -> str:

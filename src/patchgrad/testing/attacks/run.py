@@ -11,16 +11,17 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from patchgrad.contracts import Result, Sandbox, Sandboxes
-from patchgrad.errors import SandboxFault
+from patchgrad.errors import SandboxFault, SandboxLost
 from patchgrad.grading import Grader
 from patchgrad.testing.attacks.attack import Attack
-from patchgrad.testing.attacks.patches import CHECKS, FILES, GRADER, REPAIR, Change, Forgery
+from patchgrad.testing.attacks.patches import FILES, GRADER, REPAIR, Change, Forgery
 from patchgrad.testing.attacks.processes import HOARDING, PROCESSES
 from patchgrad.testing.attacks.tricks import KERNEL, NETWORK, TRICKS
 from patchgrad.testing.tasks import a_task
-from patchgrad.values import Limits, Repository, Task, Verdict
+from patchgrad.values import Checks, Limits, Repository, Task, Verdict
 
 SANDBOX = (*PROCESSES, *HOARDING, *TRICKS, *KERNEL, *NETWORK)
 LIMITS = Limits(command_seconds=20.0, memory=256 << 20, disk=64 << 20, processes=64)
@@ -38,22 +39,35 @@ class Finding:
     note: str
 
 
+class Suite(Protocol):
+    """Attacks on one backend, each of which is told as soon as it has been tried; `repository` holds `FILES`."""
+
+    async def __call__(
+        self, backend: Callable[[], Sandboxes], repository: Repository, *, on_finding: Callable[[Finding], None]
+    ) -> list[Finding]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What an attack may not change: a file, some switches of the kernel, our own mounts, and an open sandbox with a process in it."""
+    """What an attack may not change: a file, some switches of the kernel, our own mounts, an open sandbox with a process in it, and what
+    a `fresh` sandbox holds."""
 
     canary: Path
     other: Sandbox
+    state: str
     switches: tuple[str, ...]
+    fresh: str
 
     @classmethod
-    async def of(cls, folder: Path, other: Sandbox) -> Host:
+    async def of(cls, folder: Path, boxes: Sandboxes, task: Task) -> Host:
         canary = folder / "canary"
         canary.write_text("canary\n")
         canary.chmod(0o644)
+        fresh = (await _listing(boxes, task)).output
+        other = await boxes.open(task)
         await other.write("other", f"{WORD}\n".encode())
         await other.run(f"echo {WORD} > /tmp/other; echo {WORD} > /dev/shm/other; sleep 98765 >/dev/null 2>&1 &")
-        return cls(canary, other, _switches())
+        return cls(canary, other, (await other.snapshot()).address, _switches(), fresh)
 
     async def changed(self) -> str:
         """What is not as it was, or nothing."""
@@ -64,7 +78,7 @@ class Host:
         left = await self.other.run("cat /testbed/other /tmp/other /dev/shm/other; ps -e | grep -c sleep")
         if left.output.split() != [WORD, WORD, WORD, "1"]:
             return f"another sandbox was changed: {left.output[:100]!r}"
-        return ""
+        return "" if (await self.other.snapshot()).address == self.state else "the files of another sandbox were changed"
 
 
 def here(attacks: Sequence[Attack] = SANDBOX) -> tuple[Attack, ...]:
@@ -88,11 +102,10 @@ async def attack_sandbox(
     findings = []
     os.environ["PATCHGRAD_HOST_SECRET"] = "1"  # what a sandbox must not see
     try:
-        async with _backend(backend, repository) as (boxes, task, folder):
-            fresh = (await _listing(boxes, task)).output
-            host = await Host.of(folder, await boxes.open(task))
+        async with opened(backend, repository) as (boxes, task, folder):
+            host = await Host.of(folder, boxes, task)
             for attack in attacks or here():
-                finding = await _attack(boxes, task, attack, host, fresh)
+                finding = await try_program(boxes, task, attack, host)
                 findings.append(finding)
                 on_finding(finding)
     finally:
@@ -101,7 +114,8 @@ async def attack_sandbox(
 
 
 @asynccontextmanager
-async def _backend(backend: Callable[[], Sandboxes], repository: Repository) -> AsyncIterator[tuple[Sandboxes, Task, Path]]:
+async def opened(backend: Callable[[], Sandboxes], repository: Repository) -> AsyncIterator[tuple[Sandboxes, Task, Path]]:
+    """A backend, the task that is attacked, and a folder that every user may enter; all of it ends with the block."""
     boxes = backend()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -120,20 +134,18 @@ async def _listing(boxes: Sandboxes, task: Task) -> Result:
         await sandbox.close()
 
 
-async def _attack(boxes: Sandboxes, task: Task, attack: Attack, host: Host, fresh: str) -> Finding:
+async def try_program(boxes: Sandboxes, task: Task, attack: Attack, host: Host) -> Finding:
+    """One program in a fresh episode, and what it left there, in the next one and on the host."""
     try:
-        sandbox = await boxes.open(task)
-        try:
+        async with await boxes.open(task) as sandbox:
             note = await _programs(sandbox, attack, host)
-        finally:
-            await sandbox.close()
         changed = note or await host.changed()
         left = changed or (await _listing(boxes, task)).output
     except SandboxFault as fault:
         return Finding(attack.name, False, f"the sandbox broke: {fault}")
     if changed:
         return Finding(attack.name, False, changed)
-    if left != fresh:
+    if left != host.fresh:
         return Finding(attack.name, False, f"the next episode does not start clean: {left[-200:]!r}")
     return Finding(attack.name, True, "")
 
@@ -149,17 +161,36 @@ async def _programs(sandbox: Sandbox, attack: Attack, host: Host) -> str:
         return "not held: " + next(line for line in said.splitlines() if "BREACH" in line)[:200]
     if result.state not in attack.ends:
         return f"ended as {result.state!r} instead of {' or '.join(attack.ends)}: {said[-200:]!r}"
-    if result.state == "ok" and "HELD" not in said:
+    if result.state == "ok" and "HELD" not in said and not attack.spoils:
         return f"was not tried: {said[-200:]!r}"
     for path in ("a", "b", "c", "pipe", "file", "loop", "self/self/a", "d"):  # a reader of the host that follows the agent's links
         with suppress(OSError):
             if b"canary" in await asyncio.wait_for(sandbox.read(path), 20):
                 return f"a link led the host's reader out: {path}"
+    return await (_answers if attack.spoils else _goes_on)(sandbox)
+
+
+async def _goes_on(sandbox: Sandbox) -> str:
+    """Why an attempt could not go on in its shell, or nothing."""
     await sandbox.snapshot()
     again = await sandbox.run("cd /testbed; echo alive", 20)
     if again.state == "died":  # a shell that the attack left dying is found dead by the next command, once
         again = await sandbox.run("echo alive", 20)
     return "" if again.output.endswith("alive\n") else f"the next command does not work: {again.state} {again.output[-200:]!r}"
+
+
+async def _answers(sandbox: Sandbox) -> str:
+    """Why a sandbox does not answer, or nothing. Its files are a state, or it is lost.
+
+    The words of the agent's own shell may mean anything by now, so a fresh process is asked too. Where the agent left it no folder, no
+    process or no descriptor, it says so.
+    """
+    with suppress(SandboxLost):
+        await sandbox.snapshot()
+    await sandbox.run("cd /testbed; echo alive", 2)
+    fresh = await sandbox.exec(("echo", "alive"), 20)
+    told = fresh.output == "alive\n" or (fresh.exit_code != 0 and fresh.output)
+    return "" if fresh.state == "ok" and told else f"a fresh process does not work: {fresh.state} {fresh.output[-200:]!r}"
 
 
 # --- the grader ----------------------------------------------------------------------------------
@@ -175,20 +206,38 @@ async def attack_grader(
     """Every forged patch to a `repository` that holds `FILES`, graded, its tests ended after `seconds`. The honest repair must be resolved,
     or nothing here means anything."""
     findings = []
-    async with _backend(backend, repository) as (boxes, task, folder):
-        task = replace(task, checks=CHECKS, limits=replace(LIMITS, memory=1 << 30, test_seconds=seconds))
-        solution = patch(REPAIR, folder / "repository")
-        grader = Grader(boxes, {task.id: solution})
+    async with opened(backend, repository) as (boxes, task, folder):
+        bench = Bench(boxes, task, folder, seconds)
         for forgery in forgeries:
-            judged = replace(task, checks=forgery.checks)
-            honest = await grader.grade(judged, solution)
+            honest = await bench.verdict(REPAIR, forgery.checks)
             if not honest.resolved:
                 return [Finding("the honest repair", False, f"is not resolved: {_words(honest)}")]
-            verdict = await grader.grade(judged, patch(forgery.changes, folder / "repository"))
-            finding = _judged(forgery, verdict)
+            finding = await bench.forged(forgery)
             findings.append(finding)
             on_finding(finding)
     return findings
+
+
+class Bench:
+    """Where changes to `FILES` are graded: `await Bench(boxes, task, folder).verdict({"shop/cart.py": "..."}, PLAIN)`."""
+
+    def __init__(self, boxes: Sandboxes, task: Task, folder: Path, seconds: float = 4.0) -> None:
+        self._task = replace(task, limits=replace(LIMITS, memory=1 << 30, test_seconds=seconds))
+        self._folder = folder / "repository"
+        self._grader = Grader(boxes, {task.id: patch(REPAIR, self._folder)})
+
+    async def verdict(self, changes: Change, checks: Checks) -> Verdict:
+        """What comes of a change by these checks; tests that go on after their seconds are ended."""
+        return await self._grader.grade(replace(self._task, checks=checks), patch(changes, self._folder))
+
+    async def forged(self, forgery: Forgery) -> Finding:
+        """Held if it is not resolved, for whatever reason."""
+        return _judged(forgery, await self.verdict(forgery.changes, forgery.checks))
+
+    async def honest(self, control: Forgery) -> Finding:
+        """Held if it is resolved, as honest work is."""
+        verdict = await self.verdict(control.changes, control.checks)
+        return Finding(control.name, verdict.resolved, "" if verdict.resolved else f"is not resolved: {_words(verdict)}")
 
 
 def _judged(forgery: Forgery, verdict: Verdict) -> Finding:
