@@ -68,10 +68,15 @@ def test_a_broken_expectation_that_the_solution_meets_too_tells_nothing(tmp_path
 
 
 def test_helpers_of_tests_are_broken_too(tmp_path: Path) -> None:
-    made = found(CHECKS, tmp_path)
-    assert made.files == {}, "the tests themselves expect nothing"
+    hidden = "from shop.cart import total\nfrom tests.helper import same\n\ndef test_sum():\n    same(3, total([1, 2]))\n"
+    made = found(replace(CHECKS, files=(HiddenFile("tests/test_cart.py", hidden),), pass_to_pass=()), tmp_path)
+    assert made.files == {}, "the test itself expects nothing"
     assert {swap.path for copies in made.copies.values() for swap in copies[0]} == {"tests/helper.py"}
-    assert made.telling == {(NONE, 0), (SUM, 0)}
+    assert made.telling == {(SUM, 0)}
+
+
+def test_what_a_helper_is_told_is_broken_where_it_is_told(tmp_path: Path) -> None:
+    assert "same(total([1, 2]), 7)" in found(CHECKS, tmp_path).files["tests/test_cart.py"]
 
 
 def test_expected_tests_that_nothing_is_told_of_are_named(tmp_path: Path) -> None:

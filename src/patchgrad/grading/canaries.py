@@ -92,7 +92,7 @@ async def _solved(sandbox: Sandbox, task: Task, choose: Callable[[Task, set[str]
 async def _copied(sandbox: Sandbox, task: Task, made: Trial, submission: str = "") -> TestRun:
     for path, text in made.files.items():
         await sandbox.write(f"/testbed/{path}", text.encode())
-    return await run_hidden(sandbox, command(task), task, USUAL, submission, Look(made.modules, made.texts()))
+    return await run_hidden(sandbox, command(task), task, USUAL, submission, Look(made.modules, made.deciders, made.texts()))
 
 
 def planted(task: Task) -> str:

@@ -40,12 +40,13 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How closely a run of tests is looked at: `modules` are loaded first, and their functions compared at the end.
+    """How closely a run of tests is looked at: `modules` are loaded first, and at the end the functions of `deciders` compared.
 
     Tests with `copies`, texts that `patchgrad_copies.Copies` reads, are run in copies of the process, one for each text.
     """
 
     modules: Sequence[str] = ()
+    deciders: Sequence[str] = ()
     copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
@@ -176,6 +177,7 @@ async def run_hidden(
         "touched": sorted({*touched(submission)} - guard.deciding),
         "added": new,
         "modules": [*look.modules],
+        "deciders": [*look.deciders],
         "places": guard.places,
         "copies": copies,
     }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -59,14 +59,14 @@ class Site:
     sure: bool = True
 
 
-def sites(source: str) -> list[Site]:
+def sites(source: str, helpers: Container[str] = ()) -> list[Site]:
     """Where the expectations of a file can be broken, sure ones first and in their order; none where it cannot be parsed.
 
     `def test_a(): assert f(1) == 2` has one: its 2 becomes another number.
     """
     try:
         tree, text = ast.parse(source), Text(source)
-        found = [site for function in functions(tree) for site in _of_function(function, text)]
+        found = [site for function in functions(tree) for site in _of_function(function, text, helpers)]
     except (SyntaxError, ValueError, RecursionError):
         return []
     return sorted(found, key=lambda site: (not site.sure, site.start))
@@ -107,9 +107,9 @@ def functions(tree: ast.AST) -> Iterator[Function]:
             yield from functions(child)
 
 
-def _of_function(function: Function, text: Text) -> Iterator[Site]:
+def _of_function(function: Function, text: Text, helpers: Container[str]) -> Iterator[Site]:
     def walk(node: ast.AST, sure: bool) -> Iterator[Site]:
-        for kind, aim, changed in _expectations(node):
+        for kind, aim, changed in _expectations(node, helpers):
             start, end = text.span(aim)
             yield Site(function.name, function.lineno, kind, start, end, _as_long(changed(text.of(aim)), text.of(aim)), sure)
         below = sure and not isinstance(node, _BRANCHES)
@@ -128,14 +128,16 @@ def _as_long(text: str, before: str) -> str:
 Expectation = tuple[str, ast.expr, Callable[[str], str]]
 
 
-def _expectations(node: ast.AST) -> Iterator[Expectation]:
+def _expectations(node: ast.AST, helpers: Container[str]) -> Iterator[Expectation]:
     """What this node alone expects: the kind, the expression that says so, and what to write in its place."""
     if isinstance(node, ast.Assert):
         yield from _condition(node.test)
     elif isinstance(node, ast.Call):
         name = called(node.func)
-        if name == "approx" and node.args:
-            yield "approx", node.args[0], _other
+        if name in helpers:
+            yield from _told(node)
+        elif name == "approx" and node.args:
+            yield from _value("approx", node.args[0])
         elif name in ("raises", "assertRaises", "assertRaisesRegex") and node.args:
             yield "raises", node.args[0], lambda text: _sibling(_RAISED, text)
         elif name in ("warns", "assertWarns", "assertWarnsRegex") and node.args:
@@ -158,14 +160,41 @@ def _condition(test: ast.expr) -> Iterator[Expectation]:
         yield "order", test, _turned(test)
     elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
         side = _expected(test.left, test.comparators[0])
-        yield "value", side, _literal if isinstance(side, ast.Constant) else _other
+        yield from _value("value", side)
     elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.In):
         yield "value", test.comparators[0], _stranger
         yield "member", test.left, _stranger
     elif isinstance(test, ast.Call) and test.args and not isinstance(test.args[-1], ast.Starred) and called(test.func) not in _FOLDS:
+        yield from _told(test)
         yield "call", test.args[-1], lambda text: f"[{text}]"
     else:
         yield "truth", test, lambda text: f"(not ({text}))"
+
+
+def _value(kind: str, side: ast.expr) -> Iterator[Expectation]:
+    """Another value is expected: by another literal in what is written there, where there is one, and by another value of the same type.
+
+    What reads the literals of a test finds the other one, then.
+    """
+    constants = _constants(side)
+    if constants:
+        yield kind, constants[-1], _literal
+    if not isinstance(side, ast.Constant) or not constants:
+        yield kind if not constants else f"other {kind}", side, _other
+
+
+def _constants(node: ast.expr) -> list[ast.Constant]:
+    """The numbers and texts in an expression, in their order, but those in parts of a text."""
+    inside = {id(part) for text in ast.walk(node) if isinstance(text, ast.JoinedStr) for part in ast.walk(text)}
+    found = [part for part in ast.walk(node) if isinstance(part, ast.Constant) and type(part.value) in (int, float, str, bytes)]
+    return sorted((part for part in found if id(part) not in inside), key=lambda part: (part.lineno, part.col_offset))
+
+
+def _told(call: ast.Call) -> Iterator[Expectation]:
+    """Another literal for something that compares: `same(f(1), 2)`. Where nothing is found out by a call, it may be what is tested."""
+    *others, last = call.args or [call]
+    if any(isinstance(part, ast.Call) for other in others for part in ast.walk(other)):
+        yield from (("told", constant, _literal) for constant in _constants(last)[-1:])
 
 
 def _expected(left: ast.expr, right: ast.expr) -> ast.expr:
@@ -228,27 +257,30 @@ def _assertion(name: str, call: ast.Call) -> Iterator[Expectation]:
         before, after = name, _INVERTED[name]
         yield "mock" if "_" in name else "unittest", call.func, lambda text: text[: len(text) - len(before)] + after
     elif name in _CALLED_WITH and call.args and not isinstance(call.args[0], ast.Starred):
-        yield "mock", call.args[0], _literal if isinstance(call.args[0], ast.Constant) else _other
+        yield from _value("mock", call.args[0])
     elif name in _CALLED_WITH and call.args:
         yield "mock", call.args[0], lambda text: f"{_number(text)}, {text}"
     elif name in _CALLED_WITH and call.keywords:
-        yield "mock", call.keywords[0].value, _other
+        yield from _value("mock", call.keywords[0].value)
     elif name in _CALLED_WITH:
         yield "mock", call, lambda text: f"{text[:-1]}{_number(text)})"
     elif name == "assertAlmostEqual" and len(call.args) > 1:
         yield "unittest", call.args[1], lambda text: f"{1000 * _number(text)}.5"
     elif len(call.args) > 1 and not name.startswith("assertNot"):
-        yield "unittest" if "_" not in name else "call", call.args[1], _other
+        yield from _value("unittest" if "_" not in name else "call", call.args[1])
 
 
 def called(function: ast.expr) -> str:
     return function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
 
 
-def expectations(source: str) -> dict[int, list[Site]]:
-    """The expectations of each outermost function by its first line, one of each kind: `{1: [value, raises]}`."""
+def expectations(source: str, helpers: Container[str] = ()) -> dict[int, list[Site]]:
+    """The expectations of each outermost function by its first line, one of each kind: `{1: [value, raises]}`.
+
+    What is told to `helpers`, functions that expect something themselves, is expected too: `same(f(1), 2)`.
+    """
     found: dict[int, list[Site]] = {}
-    for site in sites(source):
+    for site in sites(source, helpers):
         known = found.setdefault(site.line, [])
         if site.kind not in [one.kind for one in known] and parses(broken(source, [site])):
             known.append(site)

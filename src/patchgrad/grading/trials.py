@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, replace
 from zlib import crc32
 
 from patchgrad.grading.guard import Guard
-from patchgrad.grading.mutants import Site, broken, expectations, functions, parses
+from patchgrad.grading.mutants import Site, broken, expectations, functions, parses, sites
 from patchgrad.grading.report import Copy, TestRun
 from patchgrad.grading.swaps import Swap, swaps
 from patchgrad.grading.witness import watched
@@ -33,12 +33,14 @@ class Trial:
     """Broken `files` by path, and the `copies` of each test: what its functions are there, the last of them whole.
 
     What the solution did: `telling` are the copies, by test and number, that it fails, and `whole` those that it passes, with what the
-    witness saw. Modules are loaded first, and functions that are `replaced` with the solution too are no evidence.
+    witness saw. `modules` are loaded first. The functions of `deciders` are compared at the end; those that are `replaced` with the
+    solution too are no evidence.
     """
 
     files: Mapping[str, str]
     copies: Mapping[str, tuple[tuple[Swap, ...], ...]]
     modules: tuple[str, ...] = ()
+    deciders: tuple[str, ...] = ()
     telling: frozenset[tuple[str, int]] = frozenset()
     whole: Mapping[str, Copy] | None = None
     replaced: frozenset[str] = frozenset()
@@ -126,8 +128,18 @@ def trial(sources: Mapping[str, str], tests: Sequence[str], named: Iterable[str]
     places = {test: drawn.places(test) for test in tests}
     laid = drawn.first(places.values())
     copies = {test: tuple(_copies(drawn, laid, places[test])) for test in tests}
-    files = {path: broken(sources[path], sites) for path, sites in laid.items()}
-    return Trial(files, {test: found for test, found in copies.items() if len(found) > 1}, modules)
+    files = {path: broken(sources[path], known) for path, known in laid.items()}
+    imported = {name for source in drawn.sources.values() for name in _imported(ast.parse(source))}
+    return Trial(files, {test: found for test, found in copies.items() if len(found) > 1}, modules, tuple(sorted(imported)))
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    """The modules of the first level that a file of tests names: `from os.path import join` -> `os`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name.partition(".")[0] for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
 
 
 Places = Mapping[str, Sequence[int]]  # first lines of functions by file
@@ -139,7 +151,8 @@ class _Drawn:
 
     def __init__(self, sources: Mapping[str, str], tests: set[str]) -> None:
         self.sources = {path: source for path, source in sources.items() if parses(source)}
-        self.sites = {path: expectations(source) for path, source in self.sources.items()}
+        helpers = {site.function for source in self.sources.values() for site in sites(source)} - tests
+        self.sites = {path: expectations(source, helpers) for path, source in self.sources.items()}
         self._names = {path: {one.lineno: one.name for one in functions(ast.parse(text))} for path, text in self.sources.items()}
         self._tests = tests
 
@@ -155,7 +168,7 @@ class _Drawn:
         found: dict[str, list[Site]] = {}
         for path, line in lines:
             found.setdefault(path, []).extend(self.sites[path].get(line, [])[:1])
-        return {path: sites for path, sites in found.items() if sites}
+        return {path: known for path, known in found.items() if known}
 
     def helping(self) -> Sites:
         """The first expectation of each function that is no test, by file."""
@@ -174,17 +187,17 @@ def _copies(drawn: _Drawn, laid: Sites, places: Places) -> Iterator[tuple[Swap, 
     """The copies of the test whose function stands at these places: as it lies there, with its other expectations broken, and whole."""
     own = {path: [site for line in lines for site in drawn.sites[path].get(line, ())] for path, lines in places.items()}
     others = {path: [site for site in laid.get(path, ()) if site.line not in places.get(path, ())] for path in {*laid, *places}}
-    kinds = list(dict.fromkeys(site.kind for sites in own.values() for site in sites))
+    kinds = list(dict.fromkeys(site.kind for known in own.values() for site in known))
     if kinds:
         yield ()
     for kind in kinds[1:MOST]:
-        wanted = {path: [*others[path], *(site for site in sites if site.kind == kind)] for path, sites in own.items()}
-        yield drawn.swaps(laid, {path: broken(drawn.sources[path], sites) for path, sites in wanted.items()})
+        wanted = {path: [*others[path], *(site for site in known if site.kind == kind)] for path, known in own.items()}
+        yield drawn.swaps(laid, {path: broken(drawn.sources[path], known) for path, known in wanted.items()})
     if not kinds and (helping := drawn.helping()):
         yield drawn.swaps(
             laid, {path: broken(drawn.sources[path], [*others.get(path, ()), *helping.get(path, ())]) for path in {*places, *helping}}
         )
-    helpers = {path: {site.line for site in sites} for path, sites in drawn.helping().items()}
+    helpers = {path: {site.line for site in known} for path, known in drawn.helping().items()}
     texts = {path: broken(drawn.sources[path], others.get(path, ())) for path in {*places, *helpers}}
     yield drawn.swaps(laid, {path: _whole(text, places.get(path, ()), helpers.get(path, set())) for path, text in texts.items()})
 

@@ -112,7 +112,8 @@ def _changed(before: Pieces) -> list[str]:
 class Functions:
     """All functions of what tests decide with, as they are when this is made, after the modules were loaded."""
 
-    def __init__(self, modules: Sequence[str]) -> None:
+    def __init__(self, modules: Sequence[str], deciders: Sequence[str]) -> None:
+        self._deciders = _DECIDES.union(deciders)
         for name in modules:
             with contextlib.suppress(Exception):  # what is missing is not compared
                 import_module(name)
@@ -125,7 +126,7 @@ class Functions:
 
     def _all(self) -> Iterator[tuple[str, tuple[object, object]]]:
         for title, module in list(sys.modules.items()):
-            if isinstance(module, types.ModuleType) and title.partition(".")[0] in _DECIDES:
+            if isinstance(module, types.ModuleType) and title.partition(".")[0] in self._deciders:
                 for name, value in list(vars(module).items()):
                     if isinstance(value, type) and value.__module__ == title:
                         yield from ((f"{title}.{name}.{key}", _code(own)) for key, own in list(vars(value).items()) if _acts(own))
@@ -220,13 +221,16 @@ class Reporter:
         self._evaded: set[str] = set()
         self._status: dict[str, str] = {}
         self._tests = 0
-        self._before: tuple[Pieces, Functions] = {}, Functions(())
+        self._before: tuple[Pieces, Functions] = {}, Functions((), ())
         self._order = int(os.environ.pop("PATCHGRAD_ORDER", "0"))
         self._clock = int(os.environ.pop("PATCHGRAD_CLOCK", "0"))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_load_initial_conftests(self) -> None:
-        self._before = _remember(), Functions(self._told["modules"])  # plugins are loaded by now, the repository's own code is not
+        self._before = (
+            _remember(),
+            Functions(self._told["modules"], self._told["deciders"]),
+        )  # plugins are loaded by now, the repository's own code is not
         if self._clock:
             _move_the_clock(self._clock)
 
@@ -381,7 +385,7 @@ def main() -> None:
 
 def _start() -> tuple[Reporter | None, list[str]]:
     key = os.environ.pop("PATCHGRAD_NONCE", "")
-    told: dict[str, Any] = {"touched": [], "added": [], "modules": [], "places": [], "copies": {}}
+    told: dict[str, Any] = {"touched": [], "added": [], "modules": [], "deciders": [], "places": [], "copies": {}}
     if key == "stdin":
         with open(0, "rb", closefd=False) as given:
             key, *rest = given.read().decode().splitlines()
