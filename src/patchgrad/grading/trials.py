@@ -15,7 +15,7 @@ from patchgrad.grading.swaps import Swap, swaps
 from patchgrad.grading.witness import watched
 from patchgrad.values import Task
 
-_WORDS = {"called": "runs the test itself", "reads": "{}, as the solution does not"}
+_WORDS = {"called": "runs the test itself", "reads": "{}, as the solution does not", "replaces": "{}"}
 MOST = 3  # expectations of a test that are broken, each in a copy
 TESTS = 6, 8  # of those that a bug makes fail, and of the others, that are run in copies
 

@@ -29,6 +29,7 @@ import sys
 import time
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 NAME = "__patchgrad__"  # what a test's text calls its witness
@@ -72,12 +73,14 @@ class Copies:
             self._functions = self._found()
         return {*(name for name in tests if name in self._tests), *(tests[places[-1] + 1 :] if places else ())}
 
-    def __call__(self, item: Any, run: Callable[[], str]) -> Iterator[dict[str, Any]]:
-        """Runs a test in each of its copies: `run` says there how it ended."""
-        for number, text in enumerate(self._tests.get(item.nodeid, ())):
-            yield {"event": "copy", "id": item.nodeid, "number": number, **self._copy(item, f"{item.nodeid} {number}", text, run)}
+    def __call__(self, item: Any, run: Callable[[], str], replaced: Callable[[], list[str]]) -> Iterator[dict[str, Any]]:
+        """Runs a test in each of its copies: `run` says there how it ended, and `replaced` in the last, the whole, what is another."""
+        texts = self._tests.get(item.nodeid, ())
+        for number, text in enumerate(texts):
+            inside = partial(self._inside, item, f"{item.nodeid} {number}", text, run, replaced if number == len(texts) - 1 else list)
+            yield {"event": "copy", "id": item.nodeid, "number": number, **self._copy(inside)}
 
-    def _copy(self, item: Any, label: str, text: str, run: Callable[[], str]) -> dict[str, Any]:
+    def _copy(self, inside: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         sys.stdout.flush()
         sys.stderr.flush()
         reads, writes = os.pipe()
@@ -85,7 +88,7 @@ class Copies:
         if not child:
             os.close(reads)
             try:
-                os.write(writes, json.dumps(self._inside(item, json.loads(self._open(text, label)), run)).encode() + b"\n")
+                os.write(writes, json.dumps(inside()).encode() + b"\n")
             finally:
                 self._exit(0)
         os.close(writes)
@@ -97,12 +100,13 @@ class Copies:
                 os.kill(child, signal.SIGKILL)
             self._wait(child, 0)
 
-    def _inside(self, item: Any, swaps: Sequence[Sequence[Any]], run: Callable[[], str]) -> dict[str, Any]:
+    def _inside(self, item: Any, label: str, text: str, run: Callable[[], str], replaced: Callable[[], list[str]]) -> dict[str, Any]:
         witness = Witness(self._touched)
-        for swap in swaps:
+        for swap in json.loads(self._open(text, label)):
             self._swap(item.config, witness, *swap)
         status = run()
-        return {"status": status, "lies": sorted(witness.lies | self._read), "runs": witness.runs}
+        seen = witness.lies | self._read | {f"replaces {name}" for name in replaced()}
+        return {"status": status, "lies": sorted(seen), "runs": witness.runs}
 
     def _swap(self, config: Any, witness: Witness, path: str, first: int, name: str, source: str) -> None:
         """Give a function of the repository's tests, found by its first line, the code of this source."""

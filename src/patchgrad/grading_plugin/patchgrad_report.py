@@ -256,7 +256,7 @@ class Reporter:
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         if item.nodeid not in self._left:
             return None
-        for event in self._copies(item, lambda: self._alone(item)):
+        for event in self._copies(item, lambda: self._alone(item), self._before[1].replaced):
             self._emit(event)
         _pass_by(item, nextitem)
         return True
