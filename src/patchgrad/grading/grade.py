@@ -18,6 +18,7 @@ from patchgrad.grading.logs import reader
 from patchgrad.grading.output import read_output
 from patchgrad.grading.report import TestRun, read_report
 from patchgrad.grading.rules import outcomes
+from patchgrad.grading.sealing import seal
 from patchgrad.rollouts.deadline import within
 from patchgrad.values import Task, Verdict, digest
 
@@ -97,6 +98,7 @@ async def laid(task: Task, submission: str, sandboxes: Sandboxes) -> AsyncIterat
             await sandbox.write(f"/testbed/{file.path}", file.content.encode())
         if task.checks.patch.strip() and not await _apply(sandbox, task.checks.patch):
             raise TaskError(f"Task {task.id}: the patch with its hidden tests does not fit its repository.")
+        await seal(sandbox, task)
         yield sandbox, True, tuple(tamper)
     finally:
         await sandbox.close()

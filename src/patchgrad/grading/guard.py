@@ -109,6 +109,11 @@ class Guard:
         """Does this path hold tests that decide, or stand beside them, or is it named as protected?"""
         return path in self.deciding or any(part in self._protected | self._tests for part in (path, *folders(path)))
 
+    def places(self) -> list[str]:
+        """Where everything lies that decides: files, and folders with all that is in them. Not each of them need be there."""
+        settings = {posixpath.join(folder, name) for folder in self._folders for name in _INI | _MIXED | {"conftest.py"}}
+        return sorted(self.deciding | self._protected | self._tests | settings)
+
     def _holds(self, path: str) -> bool:
         """Is this, no folder any more, above a test that decides?"""
         return path in self._folders
