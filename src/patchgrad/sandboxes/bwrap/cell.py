@@ -19,9 +19,9 @@ import socket
 from collections.abc import Iterable
 
 from patchgrad.sandboxes.bwrap.cgroups import Group
-from patchgrad.sandboxes.bwrap.seal import Seal, regular
+from patchgrad.sandboxes.bwrap.seal import Seal
 from patchgrad.sandboxes.bwrap.template import Template
-from patchgrad.sandboxes.linux import shell, system
+from patchgrad.sandboxes.linux import shell, system, tree
 from patchgrad.sandboxes.linux.children import holding
 from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, pack
 
@@ -131,7 +131,7 @@ class Cell:
 
         Raises `OSError` for the first that is no regular file; then none of them is sealed.
         """
-        found = regular(self.files, paths)
+        found = tree.regular(self.files, paths)
         try:
             if self._seal is None:
                 self._seal = Seal(self._folder, self.files)

@@ -11,12 +11,11 @@ may mount or unmount. What the nest writes goes by another copy of the tree, whi
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 from collections.abc import Iterable
 
 from patchgrad.sandboxes.linux import system
+from patchgrad.sandboxes.linux.tree import above
 
 _STRICT = system.BENEATH | system.NO_SYMLINKS | system.NO_MAGICLINKS
 _FLAGS = system.NOSUID | system.NODEV
@@ -55,8 +54,8 @@ class Seal:
         live = os.open(self._files, os.O_PATH | os.O_DIRECTORY)
         try:
             for path in paths:
-                for above in _folders(path):
-                    self._cover(still, kept, above)
+                for folder in above(path):
+                    self._cover(still, kept, folder)
                 self._cover(still, live, path)
         finally:
             for folder in (still, kept, live):
@@ -80,25 +79,3 @@ class Seal:
         """Takes away the copies of the tree. What is mounted in the tree itself goes with it."""
         while self._places:
             system.unmount(self._places.pop())
-
-
-def regular(files: str, paths: Iterable[str]) -> list[str]:
-    """The same files, `testbed/a.py` -> `a.py`, with links followed; `OSError` that names the first that is no regular file of the tree."""
-    top, tree, found = os.open(files, os.O_PATH | os.O_DIRECTORY), f"{files}/testbed/", []
-    try:
-        for path in paths:
-            file = system.openat2(top, path, os.O_PATH, resolve=system.IN_ROOT | system.NO_MAGICLINKS)
-            mode, place = os.fstat(file).st_mode, os.readlink(f"/proc/self/fd/{file}")
-            os.close(file)
-            if not stat.S_ISREG(mode) or not place.startswith(tree):
-                raise PermissionError(errno.EACCES, "not a regular file below /testbed", path)
-            found.append(place.removeprefix(tree))
-        return found
-    finally:
-        os.close(top)
-
-
-def _folders(path: str) -> list[str]:
-    """What is above a path, outermost first: `a/b/c.py` -> `["a", "a/b"]`."""
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[: end + 1]) for end in range(len(parts))]
