@@ -58,8 +58,8 @@ class Seal:
                     self._cover(still, kept, folder)
                 self._cover(still, live, path)
         finally:
-            for folder in (still, kept, live):
-                os.close(folder)
+            for held in (still, kept, live):
+                os.close(held)
 
     def _cover(self, still: int, over: int, path: str) -> None:
         """Mounts what lies at a path of the read-only copy over the same path of another; twice is once."""
@@ -69,7 +69,7 @@ class Seal:
         try:
             for folder in (still, over):
                 held.append(system.openat2(folder, path, os.O_PATH, resolve=_STRICT))
-            system.mount(*(f"/proc/self/fd/{number}" for number in held), "", system.BIND)
+            system.mount(f"/proc/self/fd/{held[0]}", f"/proc/self/fd/{held[1]}", "", system.BIND)
         finally:
             for number in held:
                 os.close(number)
