@@ -96,8 +96,11 @@ class Capabilities:
         return [name for name in required if not getattr(self, name)]
 
 
-ENFORCED = ("network", "processes", "memory", "disk", "pid_namespace", "fork", "seal")
-"""What a recipe may require of a backend."""
+REQUIRED = ("network", "processes", "memory", "disk", "pid_namespace", "fork")
+"""What a recipe requires of a backend where it says nothing."""
+
+ENFORCED = (*REQUIRED, "seal")
+"""What a recipe may require of a backend, and what reports name where it is missing. A grading does without `seal`."""
 
 
 @runtime_checkable

@@ -225,7 +225,7 @@ def test_a_value_that_cannot_work_is_refused_before_anything_starts(wrong: objec
 
 
 def test_a_backend_that_does_not_enforce_what_the_recipe_requires_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    weak = Capabilities("bwrap", network=False, processes=True, memory=True, disk=False, pid_namespace=True, fork=True, seal=True)
+    weak = Capabilities("bwrap", network=False, processes=True, memory=True, disk=False, pid_namespace=True, fork=True)
     monkeypatch.setattr(BwrapSandboxes, "probe", lambda _: weak)
     with pytest.raises(ConfigError, match=r"requires network, disk of its sandboxes, which bwrap does not enforce"):
         sandboxes(TINY.sandbox)
