@@ -19,7 +19,7 @@ async def seal(sandbox: Sandbox, task: Task) -> None:
     """
     places = [f"./{place}" for place in Guard(task).places()]
     async with within(_SECONDS, "find"):
-        found = await sandbox.exec(("bash", "-c", _FIND, "bash", *places), _SECONDS)
+        found = await sandbox.exec(("sh", "-c", _FIND, "sh", *places), _SECONDS)
     if found.exit_code != 0:
         raise SandboxFault(f"the deciding files cannot be sealed: the sandbox has no find, or it did not end: {found.output[:200]!r}")
     names = found.report.decode("utf-8", "surrogateescape").split("\0")[:-1]
