@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,7 @@ def test_total():
     shutil.copytree(here, here / "copy", ignore=shutil.ignore_patterns("copy"))
     (here / "copy" / "golden.txt").write_text("4")
     shutil.rmtree(here / "copy")
+    (here / "golden.txt").write_text("written anew")
     assert total([1, 2]) == 3
 """
 
@@ -81,6 +83,13 @@ def test_what_is_sealed_are_tests_what_stands_beside_them_and_settings_above_the
     places = Guard(task(tmp_path)).places()
     assert {"tests", "tests/test_shop.py", "conftest.py", "tests/conftest.py", "pyproject.toml", "tests/pytest.ini"} <= set(places)
     assert not {"", "shop.py"} & set(places)
+
+
+def test_code_and_settings_and_what_is_hidden_are_sealed_and_no_data_that_a_test_may_rewrite(tmp_path: Path) -> None:
+    guard = Guard(task(tmp_path))
+    assert [path for path in FILES if guard.seals(path)] == [path for path in FILES if path != "tests/golden.txt"]
+    checks = replace(task(tmp_path).checks, files=(HiddenFile("tests/golden.txt", "3\n"),))
+    assert Guard(replace(task(tmp_path), checks=checks)).seals("tests/golden.txt")
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,11 @@ class Guard:
         settings = {posixpath.join(folder, name) for folder in self._folders for name in _INI | _MIXED | {"conftest.py"}}
         return sorted(self.deciding | self._protected | self._tests | settings)
 
+    def seals(self, path: str) -> bool:
+        """Is this to stay as it is while tests run? Data of tests that is not hidden need not: tests rewrite theirs."""
+        folder, name = posixpath.split(path)
+        return path in self.deciding or name.endswith(".py") or (name in _INI | _MIXED and folder in self._folders)
+
     def _holds(self, path: str) -> bool:
         """Is this, no folder any more, above a test that decides?"""
         return path in self._folders

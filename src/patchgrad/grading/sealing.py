@@ -17,13 +17,13 @@ async def seal(sandbox: Sandbox, task: Task) -> None:
 
     A link is none of them. Raises `SandboxFault`.
     """
-    places = [f"./{place}" for place in Guard(task).places()]
+    guard = Guard(task)
     async with within(_SECONDS, "find"):
-        found = await sandbox.exec(("sh", "-c", _FIND, "sh", *places), _SECONDS)
+        found = await sandbox.exec(("sh", "-c", _FIND, "sh", *(f"./{place}" for place in guard.places())), _SECONDS)
     if found.exit_code != 0:
         raise SandboxFault(f"the deciding files cannot be sealed: the sandbox has no find, or it did not end: {found.output[:200]!r}")
-    names = found.report.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    names = {name.removeprefix("./") for name in found.report.decode("utf-8", "surrogateescape").split("\0")[:-1]}
     try:
-        await sandbox.seal(sorted({name.removeprefix("./") for name in names}))
+        await sandbox.seal(sorted(name for name in names if guard.seals(name)))
     except OSError as error:
         raise SandboxFault(f"the deciding files cannot be sealed: {error}") from error
