@@ -75,7 +75,8 @@ class Result:
 class Capabilities:
     """What a backend truly enforces on this host; a recipe states what it requires.
 
-    With `work` its limits on time count what a command computes and sleeps, not its wait for a core, so that up to `patience` the files
+    With `seal` a sealed file is out of reach of whatever runs in the sandbox. With `work` its limits on time count what a command
+    computes and sleeps, not its wait for a core, so that up to `patience` the files
     settle whether the time runs out.
     """
 
@@ -88,14 +89,18 @@ class Capabilities:
     fork: bool
     notes: tuple[str, ...] = ()
     work: bool = False
+    seal: bool = False
 
     def missing(self, required: Iterable[str]) -> list[str]:
         """Which of these it does not enforce: `caps.missing(["network", "disk"])`."""
         return [name for name in required if not getattr(self, name)]
 
 
-ENFORCED = ("network", "processes", "memory", "disk", "pid_namespace", "fork")
-"""What a recipe may require of a backend."""
+REQUIRED = ("network", "processes", "memory", "disk", "pid_namespace", "fork")
+"""What a recipe requires of a backend where it says nothing."""
+
+ENFORCED = (*REQUIRED, "seal")
+"""What a recipe may require of a backend, and what reports name where it is missing. A grading does without `seal`."""
 
 
 @runtime_checkable
@@ -107,6 +112,11 @@ class Sandbox(Protocol):
 
     `snapshot` raises `SandboxLost` for files that the host does not keep, because they would not fit on the task's disk when they are laid
     out again, or cannot be read. That is the agent's doing, and the sandbox can go on. `read` and `write` raise an `OSError`.
+
+    `seal` takes regular files below `/testbed`, named as for `read`, and raises an `OSError` for one that is none; a link leads to the file
+    that is sealed. From then on no process of the sandbox, one that runs already included, can write, rename, unlink or replace it, nor
+    rename or replace a folder above it. What is beside it is as before, and `write` still writes it. The state is the same, and what is
+    opened from it, or reset, has no sealed file. A backend without the capability seals nothing, and raises the same errors.
 
     A timeout counts seconds of work: a backend that can stops the clock while a process waits for a core, up to `patience`.
 
@@ -124,6 +134,7 @@ class Sandbox(Protocol):
     ) -> Result: ...
     async def read(self, path: str) -> bytes: ...
     async def write(self, path: str, content: bytes) -> None: ...
+    async def seal(self, paths: Iterable[str]) -> None: ...
     async def snapshot(self) -> Snapshot: ...
     async def fork(self) -> Sandbox: ...
     async def reset(self) -> None: ...

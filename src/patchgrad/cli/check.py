@@ -44,6 +44,7 @@ WORDS = {
     "memory": "its memory is limited",
     "disk": "its disk is limited",
     "pid_namespace": "it sees no process of this machine",
+    "seal": "sealed files, such as hidden tests, are out of its reach",
     "fork": "a sandbox can be opened again at any turn",
 }
 

@@ -18,6 +18,7 @@ from patchgrad.grading.logs import reader
 from patchgrad.grading.output import read_output
 from patchgrad.grading.report import TestRun, read_report
 from patchgrad.grading.rules import outcomes
+from patchgrad.grading.sealing import seal
 from patchgrad.grading_plugin.patchgrad_copies import NAME, sealed
 from patchgrad.rollouts.deadline import within
 from patchgrad.values import Task, Verdict, digest
@@ -110,6 +111,7 @@ async def laid(task: Task, submission: str, sandboxes: Sandboxes) -> AsyncIterat
             await sandbox.write(f"/testbed/{file.path}", file.content.encode())
         if task.checks.patch.strip() and not await _apply(sandbox, task.checks.patch):
             raise TaskError(f"Task {task.id}: the patch with its hidden tests does not fit its repository.")
+        await seal(sandbox, task)
         yield sandbox, True, tuple(tamper)
     finally:
         await sandbox.close()
@@ -178,7 +180,7 @@ async def run_hidden(
         "added": new,
         "modules": [*look.modules],
         "deciders": [*look.deciders],
-        "places": guard.places,
+        "places": [path for path in guard.places() if guard.guards(path)],
         "copies": copies,
     }
     argv = (*argv, *(f"--ignore={path}" for path in new if path.endswith(".py") and path not in guard.deciding))

@@ -109,10 +109,15 @@ class Guard:
         """Does this path hold tests that decide, or stand beside them, or is it named as protected?"""
         return path in self.deciding or any(part in self._protected | self._tests for part in (path, *folders(path)))
 
-    @property
     def places(self) -> list[str]:
-        """The files that hold tests that decide, and the folders of such files."""
-        return sorted(self.deciding | self._protected | self._tests)
+        """Where everything lies that decides: files, and folders with all that is in them. Not each of them need be there."""
+        settings = {posixpath.join(folder, name) for folder in self._folders for name in _INI | _MIXED | {"conftest.py"}}
+        return sorted(self.deciding | self._protected | self._tests | settings)
+
+    def seals(self, path: str) -> bool:
+        """Is this to stay as it is while tests run? Data of tests that is not hidden need not: tests rewrite theirs."""
+        folder, name = posixpath.split(path)
+        return path in self.deciding or name.endswith(".py") or (name in _INI | _MIXED and folder in self._folders)
 
     def _holds(self, path: str) -> bool:
         """Is this, no folder any more, above a test that decides?"""

@@ -7,7 +7,7 @@ from math import inf
 from typing import Literal
 
 from patchgrad.config import require, within
-from patchgrad.contracts import ENFORCED
+from patchgrad.contracts import ENFORCED, REQUIRED
 from patchgrad.recipes.bounds import Guards
 from patchgrad.recipes.component import Component, named
 from patchgrad.recipes.evaluation_choice import EvaluationChoice
@@ -194,7 +194,7 @@ class SandboxChoice:
     concurrency: int = 24
     image: str = ""
     socket: str = ""
-    requires: tuple[str, ...] = ENFORCED
+    requires: tuple[str, ...] = REQUIRED
     cache: bool = False
 
     def __post_init__(self) -> None:

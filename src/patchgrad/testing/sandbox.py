@@ -8,6 +8,7 @@ from dataclasses import replace
 from patchgrad.contracts import Sandbox, Sandboxes
 from patchgrad.errors import SandboxLost
 from patchgrad.rollouts.repository import commit
+from patchgrad.testing.sealing import check_sealed
 from patchgrad.values import Snapshot, Task
 
 _MARK = "patchgrad-check"
@@ -24,8 +25,9 @@ async def check_sandbox(backend: Sandboxes, task: Task) -> None:
     The shell keeps its state; a command's end, death and time-out are told apart; `exec` is a fresh process with a report; files
     are read and written as they are; a state has one address and can be opened again exactly; all sandboxes of a task begin at one commit,
     whatever the time; two sandboxes share nothing, and
-    nothing of an episode is left for the next. Files that no host would keep are a `SandboxLost`, and nobody else's loss. What `probe` does
-    not claim is not asked for.
+    nothing of an episode is left for the next. Files that no host would keep are a `SandboxLost`, and nobody else's loss.
+    Sealed files can be read, and written by the host alone.
+    What `probe` does not claim is not asked for.
     """
     capabilities = backend.probe()
     assert capabilities.name, "a backend has a name"
@@ -41,6 +43,7 @@ async def check_sandbox(backend: Sandboxes, task: Task) -> None:
     await _check_commit(backend, task)
     await _check_fork_and_reset(backend, task)
     await _check_separation(backend, task, capabilities.pid_namespace)
+    await check_sealed(backend, task, capabilities.seal)
     await _check_bounds(backend, replace(task, limits=replace(task.limits, disk=_DISK)))
 
 

@@ -23,7 +23,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -146,6 +146,12 @@ class LocalSandbox(Sandbox):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
+
+    async def seal(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            place = self._path(path)
+            if not place.is_file() or not place.is_relative_to(self._root):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
     async def snapshot(self) -> Snapshot:
         _bound(self._root, self._limits.disk)

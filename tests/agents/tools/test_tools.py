@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -45,6 +45,9 @@ class Files:
         tail = argv[-1].removeprefix(":(glob)**/")
         found = [name.removeprefix("/testbed/") for name in self.files if name.endswith("/" + tail)]
         return Result("\n".join(found), 0, "ok")
+
+    async def seal(self, paths: Iterable[str]) -> None:
+        raise AssertionError("a tool seals nothing")
 
     async def snapshot(self) -> Snapshot:
         return Snapshot("s", {})

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from patchgrad.contracts import Capabilities, Result, Sandbox, patience
@@ -54,7 +54,7 @@ class BwrapSandboxes:
         program()
         memory = "memory is limited by a cgroup" if cgroups.place() else "memory is watched, not reserved by a cgroup"
         notes = (memory, "limits on time count work, and the wall twelve times as long")
-        return Capabilities("bwrap", True, True, True, True, True, True, notes, work=True)
+        return Capabilities("bwrap", True, True, True, True, True, True, notes, work=True, seal=True)
 
     async def open(self, task: Task, state: Snapshot | None = None) -> BwrapSandbox:
         """A sandbox in the repository's first state, or in `state`; raises `TaskError` when the archive is not what it claims."""
@@ -217,6 +217,10 @@ class BwrapSandbox(Sandbox):
     async def write(self, path: str, content: bytes) -> None:
         """Writes a regular file and makes the folders above it; `OSError` when the disk limit is reached."""
         await self._ask({"op": "write", "path": below(path)}, content)
+
+    async def seal(self, paths: Iterable[str]) -> None:
+        """Mounts files read-only over themselves; a descriptor that was open for writing before still writes."""
+        await self._ask({"op": "seal"}, b"".join(os.fsencode(below(path)) + b"\0" for path in paths))
 
     async def snapshot(self) -> Snapshot:
         """The state of `/testbed`. Its address covers paths, modes and contents, and is `digest()` when nothing differs.

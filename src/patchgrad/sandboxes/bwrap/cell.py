@@ -16,10 +16,12 @@ import select
 import shutil
 import signal
 import socket
+from collections.abc import Iterable
 
 from patchgrad.sandboxes.bwrap.cgroups import Group
+from patchgrad.sandboxes.bwrap.seal import Seal
 from patchgrad.sandboxes.bwrap.template import Template
-from patchgrad.sandboxes.linux import shell, system
+from patchgrad.sandboxes.linux import shell, system, tree
 from patchgrad.sandboxes.linux.children import holding
 from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, pack
 
@@ -43,7 +45,8 @@ class Cell:
         self._frames: list[Frame] = []
         self._order = asyncio.Lock()  # answers come in the order of the questions, also when a question overtakes a command
         self._mounted: list[str] = []
-        for name in ("files/testbed", "files/tmp", "shm", "line/reply", "layer"):
+        self._seal: Seal | None = None
+        for name in ("files/testbed", "files/tmp", "shm", "line/reply", "line/kept", "layer"):
             os.makedirs(f"{folder}/{name}")
         for name in ("go", "status", "request", *(f"reply/{slot}" for slot in range(shell.SLOTS))):
             os.mkfifo(f"{folder}/line/{name}", 0o600)
@@ -118,6 +121,24 @@ class Cell:
     def upper(self) -> str:
         return f"{self._folder}/layer/upper"
 
+    @property
+    def written(self) -> str:
+        """Where the host writes the cell's files, sealed ones too."""
+        return self._seal.root if self._seal else self.files
+
+    def seal(self, paths: Iterable[str]) -> None:
+        """From now on nobody in the cell can change these files, `testbed/a.py`, or put something in their place.
+
+        Raises `OSError` for the first that is no regular file; then none of them is sealed.
+        """
+        found = tree.regular(self.files, paths)
+        try:
+            if self._seal is None:
+                self._seal = Seal(self._folder, self.files)
+            self._seal.add(found)
+        except OSError as error:  # a host allows so many mounts
+            raise CellDied(f"{len(found)} files could not be sealed: {error.strerror}") from error
+
     async def run(self, command: bytes, timeout: float, wall: float) -> Frame:
         """One turn of the agent's shell. The command is a file, because bash reads a pipe one byte at a time."""
         with open(f"{self._folder}/line/command", "wb") as file:
@@ -162,6 +183,9 @@ class Cell:
 
     def unmount(self) -> None:
         """Takes the episode's mounts away, here and by propagation in the cell."""
+        if self._seal is not None:
+            self._seal.end()
+            self._seal = None
         while self._mounted:
             system.unmount(self._mounted.pop())
 

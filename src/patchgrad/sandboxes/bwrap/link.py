@@ -141,7 +141,7 @@ class Link:
             raise SandboxFault(f"the sandbox broke: {answer['fault']}")
         if "task" in answer:
             raise TaskError(answer["task"])
-        if "errno" in answer and header["op"] not in ("read", "write"):
+        if "errno" in answer and header["op"] not in ("read", "write", "seal"):
             raise SandboxFault(f"the sandbox broke: {answer['error']} in {header['op']!r}")
         if "errno" in answer:
             raise OSError(answer["errno"], answer["error"], answer["path"])

@@ -181,6 +181,7 @@ class Nest:
             "exec": self._exec,
             "read": self._read,
             "write": self._write,
+            "seal": self._seal,
             "snapshot": self._snapshot,
         }
         try:
@@ -190,7 +191,7 @@ class Nest:
         except CellDied as error:
             return {"fault": str(error)}, b""
         except OSError as error:
-            return {"errno": error.errno, "error": error.strerror, "path": header.get("path")}, b""
+            return {"errno": error.errno, "error": error.strerror, "path": header.get("path", error.filename)}, b""
         except ValueError as error:
             return {"task": str(error)}, b""
         except Exception as error:  # whoever asked must not wait for an answer that never comes
@@ -322,7 +323,11 @@ class Nest:
         return {}, tree.read(self._episodes[header["sandbox"]][0].files, header["path"])
 
     async def _write(self, header: Header, body: bytes) -> Frame:
-        tree.write(self._episodes[header["sandbox"]][0].files, header["path"], body)
+        tree.write(self._episodes[header["sandbox"]][0].written, header["path"], body)
+        return {}, b""
+
+    async def _seal(self, header: Header, body: bytes) -> Frame:
+        self._episodes[header["sandbox"]][0].seal([os.fsdecode(path) for path in body.split(b"\0") if path])
         return {}, b""
 
     async def _snapshot(self, header: Header, body: bytes) -> Frame:

@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from patchgrad.contracts import Capabilities, Result, Sandbox, patience
@@ -18,6 +18,7 @@ from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.archives import archive, preparation, root_key
 from patchgrad.sandboxes.landlock.confine import NEEDED, version
 from patchgrad.sandboxes.landlock.places import Places, removed
+from patchgrad.sandboxes.landlock.seal import Seal
 from patchgrad.sandboxes.linux import shell, tree
 from patchgrad.sandboxes.linux.answers import below, result
 from patchgrad.sandboxes.linux.bounds import TOLD, Unkept
@@ -60,8 +61,8 @@ class LandlockSandboxes:
         root = os.geteuid() == 0
         notes = ["weaker: it sees this host's processes", "memory is watched", "the disk is the host's"]
         if not root:
-            notes += ["processes are watched", "modes and times of this user's own files can be changed"]
-        return Capabilities("landlock", True, root, False, False, False, True, tuple(notes), work=True)
+            notes += ["processes are watched", "modes and times of this user's own files can be changed", "no file can be sealed"]
+        return Capabilities("landlock", True, root, False, False, False, True, tuple(notes), work=True, seal=root)
 
     async def open(self, task: Task, state: Snapshot | None = None) -> LandlockSandbox:
         """A copy of the repository in its first state, or in `state`."""
@@ -143,6 +144,7 @@ class LandlockSandbox(Sandbox):
         self._directory = "/testbed"
         self._turn = asyncio.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._seal = Seal(str(home), user) if user is not None else None
         self._closed = self._broken = False
         self._frames: list[Frame] = []
         self._parts = Reader()
@@ -177,6 +179,8 @@ class LandlockSandbox(Sandbox):
 
     def _lay_out(self, state: Snapshot | None) -> None:
         removed(self.home)
+        if self._seal is not None:
+            self._seal.modes.clear()
         shutil.copytree(self._root, self.home / "testbed", symlinks=True)
         (self.home / "tmp" / "home").mkdir(parents=True)
         self._directory = state.directory if state else "/testbed"
@@ -224,9 +228,20 @@ class LandlockSandbox(Sandbox):
 
     async def write(self, path: str, content: bytes) -> None:
         """Writes a regular file and makes the folders above it."""
+        if self._seal is not None and await asyncio.to_thread(self._seal.holds, below(path)):  # to the keeper too, who is its user
+            self._open()
+            await asyncio.to_thread(tree.write, str(self.home), below(path), content)
+            return
         told, _ = await self._ask({"op": "write", "path": below(path)}, content)
         if "errno" in told:
             raise OSError(told["errno"], told["error"], told["path"])
+
+    async def seal(self, paths: Iterable[str]) -> None:
+        """Makes files root's, and the folders above them root's with a sticky bit; without root it only looks whether they are there."""
+        self._open()
+        found = await asyncio.to_thread(tree.regular, str(self.home), [below(path) for path in paths])
+        if self._seal is not None:
+            await asyncio.to_thread(self._seal.add, found)
 
     async def snapshot(self) -> Snapshot:
         """The state of `/testbed`, found by reading all of it, under the address that any other backend gives it.
@@ -235,8 +250,9 @@ class LandlockSandbox(Sandbox):
         """
         self._open()
         async with self._turn:
+            modes = self._seal.modes if self._seal else {}
             try:
-                entries = await asyncio.to_thread(difference, f"{self.home}/testbed", str(self._root), self._task.limits.disk)
+                entries = await asyncio.to_thread(difference, f"{self.home}/testbed", str(self._root), self._task.limits.disk, modes)
             except Unkept as error:
                 raise SandboxLost(f"{TOLD}{error}.") from error
             except OSError as error:

@@ -11,13 +11,16 @@ import hashlib
 import os
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from patchgrad.sandboxes.linux import system
 from patchgrad.sandboxes.linux.bounds import Meter, Unkept
 
 Entries = dict[str, tuple[int, bytes | None]]
+Modes = Mapping[str, int]
+_AS_THEY_ARE: Modes = MappingProxyType({})
 
 LONGEST = 3072  # bytes of a path that is part of a state: a kernel's 4096, less where the folders of the nest lie
 _BENEATH = system.BENEATH | system.NO_SYMLINKS | system.NO_MAGICLINKS
@@ -37,17 +40,18 @@ class _Seen(NamedTuple):
     about: os.stat_result
 
 
-def changes(upper: str, lower: str, most: int) -> Entries:
+def changes(upper: str, lower: str, most: int, modes: Modes = _AS_THEY_ARE) -> Entries:
     """What an overlay's upper layer says that differs from the lower: a file that was only touched does not.
 
     A new or changed folder is an entry without content, a link has its target as content, a deleted path has `None`.
-    FIFOs, sockets and devices are no part of a state. Raises `Unkept` where the entries would take more than `most` bytes when they are
+    FIFOs, sockets and devices are no part of a state. Paths in `modes` count as having those: the host has changed them.
+    Raises `Unkept` where the entries would take more than `most` bytes when they are
     laid out, or cannot be read.
     """
     entries: Entries = {}
     new: set[str] = set()  # folders where the lower layer has none, perhaps a link: nothing below may be looked up there
     meter, held = Meter(most), dict[tuple[int, int], bytes]()
-    for seen in walk(upper):
+    for seen in walk(upper, modes):
         path, mode = seen.path, seen.about.st_mode
         old = None if os.path.dirname(path) in new else _stat(os.path.join(lower, path))
         if stat.S_ISDIR(mode) and (old is None or not stat.S_ISDIR(old.st_mode)):
@@ -66,7 +70,7 @@ def changes(upper: str, lower: str, most: int) -> Entries:
     return entries
 
 
-def difference(now: str, before: str, most: int) -> Entries:
+def difference(now: str, before: str, most: int, modes: Modes = _AS_THEY_ARE) -> Entries:
     """The same between two whole trees, by content: what is only in `before` is deleted, the topmost folder standing for all in it."""
     gone: Entries = {}
     for path, *_ in walk(before):
@@ -74,7 +78,7 @@ def difference(now: str, before: str, most: int) -> Entries:
             above = _stat(os.path.join(now, os.path.dirname(path)))
             if above is not None and stat.S_ISDIR(above.st_mode):
                 gone[path] = (0, None)
-    return changes(now, before, most) | gone
+    return changes(now, before, most, modes) | gone
 
 
 def _folder(seen: _Seen, lower: str, old: os.stat_result | None) -> Entries:
@@ -101,7 +105,7 @@ def _replacing(seen: _Seen) -> set[str] | None:
         os.close(here)
 
 
-def walk(root: str) -> Iterator[_Seen]:
+def walk(root: str, modes: Modes = _AS_THEY_ARE) -> Iterator[_Seen]:
     """Every path, a folder before what is in it. What is too deep for a path to name it, no program but its maker's can name either.
 
     Each folder is opened beneath the root by the kernel's rules: a link that takes its place meanwhile leads nowhere.
@@ -122,6 +126,8 @@ def walk(root: str) -> Iterator[_Seen]:
                     about = _stat(name, folder) if len(os.fsencode(path)) < LONGEST else None
                     if about is None:
                         continue
+                    if path in modes:
+                        about = os.stat_result((modes[path], *about[1:]))
                     yield _Seen(path, name, folder, about)
                     if stat.S_ISDIR(about.st_mode):
                         waiting.append(path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterable
 
 from patchgrad.sandboxes.linux import system
 from patchgrad.sandboxes.linux.changes import Entries
@@ -53,6 +54,28 @@ def _regular(about: os.stat_result, path: str) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(about.st_mode):
         raise PermissionError(errno.EACCES, "not a regular file", path)
+
+
+def regular(files: str, paths: Iterable[str]) -> list[str]:
+    """The same files, `testbed/a.py` -> `a.py`, with links followed; `OSError` that names the first that is no regular file of the tree."""
+    top, tree, found = os.open(files, os.O_PATH | os.O_DIRECTORY), f"{files}/testbed/", []
+    try:
+        for path in paths:
+            file = system.openat2(top, path, os.O_PATH, resolve=INSIDE)
+            mode, place = os.fstat(file).st_mode, os.readlink(f"/proc/self/fd/{file}")
+            os.close(file)
+            if not stat.S_ISREG(mode) or not place.startswith(tree):
+                raise PermissionError(errno.EACCES, "not a regular file below /testbed", path)
+            found.append(place.removeprefix(tree))
+        return found
+    finally:
+        os.close(top)
+
+
+def above(path: str) -> list[str]:
+    """The folders above a path, outermost first: `a/b/c.py` -> `["a", "a/b"]`."""
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[: end + 1]) for end in range(len(parts))]
 
 
 def make_folders(root: int, path: str, resolve: int) -> None:
