@@ -110,7 +110,7 @@ class Sandbox(Protocol):
 
     A timeout counts seconds of work: a backend that can stops the clock while a process waits for a core, up to `patience`.
 
-    `fork` opens another sandbox in the state that the files are in now, `reset` puts this one back to its repository, processes and `/tmp`
+    `fork` opens another sandbox in the state that the files are in now, its shell like this one's (`Snapshot.shell`), `reset` puts this one back to its repository, processes and `/tmp`
     included. `async with await sandboxes.open(task) as sandbox:` closes it in any case.
     """
 

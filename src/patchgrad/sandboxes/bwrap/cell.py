@@ -19,9 +19,10 @@ import socket
 
 from patchgrad.sandboxes.bwrap.cgroups import Group
 from patchgrad.sandboxes.bwrap.template import Template
-from patchgrad.sandboxes.linux import shell, system
+from patchgrad.sandboxes.linux import leftovers, shell, system
 from patchgrad.sandboxes.linux.children import holding
 from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, pack
+from patchgrad.sandboxes.linux.shell_state import settled
 
 _START_SECONDS = 60.0
 _RESET_SECONDS = 15.0
@@ -106,9 +107,9 @@ class Cell:
         self._mount(f"{layer}/tmp", f"{self.files}/tmp", "", system.BIND, "")
         self._mount(f"{layer}/shm", f"{self._folder}/shm", "", system.BIND, "")
 
-    async def open(self, limits: Header, directory: str) -> None:
-        """Hands the files, as they are now, to the warden and its shell."""
-        await self.ask({"op": "open", "limits": limits, "directory": directory}, b"", _RESET_SECONDS)
+    async def open(self, limits: Header, directory: str = "/testbed", script: str = "") -> None:
+        """Hands the files, as they are now, to the warden and its shell, which the script puts into a state."""
+        await self.ask({"op": "open", "limits": limits, "directory": directory, "shell": script}, b"", _RESET_SECONDS)
 
     def _mount(self, source: str, target: str, kind: str, flags: int, options: str) -> None:
         system.mount(source, target, kind, flags, options)
@@ -118,11 +119,17 @@ class Cell:
     def upper(self) -> str:
         return f"{self._folder}/layer/upper"
 
+    def outside(self) -> list[str]:
+        """The paths of files that are in no state."""
+        layer = f"{self._folder}/layer"
+        return leftovers.files({"/tmp": f"{layer}/tmp", "/tmp/home": f"{layer}/tmp/home", "/dev/shm": f"{layer}/shm"})
+
     async def run(self, command: bytes, timeout: float, wall: float) -> Frame:
         """One turn of the agent's shell. The command is a file, because bash reads a pipe one byte at a time."""
         with open(f"{self._folder}/line/command", "wb") as file:
             file.write(command.replace(b"\0", b""))
-        return await self.ask({"op": "run", "timeout": timeout, "wall": wall}, b"", wall + _RESET_SECONDS)
+        plain = settled(command.decode(errors="surrogateescape"))
+        return await self.ask({"op": "run", "timeout": timeout, "wall": wall, "settled": plain}, b"", wall + _RESET_SECONDS)
 
     async def ask(self, header: Header, body: bytes, seconds: float) -> Frame:
         """One question to the warden; a late or broken answer is `CellDied`. The body is a file, which the warden passes on unread."""

@@ -34,7 +34,7 @@ from patchgrad.sandboxes.linux.start import code
 # Imported before the drop: the interpreter's own folder may be out of reach after it.
 PRELOADED = (asyncio.events, concurrent.futures.thread, encodings.idna, gzip, tarfile)
 _INSIDE = {
-    "linux": ("frames", "shell", "system", "children", "clock"),
+    "linux": ("frames", "shell", "shell_state", "leftovers", "system", "children", "clock"),
     "bwrap": ("isolation", "warm", "warden", "zygote"),
 }
 _PLUGIN = "patchgrad_report.py"
@@ -263,7 +263,7 @@ class Nest:
         cell = await self._cell(kind)
         try:
             await cell.lay(path, limits, writable=True)
-            await cell.open(limits, "/testbed")
+            await cell.open(limits)
             for command in [*header["setup"], shell.first_commit(archive=not of_image)]:
                 request = {"op": "exec", "argv": ["bash", "-c", command], "env": {}, "timeout": header["seconds"], "wall": header["wall"]}
                 answer, text = await cell.ask(request, b"", header["wall"] + 10)
@@ -288,7 +288,7 @@ class Nest:
             cell = await self._cell(header["kind"])
             await cell.lay(root, header["limits"])
             tree.apply(f"{cell.files}/testbed", unpacked(body))
-            await cell.open(header["limits"], header["directory"])
+            await cell.open(header["limits"], header["directory"], header["shell"])
         except BaseException:
             if cell is not None:
                 cell.kill()
@@ -307,7 +307,7 @@ class Nest:
         cell, key = self._episodes[header["sandbox"]]
         await cell.reset()
         await cell.lay(self._roots.path(key), header["limits"])
-        await cell.open(header["limits"], "/testbed")
+        await cell.open(header["limits"])
         return {}, b""
 
     async def _run(self, header: Header, body: bytes) -> Frame:
@@ -326,7 +326,7 @@ class Nest:
 
     async def _snapshot(self, header: Header, body: bytes) -> Frame:
         cell, key = self._episodes[header["sandbox"]]
-        return {}, packed(changes(cell.upper, self._roots.path(key), header["most"]))
+        return {"outside": cell.outside()}, packed(changes(cell.upper, self._roots.path(key), header["most"]))
 
 
 def _read(path: str) -> str:
