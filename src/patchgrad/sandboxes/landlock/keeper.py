@@ -138,9 +138,13 @@ class Keeper:
         finally:
             os.close(reading)
         ends = time.monotonic() + _HEARS
-        while (said := self._said()) is None and select.select([*child.pipes], [], [], max(0.0, ends - time.monotonic()))[0]:
-            if not all([child.read(descriptor) for descriptor in child.pipes]):
-                break
+        while (
+            (said := self._said()) is None
+            and time.monotonic() < ends
+            and select.select([*child.pipes], [], [], max(0.0, ends - time.monotonic()))[0]
+        ):
+            for descriptor in child.pipes:
+                child.read(descriptor)
         self._fresh = ShellState.read(said[2:]) if said else ShellState()
         return child
 

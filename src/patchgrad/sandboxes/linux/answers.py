@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from patchgrad.contracts import Result
 from patchgrad.sandboxes.linux import leftovers
 from patchgrad.sandboxes.linux.frames import Frame
-from patchgrad.sandboxes.linux.shell_state import CAP
+from patchgrad.sandboxes.linux.shell_state import UNKEPT
 from patchgrad.values import Entries, Snapshot
 
 
@@ -33,7 +33,7 @@ class Standing:
 
     def snapshot(self, entries: Entries, files: Sequence[str]) -> Snapshot:
         """The state of a sandbox with these differences, and with these files outside of its repository."""
-        large = len(self.shell) > CAP
+        large = self.shell == UNKEPT
         loose = leftovers.told(self.processes, files)
         return Snapshot.of(entries, self.directory, "" if large else self.shell, (*loose, leftovers.TOO_LARGE) if large else loose)
 

@@ -18,7 +18,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-CAP = 16 << 10  # bytes of a script that is kept: it stands in every turn that comes after
+_CAP = 16 << 10  # characters of a script that is kept: it stands in every turn that comes after
+UNKEPT = "# more than is kept\n"  # in place of a longer one
 SECTIONS = 6
 MOST_TOLD = 1 << 18  # bytes of a shell's answer that are looked at: of a larger state there is nothing to keep
 
@@ -30,13 +31,25 @@ builtin alias -p; builtin printf '\0'; builtin trap -p; builtin printf '\0'; bui
 """Commands of bash that write its state: `SECTIONS` texts, each with a NUL behind it."""
 
 _BASH_MAKES = frozenset(
-    "_ BASH BASHOPTS BASHPID BASH_ALIASES BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_CMDS BASH_COMMAND BASH_EXECUTION_STRING BASH_LINENO "
-    "BASH_SOURCE BASH_SUBSHELL BASH_VERSINFO BASH_VERSION COLUMNS COMP_WORDBREAKS DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS "
-    "HISTCMD LINENO LINES PIPESTATUS PPID PWD RANDOM SECONDS SHELLOPTS SRANDOM UID __code __command __mark __script __size __turn".split()
+    """
+    _ BASH BASHOPTS BASHPID BASH_ALIASES BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_CMDS BASH_COMMAND BASH_EXECUTION_STRING BASH_LINENO
+    BASH_SOURCE BASH_SUBSHELL BASH_VERSINFO BASH_VERSION COLUMNS COMP_WORDBREAKS DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME
+    GROUPS HISTCMD LINENO LINES PIPESTATUS PPID PWD RANDOM SECONDS SHELLOPTS SRANDOM UID __code __command __mark __script __size
+    __turn
+    """.split()  # noqa: SIM905
 )
 _ENTRY = re.compile(r"declare -\S+ (\w+)(?:=|$)")
 _OPTIONS = (("BASHOPTS", "shopt -s", "shopt -u"), ("SHELLOPTS", "set -o", "set +o"))
 
+# What bash does itself, and what can change it therefore.
+_OWN = frozenset(
+    """
+    . : [ [[ ]] alias bg bind break builtin caller case cd command compgen complete compopt continue coproc declare dirs disown do
+    done elif else enable esac eval exec exit export fc fg fi for function getopts hash help history if in jobs let local logout
+    mapfile popd printf pushd pwd read readarray readonly return select set shift shopt source suspend test then time times trap type
+    typeset ulimit umask unalias unset until wait while
+    """.split()  # noqa: SIM905
+)
 _NAME = r"[\w./@%+:,-]+"
 _WORD = r"(?:[\w./@%+:,*=-]|'[^']*'|\"[^\"$`\\]*\")+"
 _CALL = rf"{_NAME}(?:[ \t]*+2>&1|[ \t]*+2?>>?[ \t]*+{_NAME}|[ \t]++{_WORD})*"
@@ -58,7 +71,9 @@ class ShellState:
         return cls(_variables(declared), tuple(rest))
 
     def since(self, fresh: ShellState) -> str:
-        """The script that makes a bash in the state `fresh` one in this state; empty where they are the same."""
+        """The script that makes a bash in the state `fresh` one in this state; empty where they are the same, `UNKEPT` for too long a one."""
+        if "SHELLOPTS" not in self.variables:  # its beginning was cut off
+            return UNKEPT
         changed = [
             line
             for name, text in self.variables.items()
@@ -69,7 +84,8 @@ class ShellState:
         functions, aliases, traps, mask, words = (now if now != before else "" for now, before in zip(self.rest, fresh.rest, strict=True))
         shell, options = (self._switched(fresh, *one) for one in _OPTIONS)
         parts = (shell, functions, *gone, *changed, aliases, traps, f"umask {mask}" if mask else "", f"set --{words}\n" if words else "")
-        return "".join((*parts, options))
+        script = "".join((*parts, options))
+        return script if len(script) <= _CAP else UNKEPT
 
     def _switched(self, fresh: ShellState, name: str, on: str, off: str) -> str:
         now, before = (_words(one.variables.get(name, "")) for one in (self, fresh))
@@ -118,11 +134,3 @@ def settled(command: str) -> bool:
         return False
     quoted = re.sub(r"'[^']*'|\"[^\"]*\"", "''", command).replace("2>&1", "")
     return not any(word in _OWN for word in _PROGRAM.findall(quoted))
-
-
-_OWN = frozenset(
-    ". : [ [[ ]] alias bg bind break builtin caller case cd command compgen complete compopt continue coproc declare dirs disown do done elif "
-    "else enable esac eval exec exit export fc fg fi for function getopts hash help history if in jobs let local logout mapfile popd "
-    "printf pushd pwd read readarray readonly return select set shift shopt source suspend test then time times trap type typeset ulimit "
-    "umask unalias unset until wait while".split()
-)
