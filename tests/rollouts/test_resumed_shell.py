@@ -23,7 +23,7 @@ from patchgrad.values import Observation, Task, ToolState, Trajectory, Turn
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
 MAKES = "export X=1; f() { echo \"f $1\"; }; set -o pipefail; alias ll='ls -a'; shopt -s expand_aliases; cd src; umask 077"
-LEAVES = "sleep 321 & echo 1 > /tmp/notes; touch ~/.mine"
+LEAVES = "sleep 321 & echo 1 > /tmp/notes; touch ~/.mine; sleep 0.2"
 USES = "pwd; bash -c 'echo $X'; f 2; false | true; echo $?; ll; umask; cd -"
 
 

@@ -12,7 +12,7 @@ from patchgrad.values import Snapshot, Task
 
 _MARK = "patchgrad-check"
 _DISK = 16 << 20
-_SHELL = "GIVEN='a b'"
+_SHELL = "export GIVEN='a b'"
 _LOOK = "pwd; bash -c 'echo $GIVEN'; umask; (exit 3) | cat; echo $?; f; cd - > /dev/null; pwd"
 _TOO_LARGE = (
     f"for i in 1 2 3 4 5; do truncate -s {_DISK // 4} {_MARK}-hole$i; done",
@@ -166,7 +166,7 @@ async def _check_what_a_shell_keeps(backend: Sandboxes, task: Task) -> None:
         plain = await one.snapshot()
         assert (plain.shell, plain.loose) == ("", ()), f"of a shell that nobody has changed there is nothing to keep: {plain.shell!r}"
         await one.run(
-            f"mkdir -p here; cd here; export {_SHELL}; umask 077; set -o pipefail; f() {{ echo f; }}; sleep 1234 & echo > /tmp/{_MARK}"
+            f"mkdir here; cd here; {_SHELL}; umask 077; set -o pipefail; f() {{ echo f; }}; sleep 1234 & echo > /tmp/{_MARK}; sleep 0.2"
         )
         state = await one.snapshot()
         names = " ".join(state.loose)

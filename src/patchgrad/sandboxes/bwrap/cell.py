@@ -19,7 +19,7 @@ import socket
 
 from patchgrad.sandboxes.bwrap.cgroups import Group
 from patchgrad.sandboxes.bwrap.template import Template
-from patchgrad.sandboxes.linux import leftovers, shell, system
+from patchgrad.sandboxes.linux import leftovers, shell, system, tree
 from patchgrad.sandboxes.linux.children import holding
 from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, pack
 from patchgrad.sandboxes.linux.shell_state import settled
@@ -44,6 +44,7 @@ class Cell:
         self._frames: list[Frame] = []
         self._order = asyncio.Lock()  # answers come in the order of the questions, also when a question overtakes a command
         self._mounted: list[str] = []
+        self._around: list[str] | None = None
         for name in ("files/testbed", "files/tmp", "shm", "line/reply", "layer"):
             os.makedirs(f"{folder}/{name}")
         for name in ("go", "status", "request", *(f"reply/{slot}" for slot in range(shell.SLOTS))):
@@ -119,10 +120,17 @@ class Cell:
     def upper(self) -> str:
         return f"{self._folder}/layer/upper"
 
+    def write(self, path: str, content: bytes) -> None:
+        """Writes a file of the episode's, named from the top of its files."""
+        self._around = None
+        tree.write(self.files, path, content)
+
     def outside(self) -> list[str]:
-        """The paths of files that are in no state."""
-        layer = f"{self._folder}/layer"
-        return leftovers.files({"/tmp": f"{layer}/tmp", "/tmp/home": f"{layer}/tmp/home", "/dev/shm": f"{layer}/shm"})
+        """The paths of files that are in no state, looked for again where something has run since."""
+        if self._around is None:
+            layer = f"{self._folder}/layer"
+            self._around = leftovers.files({"/tmp": f"{layer}/tmp", "/tmp/home": f"{layer}/tmp/home", "/dev/shm": f"{layer}/shm"})
+        return self._around
 
     async def run(self, command: bytes, timeout: float, wall: float) -> Frame:
         """One turn of the agent's shell. The command is a file, because bash reads a pipe one byte at a time."""
@@ -133,6 +141,7 @@ class Cell:
 
     async def ask(self, header: Header, body: bytes, seconds: float) -> Frame:
         """One question to the warden; a late or broken answer is `CellDied`. The body is a file, which the warden passes on unread."""
+        self._around = None
         try:
             async with asyncio.timeout(seconds):
                 await self._send(header, body)

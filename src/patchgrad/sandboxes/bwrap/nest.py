@@ -321,7 +321,7 @@ class Nest:
         return {}, tree.read(self._episodes[header["sandbox"]][0].files, header["path"])
 
     async def _write(self, header: Header, body: bytes) -> Frame:
-        tree.write(self._episodes[header["sandbox"]][0].files, header["path"], body)
+        self._episodes[header["sandbox"]][0].write(header["path"], body)
         return {}, b""
 
     async def _snapshot(self, header: Header, body: bytes) -> Frame:

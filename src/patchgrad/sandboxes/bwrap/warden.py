@@ -61,6 +61,8 @@ class Warden:
         self._turn = 0
         self._fresh = ShellState()  # what a shell begins with
         self._script = ""  # what the agent has made of its own
+        self._others: list[str] = []  # the processes beside it
+        self._settled = False  # is the command one that changes neither?
         self._operation: Operation | None = None
         self._callers: dict[int, Caller] = {}
         self._exits: dict[int, tuple[int, float]] = {}
@@ -174,14 +176,16 @@ class Warden:
         if self._shell is None:
             self._shell = self._start_shell()
         self._turn += 1
+        self._settled = bool(header["settled"] and not self._script and not self._others)
         self._operation = Operation(self._shell, header["timeout"], header["wall"], self._turn)
         for name in ("go", "status"):  # a waiting shell has left nothing in either, so what is there was not said by it
             drain(self._fifos[name], lambda data: None)
         self._status = b""
         with contextlib.suppress(BlockingIOError):
-            os.write(self._fifos["go"], b"%d%s\n" % (self._turn, b"" if header["settled"] and not self._script else b"?"))
+            os.write(self._fifos["go"], b"%d%s\n" % (self._turn, b"" if self._settled else b"?"))
 
     def _exec(self, header: Header) -> None:
+        self._settled = False
         stdin = self._held.pop(0) if header.get("stdin") else os.open(os.devnull, os.O_RDONLY)
         try:
             child = self._started(header, stdin)
@@ -289,9 +293,11 @@ class Warden:
         self._reply(header, text + report)
 
     def _stands(self) -> Header:
-        """Where the shell is and what was made of it, and who is there beside it."""
-        others = {int(name) for name in os.listdir("/proc") if name.isdigit()} - {1, self._shell.pid if self._shell else 1}
-        return {"directory": self._directory, "shell": self._script, "processes": [command_of(pid) for pid in sorted(others)]}
+        """Where the shell is and what was made of it, and who is there beside it: a plain call of programs adds nobody to that."""
+        if not self._settled:
+            others = {int(name) for name in os.listdir("/proc") if name.isdigit()} - {1, self._shell.pid if self._shell else 1}
+            self._others = [command_of(pid) for pid in sorted(others)]
+        return {"directory": self._directory, "shell": self._script, "processes": self._others}
 
     def _kill(self) -> None:
         """Ends every process of the episode: as PID 1, `kill -1` reaches all but ourselves, under one lock of the task list."""

@@ -14,6 +14,7 @@ from itertools import islice
 _OURS = ("home", ".pytest_cache")  # a sandbox's own HOME, and where it has pytest keep its cache
 _PYTEST = "pytest-of-"  # where pytest itself lays temporary folders
 TOO_LARGE = "the variables and functions of the shell, which are too many to keep"
+_SHELL = b"bash\0--norc\0--noprofile\0-c\0"
 _NAMED = 8
 _LONGEST = 80
 _MOST = 1024
@@ -54,12 +55,12 @@ def is_ours(name: str) -> bool:
 
 
 def command_of(pid: int) -> str:
-    """How a process was called, or its name; nothing where it has ended."""
+    """How a process was called; `bash` for a part of the agent's shell, and nothing where it has ended."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read(1 << 10)
-        if not words:
-            return ""
+        if words.startswith(_SHELL):
+            return "bash"
         return " ".join(words.decode(errors="replace").split("\0")).strip()
     except OSError:
         return ""

@@ -71,7 +71,7 @@ class ShellState:
         return cls(_variables(declared), tuple(rest))
 
     def since(self, fresh: ShellState) -> str:
-        """The script that makes a bash in the state `fresh` one in this state; empty where they are the same, `UNKEPT` for too long a one."""
+        """The script that makes a bash in the state `fresh` one in this state; empty where they are the same, or `UNKEPT`."""
         if "SHELLOPTS" not in self.variables:  # its beginning was cut off
             return UNKEPT
         changed = [
