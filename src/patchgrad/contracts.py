@@ -120,8 +120,9 @@ class Sandbox(Protocol):
 
     A timeout counts seconds of work: a backend that can stops the clock while a process waits for a core, up to `patience`.
 
-    `fork` opens another sandbox in the state that the files are in now, `reset` puts this one back to its repository, processes and `/tmp`
-    included. `async with await sandboxes.open(task) as sandbox:` closes it in any case.
+    `fork` opens another sandbox in the state that the files are in now, with a shell like this one's: `Snapshot.shell` holds what was made
+    of it. `reset` puts this one back to its repository, processes and `/tmp` included.
+    `async with await sandboxes.open(task) as sandbox:` closes it in any case.
     """
 
     async def run(self, command: str, timeout: float | None = None) -> Result: ...

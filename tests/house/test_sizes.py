@@ -16,6 +16,7 @@ METHODS, ATTRIBUTES, PARAMETERS = 12, 10, 7
 
 LARGE_CLASSES = {
     "learning/curricula/pool.py Pool",
+    "rollouts/environment.py Environment",
     "sandboxes/bwrap/backend.py BwrapSandboxes",
     "sandboxes/bwrap/cell.py Cell",
     "sandboxes/bwrap/link.py Link",

@@ -34,7 +34,10 @@ class _Opened:
 
 
 class Environment:
-    """The sandbox side of one attempt. `state` is the address of the files as they are; the journal keeps every state."""
+    """The sandbox side of one attempt. `state` is the address of the files as they are; the journal keeps every state.
+
+    `lost` names what the last answer told the agent that it has lost (`Turn.lost`).
+    """
 
     def __init__(self, task: Task, tools: Mapping[str, Tool], sandboxes: Sandboxes, journal: Journal, cache: ToolCache | None) -> None:
         self._task, self._tools, self._sandboxes, self._journal, self._cache = task, tools, sandboxes, journal, cache
@@ -42,7 +45,19 @@ class Environment:
         self._files = Snapshot.of({})
         self._opened: _Opened | None = None
         self._alone = cache is None
+        self._missing: tuple[str, ...] = ()
         self.state = ""
+        self.lost: tuple[str, ...] = ()
+
+    @property
+    def shell(self) -> str:
+        """What was made of the shell, as a script."""
+        return self._files.shell
+
+    @property
+    def loose(self) -> tuple[str, ...]:
+        """What is there and in no state."""
+        return self._files.loose
 
     async def begin(self) -> str:
         """The commit of the repository, in whose first state the attempt is then."""
@@ -55,15 +70,17 @@ class Environment:
         return base
 
     async def resume(self, turns: Sequence[Turn], base: str) -> str:
-        """The same where turns were taken: the attempt is in the state that the last one left.
+        """The same where turns were taken: the attempt is in the state that the last one left, and so is its shell.
 
+        What was loose then is gone, and the next answer says so.
         `base` is the repository's own commit, since an agent may have committed in those turns. Raises `ProvenanceError` where the sandbox
         is in another state.
         """
         last = turns[-1]
         directory = last.observation.tool_state.directory
         kept = self._journal.snapshot(last.state, directory) if self._journal.keeps else self._files
-        self._files = replace(kept, directory=directory)
+        self._files = replace(kept, directory=directory, shell=last.shell, loose=())
+        self._missing = last.loose
         self._alone |= not all(self._repeatable(turn.call, turn.observation) for turn in turns)
         await self._arrive(await self._snapshot(), last.observation.tool_state)
         if self.state != last.state:
@@ -71,18 +88,23 @@ class Environment:
         return base
 
     async def call(self, call: Call | Malformed, state: ToolState) -> Observation:
-        """What the environment answers.
+        """What the environment answers, after what the agent has to know of its sandbox.
 
         Raises `SandboxFault` where the sandbox broke in it, and `SandboxLost` where what the call left is no state: the attempt is then
         still in the one before.
         """
+        answer = await self._answer(call, state)
+        self.lost, self._missing = self._missing, ()
+        return replace(answer, content=f"{told(self.lost)}{answer.content}") if self.lost else answer
+
+    async def _answer(self, call: Call | Malformed, state: ToolState) -> Observation:
         if isinstance(call, Malformed):
             return Observation(call.message, state, failure="malformed")
         tool = self._tools.get(call.tool)
         if tool is None:
             return Observation(f"There is no tool {call.tool}.", state, failure="unknown tool")
         started = time.monotonic()
-        key = ("call", self._digest, self.state, state, call)
+        key = ("call", self._digest, self.state, self.shell, state, call)
         self._alone |= not tool.repeatable(call.arguments, None)
         (observation, left), known = await self._cached(
             key, lambda: self._run(tool, call, state), lambda a: self._repeatable(call, a[0]), lambda a: _held(a[1])
@@ -147,7 +169,7 @@ class Environment:
 
     async def _sandbox(self) -> Sandbox:
         """The sandbox, in the state that the attempt is in; opened where there is none yet, or one in another state."""
-        if self._opened is None or self._opened.files.address != self._files.address:
+        if self._opened is None or _state(self._opened.files) != _state(self._files):
             await self.close()
             self._opened = _Opened(await self._sandboxes.open(self._task, self._files), self._files)
         return self._opened.sandbox
@@ -165,6 +187,15 @@ class Environment:
         if left.address != self.state:
             self.state = left.address
             await self._journal.state(left)
+
+
+def told(lost: Sequence[str]) -> str:
+    """The line that an answer begins with where an attempt has lost something: nothing where it has not."""
+    return f"[The sandbox was opened anew, and what was outside of the repository is gone: {', '.join(lost)}.]\n" if lost else ""
+
+
+def _state(files: Snapshot) -> tuple[str, str]:
+    return files.address, files.shell
 
 
 def _held(files: Snapshot) -> int:

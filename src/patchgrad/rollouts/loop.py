@@ -153,7 +153,8 @@ async def _answered(dialogue: _Dialogue, environment: Environment, context: Ids,
         observation = Observation(str(error), state, failure="sandbox lost" if dialogue.lost_by(error) else "infrastructure")
         dialogue.broke = error if isinstance(error, SandboxFault) else None
     parent = turns[-1].address if turns else root_address(attempt.task, attempt.id)
-    return Turn(context, action, call, observation, environment.state, parent)
+    at = environment
+    return Turn(context, action, call, observation, at.state, parent, at.shell, at.loose, at.lost)
 
 
 class _Dialogue:

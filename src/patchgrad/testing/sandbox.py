@@ -13,6 +13,8 @@ from patchgrad.values import Snapshot, Task
 
 _MARK = "patchgrad-check"
 _DISK = 16 << 20
+_SHELL = "export GIVEN='a b'"
+_LOOK = "pwd; bash -c 'echo $GIVEN'; umask; (exit 3) | cat; echo $?; f; cd - > /dev/null; pwd"
 _TOO_LARGE = (
     f"for i in 1 2 3 4 5; do truncate -s {_DISK // 4} {_MARK}-hole$i; done",
     f"truncate -s {_DISK // 4} {_MARK}-one; for i in 1 2 3 4 5; do ln {_MARK}-one {_MARK}-two$i; done",
@@ -42,6 +44,7 @@ async def check_sandbox(backend: Sandboxes, task: Task) -> None:
     await _check_states(backend, task)
     await _check_commit(backend, task)
     await _check_fork_and_reset(backend, task)
+    await _check_what_a_shell_keeps(backend, task)
     await _check_separation(backend, task, capabilities.pid_namespace)
     await check_sealed(backend, task, capabilities.seal)
     await _check_bounds(backend, replace(task, limits=replace(task.limits, disk=_DISK)))
@@ -158,6 +161,29 @@ async def _check_fork_and_reset(backend: Sandboxes, task: Task) -> None:
         assert (await one.run("echo again > here && cat here")).output == "again\n", "a reset sandbox can be used as a fresh one"
     async with await backend.open(task) as three:
         assert not (await three.snapshot()).entries, "a sandbox that was left by its context is closed, and the next is fresh"
+
+
+async def _check_what_a_shell_keeps(backend: Sandboxes, task: Task) -> None:
+    async with await backend.open(task) as one:
+        await one.run("git status > /dev/null; pwd | cat")
+        plain = await one.snapshot()
+        assert (plain.shell, plain.loose) == ("", ()), f"of a shell that nobody has changed there is nothing to keep: {plain.shell!r}"
+        await one.run(
+            f"mkdir here; cd here; {_SHELL}; umask 077; set -o pipefail; f() {{ echo f; }}; sleep 1234 & echo > /tmp/{_MARK}; sleep 0.2"
+        )
+        state = await one.snapshot()
+        names = " ".join(state.loose)
+        assert "sleep 1234" in names, f"a state says what goes on outside of it: {names}"
+        assert f"/tmp/{_MARK}" in names, f"a state says which files are outside of it: {names}"
+        seen = await one.run(_LOOK)
+        async with await backend.open(task, state) as two:
+            assert (await two.snapshot()).shell == state.shell, "a shell that was made like another one is in the same state"
+            again = await two.run(_LOOK)
+            assert again.output == seen.output, f"a state holds what was made of the shell: {again.output!r}, not {seen.output!r}"
+            left = await two.snapshot()
+            assert (left.shell, left.loose) == ((await one.snapshot()).shell, ()), (
+                "in another sandbox, the same script is told of the same shell"
+            )
 
 
 async def _check_same(backend: Sandboxes, task: Task, address: str, state: Snapshot) -> None:

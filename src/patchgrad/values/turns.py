@@ -157,21 +157,25 @@ Entries = Mapping[str, tuple[int, bytes | None]]
 class Snapshot:
     """The difference of a sandbox's working tree from its task's repository, by content.
 
-    `entries` maps a path below `/testbed` to (mode, content), content `None` meaning deleted. `directory` is the shell's. The address
-    covers paths, modes and contents: equal for equal trees, whatever was done to get there, and `digest()` where nothing differs.
+    `entries` maps a path below `/testbed` to (mode, content), content `None` meaning deleted. `directory` is the shell's, and `shell` a
+    script that makes a fresh one like it: what an agent has changed of its variables, functions, options and the like. `loose` names what
+    was there and is in no snapshot: processes that went on, files outside of `/testbed`. The address covers paths, modes and contents:
+    equal for equal trees, whatever was done to get there, and `digest()` where nothing differs.
     """
 
     address: str
     entries: Entries
     directory: str = "/testbed"
+    shell: str = ""
+    loose: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, entries: Entries, directory: str = "/testbed") -> Snapshot:
+    def of(cls, entries: Entries, directory: str = "/testbed", shell: str = "", loose: tuple[str, ...] = ()) -> Snapshot:
         """The snapshot of these differences: `Snapshot.of({"a.py": (0o100644, b"x")})`."""
         parts: list[str] = []
         for path, (mode, content) in sorted(entries.items()):
             parts += [path, f"{mode:o}", "deleted" if content is None else hashlib.sha256(content).hexdigest()]
-        return cls(digest(*(part.encode(errors="surrogateescape") for part in parts)), entries, directory)
+        return cls(digest(*(part.encode(errors="surrogateescape") for part in parts)), entries, directory, shell, loose)
 
 
 @dataclass(frozen=True)
@@ -180,6 +184,10 @@ class Turn:
 
     `context` holds only what came since the last action, so size is linear in turns. `state` is the address of the sandbox's
     snapshot after the call. `address` chains over the parent's, so one hash names the whole history.
+
+    `shell` and `loose` are those of that snapshot. `lost` names what the call had to do without, as its observation says: what was `loose`
+    after the turn before, where the sandbox was opened anew since then. The address covers `shell` where it is not empty, and the
+    observation; what is loose is no part of it, since a process may end at any moment.
     """
 
     context: Ids
@@ -188,6 +196,9 @@ class Turn:
     observation: Observation
     state: str
     parent: str
+    shell: str = ""
+    loose: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
 
     @cached_property
     def address(self) -> str:
@@ -195,7 +206,7 @@ class Turn:
         answer.pop("seconds")
         said = [action.version, action.text, action.finish, stored(self.call), answer]
         said += [stored(fact) for fact in (action.usage, action.origin) if fact is not None]
-        said += [fact for fact in (action.spans, action.instead) if fact]  # addresses of older turns stay
+        said += [fact for fact in (action.spans, action.instead, self.shell) if fact]  # addresses of older turns stay
         return digest(
             self.parent,
             self.context.tobytes(),

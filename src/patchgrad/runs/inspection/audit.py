@@ -39,6 +39,7 @@ class Audited:
     had led to when it was trained. `recorded` is how many tokens were counted then, where that can be told from the attempts alone.
     `reprompted` of the trained tokens were imitated after a prompt without the demonstration that they were collected with
     (`algorithms.reprompted`): all others were sampled after exactly what they were trained after. `flaws` are attempts that do not verify.
+    `told` turns were told that their sandbox was opened anew without something that was outside of the repository (`Turn.lost`).
     """
 
     phase: str
@@ -53,6 +54,7 @@ class Audited:
     left_out: Mapping[str, int]
     reprompted: int
     flaws: Sequence[str] = field(default=())
+    told: int = 0
 
     @property
     def sound(self) -> bool:
@@ -133,6 +135,7 @@ def _audited(run: Run, learned: _Learned, current: int, twice: Collection[str]) 
         dict(_left_out(rollouts, chosen, {sample.attempt for sample in samples}, row)),
         0,
         tuple(flaws),
+        sum(bool(turn.lost) for one in rollouts for turn in one.trajectory.turns[one.trajectory.replayed :]),
     )
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Literal
 
 from patchgrad.contracts import Agent, Sandbox, Sandboxes
 from patchgrad.errors import Refused, SandboxLost, StoreError
+from patchgrad.rollouts.environment import told as told_lost
 from patchgrad.store import Run
 from patchgrad.values import Call, Malformed, Observation, Rollout, Task, ToolState, Turn
 
@@ -66,7 +67,7 @@ async def replay(turns: Sequence[Turn], agent: Agent, sandbox: Sandbox) -> Async
             seen = Observation(str(lost), tool_state, failure="sandbox lost")
             same = turn.observation.failure == "sandbox lost"  # neither has a state
         if seen is not turn.observation:
-            answer = compared(turn.observation, seen)
+            answer = compared(replace(turn.observation, content=turn.observation.content.removeprefix(told_lost(turn.lost))), seen)
         tool_state = turn.observation.tool_state
         yield Replayed(number, turn, seen, answer, same)
 
@@ -88,11 +89,12 @@ def normalised(text: str) -> str:
 
 
 async def opened(task: Task, turns: Sequence[Turn], run: Run, sandboxes: Sandboxes) -> Sandbox:
-    """A sandbox in the state after these turns, the shell where the agent stood."""
+    """A sandbox in the state after these turns, the shell as the agent left it."""
     if not turns:
         return await sandboxes.open(task)
     last = turns[-1]
-    return await sandboxes.open(task, run.journal.states.get(last.state, last.observation.tool_state.directory))
+    kept = run.journal.states.get(last.state, last.observation.tool_state.directory)
+    return await sandboxes.open(task, replace(kept, shell=last.shell))
 
 
 def told(turn: Turn) -> str:

@@ -17,7 +17,7 @@ from patchgrad.sandboxes.archives import archive, preparation, root_key, undiges
 from patchgrad.sandboxes.bwrap import cgroups
 from patchgrad.sandboxes.bwrap.images import Images
 from patchgrad.sandboxes.bwrap.link import Link, program
-from patchgrad.sandboxes.linux.answers import below, result
+from patchgrad.sandboxes.linux.answers import Standing, below, result
 from patchgrad.sandboxes.linux.entries import packed, unpacked
 from patchgrad.sandboxes.linux.frames import Frame, Header
 from patchgrad.values import Snapshot, Task
@@ -74,7 +74,7 @@ class BwrapSandboxes:
         except BaseException:
             self._release(index)
             raise
-        return BwrapSandbox(self, link, index, number, task, state.directory if state else "/testbed")
+        return BwrapSandbox(self, link, index, number, task, Standing.at(state))
 
     async def _kind(self, task: Task) -> str:
         """What the cell of a task is made of, as a folder that nests know; nothing for the host's programs with pytest alone."""
@@ -142,8 +142,8 @@ class BwrapSandboxes:
         key = root_key(task)
         limits = _limits(task)
         content = packed(state.entries) if state else b""
-        directory = state.directory if state else "/testbed"
-        header = {"op": "open", "sandbox": number, "key": key, "limits": limits, "directory": directory, "kind": kind}
+        at = Standing.at(state)
+        header = {"op": "open", "sandbox": number, "key": key, "limits": limits, "kind": kind, "directory": at.directory, "shell": at.shell}
         link = self._links[index]
         known = (await link.ask(header, content, 2 * _SLACK))[0]["known"]
         if known:
@@ -181,9 +181,9 @@ class BwrapSandbox(Sandbox):
     left its group; the next `run` has a new shell in the same folder. `snapshot` takes `/testbed` with `.git`, not `/tmp`.
     """
 
-    def __init__(self, pool: BwrapSandboxes, link: Link, index: int, number: int, task: Task, directory: str) -> None:
+    def __init__(self, pool: BwrapSandboxes, link: Link, index: int, number: int, task: Task, at: Standing) -> None:
         self._pool, self._link, self._index, self._number, self._task, self._limits = pool, link, index, number, task, task.limits
-        self._directory = directory
+        self._at = at
         self._closed = False
         self._turn = asyncio.Lock()
 
@@ -206,9 +206,8 @@ class BwrapSandbox(Sandbox):
         return self._result(await self._ask(header, stdin))
 
     def _result(self, frame: Frame) -> Result:
-        told = result(frame)
-        self._directory = told.directory
-        return told
+        self._at = Standing.told(frame)
+        return result(frame)
 
     async def read(self, path: str) -> bytes:
         """A regular file of at most 64 MiB; `FileNotFoundError`, `IsADirectoryError` or `PermissionError` otherwise."""
@@ -227,17 +226,17 @@ class BwrapSandbox(Sandbox):
 
         `SandboxLost` where it would take more than the task's disk when it is laid out again.
         """
-        _, body = await self._ask({"op": "snapshot", "most": self._limits.disk}, b"")
-        return Snapshot.of(unpacked(body), self._directory)
+        header, body = await self._ask({"op": "snapshot", "most": self._limits.disk}, b"")
+        return self._at.snapshot(unpacked(body), header["outside"])
 
     async def fork(self) -> BwrapSandbox:
-        """Another sandbox with these files; its processes, variables and `/tmp` are its own."""
+        """Another sandbox with these files and a shell like this one's; its processes and `/tmp` are its own."""
         return await self._pool.open(self._task, await self.snapshot())
 
     async def reset(self) -> None:
         """Back to the repository, in the same cell."""
         await self._ask({"op": "reset", "limits": _limits(self._task)}, b"")
-        self._directory = "/testbed"
+        self._at = Standing()
 
     async def close(self) -> None:
         """Gives the cell back, clean. Closing twice is no error, nor is a nest that is gone: whoever opens next hears of it."""

@@ -21,9 +21,10 @@ from collections.abc import Iterable
 from patchgrad.sandboxes.bwrap.cgroups import Group
 from patchgrad.sandboxes.bwrap.seal import Seal
 from patchgrad.sandboxes.bwrap.template import Template
-from patchgrad.sandboxes.linux import shell, system, tree
+from patchgrad.sandboxes.linux import leftovers, shell, system, tree
 from patchgrad.sandboxes.linux.children import holding
 from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, pack
+from patchgrad.sandboxes.linux.shell_state import settled
 
 _START_SECONDS = 60.0
 _RESET_SECONDS = 15.0
@@ -46,6 +47,7 @@ class Cell:
         self._order = asyncio.Lock()  # answers come in the order of the questions, also when a question overtakes a command
         self._mounted: list[str] = []
         self._seal: Seal | None = None
+        self._around: list[str] | None = None
         for name in ("files/testbed", "files/tmp", "shm", "line/reply", "line/kept", "layer"):
             os.makedirs(f"{folder}/{name}")
         for name in ("go", "status", "request", *(f"reply/{slot}" for slot in range(shell.SLOTS))):
@@ -109,9 +111,9 @@ class Cell:
         self._mount(f"{layer}/tmp", f"{self.files}/tmp", "", system.BIND, "")
         self._mount(f"{layer}/shm", f"{self._folder}/shm", "", system.BIND, "")
 
-    async def open(self, limits: Header, directory: str) -> None:
-        """Hands the files, as they are now, to the warden and its shell."""
-        await self.ask({"op": "open", "limits": limits, "directory": directory}, b"", _RESET_SECONDS)
+    async def open(self, limits: Header, directory: str = "/testbed", script: str = "") -> None:
+        """Hands the files, as they are now, to the warden and its shell, which the script puts into a state."""
+        await self.ask({"op": "open", "limits": limits, "directory": directory, "shell": script}, b"", _RESET_SECONDS)
 
     def _mount(self, source: str, target: str, kind: str, flags: int, options: str) -> None:
         system.mount(source, target, kind, flags, options)
@@ -139,14 +141,28 @@ class Cell:
         except OSError as error:  # a host allows so many mounts
             raise CellDied(f"{len(found)} files could not be sealed: {error.strerror}") from error
 
+    def write(self, path: str, content: bytes) -> None:
+        """Writes a file of the episode's, named from the top of its files."""
+        self._around = None
+        tree.write(self.written, path, content)
+
+    def outside(self) -> list[str]:
+        """The paths of files that are in no state, looked for again where something has run since."""
+        if self._around is None:
+            layer = f"{self._folder}/layer"
+            self._around = leftovers.files({"/tmp": f"{layer}/tmp", "/tmp/home": f"{layer}/tmp/home", "/dev/shm": f"{layer}/shm"})
+        return self._around
+
     async def run(self, command: bytes, timeout: float, wall: float) -> Frame:
         """One turn of the agent's shell. The command is a file, because bash reads a pipe one byte at a time."""
         with open(f"{self._folder}/line/command", "wb") as file:
             file.write(command.replace(b"\0", b""))
-        return await self.ask({"op": "run", "timeout": timeout, "wall": wall}, b"", wall + _RESET_SECONDS)
+        plain = settled(command.decode(errors="surrogateescape"))
+        return await self.ask({"op": "run", "timeout": timeout, "wall": wall, "settled": plain}, b"", wall + _RESET_SECONDS)
 
     async def ask(self, header: Header, body: bytes, seconds: float) -> Frame:
         """One question to the warden; a late or broken answer is `CellDied`. The body is a file, which the warden passes on unread."""
+        self._around = None
         try:
             async with asyncio.timeout(seconds):
                 await self._send(header, body)

@@ -34,7 +34,7 @@ from patchgrad.sandboxes.linux.start import code
 # Imported before the drop: the interpreter's own folder may be out of reach after it.
 PRELOADED = (asyncio.events, concurrent.futures.thread, encodings.idna, gzip, tarfile)
 _INSIDE = {
-    "linux": ("frames", "shell", "system", "children", "clock"),
+    "linux": ("frames", "shell", "shell_state", "leftovers", "system", "children", "clock"),
     "bwrap": ("isolation", "warm", "warden", "zygote"),
 }
 _PLUGIN = ("patchgrad_copies.py", "patchgrad_report.py")
@@ -265,7 +265,7 @@ class Nest:
         cell = await self._cell(kind)
         try:
             await cell.lay(path, limits, writable=True)
-            await cell.open(limits, "/testbed")
+            await cell.open(limits)
             for command in [*header["setup"], shell.first_commit(archive=not of_image)]:
                 request = {"op": "exec", "argv": ["bash", "-c", command], "env": {}, "timeout": header["seconds"], "wall": header["wall"]}
                 answer, text = await cell.ask(request, b"", header["wall"] + 10)
@@ -290,7 +290,7 @@ class Nest:
             cell = await self._cell(header["kind"])
             await cell.lay(root, header["limits"])
             tree.apply(f"{cell.files}/testbed", unpacked(body))
-            await cell.open(header["limits"], header["directory"])
+            await cell.open(header["limits"], header["directory"], header["shell"])
         except BaseException:
             if cell is not None:
                 cell.kill()
@@ -309,7 +309,7 @@ class Nest:
         cell, key = self._episodes[header["sandbox"]]
         await cell.reset()
         await cell.lay(self._roots.path(key), header["limits"])
-        await cell.open(header["limits"], "/testbed")
+        await cell.open(header["limits"])
         return {}, b""
 
     async def _run(self, header: Header, body: bytes) -> Frame:
@@ -323,7 +323,7 @@ class Nest:
         return {}, tree.read(self._episodes[header["sandbox"]][0].files, header["path"])
 
     async def _write(self, header: Header, body: bytes) -> Frame:
-        tree.write(self._episodes[header["sandbox"]][0].written, header["path"], body)
+        self._episodes[header["sandbox"]][0].write(header["path"], body)
         return {}, b""
 
     async def _seal(self, header: Header, body: bytes) -> Frame:
@@ -332,7 +332,7 @@ class Nest:
 
     async def _snapshot(self, header: Header, body: bytes) -> Frame:
         cell, key = self._episodes[header["sandbox"]]
-        return {}, packed(changes(cell.upper, self._roots.path(key), header["most"]))
+        return {"outside": cell.outside()}, packed(changes(cell.upper, self._roots.path(key), header["most"]))
 
 
 def _read(path: str) -> str:

@@ -25,6 +25,8 @@ from patchgrad.sandboxes.linux import shell, system
 from patchgrad.sandboxes.linux.children import Child, drain, pipe, spawn
 from patchgrad.sandboxes.linux.clock import Clock, look, spent
 from patchgrad.sandboxes.linux.frames import Header, Reader, pack
+from patchgrad.sandboxes.linux.leftovers import command_of
+from patchgrad.sandboxes.linux.shell_state import MOST_TOLD, ShellState, answer
 
 _TICK = 0.1
 _REQUESTS = 16
@@ -57,6 +59,10 @@ class Warden:
         self._environment = environment
         self._shell: Child | None = None
         self._turn = 0
+        self._fresh = ShellState()  # what a shell begins with
+        self._script = ""  # what the agent has made of its own
+        self._others: list[str] = []  # the processes beside it
+        self._settled = False  # is the command one that changes neither?
         self._operation: Operation | None = None
         self._callers: dict[int, Caller] = {}
         self._exits: dict[int, tuple[int, float]] = {}
@@ -119,16 +125,16 @@ class Warden:
         for header, _ in self._frames.feed(data):
             if self._operation is not None:
                 self._end("died")  # whoever asked has gone, and the nest resets next
-            answer = {"open": self._open, "run": self._run, "exec": self._exec, "reset": self._reset}[header["op"]]
+            operate = {"open": self._open, "run": self._run, "exec": self._exec, "reset": self._reset}[header["op"]]
             try:
-                answer(header)
+                operate(header)
             except (OSError, ValueError) as error:  # an image without a shell, words that no program can be given, no room for a process
                 told = str(error).encode(errors="backslashreplace")
-                facts: Header = {"state": "died", "code": None, "cut": False, "directory": self._directory, "text": len(told)}
+                facts: Header = {"state": "died", "code": None, "cut": False, "text": len(told), **self._stands()}
                 self._reply({**facts, "seconds": 0.0, "cpu": 0.0}, told)
 
     def _open(self, header: Header) -> None:
-        self._limits, self._directory = header["limits"], header["directory"]
+        self._limits, self._directory, self._script = header["limits"], header["directory"], header["shell"]
         with contextlib.suppress(OSError):
             os.mkdir("/tmp/home")
         if self._shell is not None:
@@ -149,29 +155,37 @@ class Warden:
         """Tells it for whom it is and waits until it has heard: before that, nobody else lives here who could come between."""
         waiting.bound(self._limits["output"])
         with contextlib.suppress(BrokenPipeError):
-            os.write(self._ahead, os.fsencode(f"{self._ulimit()}\0{self._directory}\0"))
+            os.write(self._ahead, os.fsencode(f"{self._ulimit()}\0{self._directory}\0{self._script}\0"))
         os.close(self._ahead)
-        if select.select([self._fifos["status"]], [], [], _HEARS)[0]:
-            drain(self._fifos["status"], lambda data: None)
-        else:
+        told, ends = b"", time.monotonic() + _HEARS
+        while (found := answer(told, b"0")) is None and select.select([self._fifos["status"]], [], [], ends - time.monotonic())[0]:
+            parts = [told]
+            drain(self._fifos["status"], parts.append)
+            told = b"".join(parts)
+        if found is None:
             self._kill()
+        else:
+            self._fresh = ShellState.read(found[2:])
 
     def _start_shell(self) -> Child:
-        argv = ["bash", "--norc", "--noprofile", "-c", shell.loop(self._ulimit()), "bash", self._directory]
+        argv = ["bash", "--norc", "--noprofile", "-c", shell.loop(self._ulimit()), "bash", self._directory, ""]
+        self._script = ""
         return self._start(argv, self._environment, os.open(os.devnull, os.O_RDONLY), False)
 
     def _run(self, header: Header) -> None:
         if self._shell is None:
             self._shell = self._start_shell()
         self._turn += 1
+        self._settled = bool(header["settled"] and not self._script and not self._others)
         self._operation = Operation(self._shell, header["timeout"], header["wall"], self._turn)
         for name in ("go", "status"):  # a waiting shell has left nothing in either, so what is there was not said by it
             drain(self._fifos[name], lambda data: None)
         self._status = b""
         with contextlib.suppress(BlockingIOError):
-            os.write(self._fifos["go"], b"%d\n" % self._turn)
+            os.write(self._fifos["go"], b"%d%s\n" % (self._turn, b"" if self._settled else b"?"))
 
     def _exec(self, header: Header) -> None:
+        self._settled = False
         stdin = self._held.pop(0) if header.get("stdin") else os.open(os.devnull, os.O_RDONLY)
         try:
             child = self._started(header, stdin)
@@ -235,14 +249,16 @@ class Warden:
     def _on_status(self) -> None:
         parts = [self._status]
         drain(self._fifos["status"], parts.append)
-        *fields, self._status = b"".join(parts)[-(1 << 16) :].split(b"\0")
-        while len(fields) >= 3:
-            turn, code, folder = fields[:3]
-            del fields[:3]
-            if self._operation and self._operation.turn and turn == b"%d" % self._operation.turn and code.isdigit():
-                self._directory = os.fsdecode(folder)
-                self._finish("ok", int(code[:3]), spent(self._operation.child.pid) - self._operation.spent)
-        self._status = b"\0".join([*fields, self._status])
+        self._status = b"".join(parts)[-MOST_TOLD:]
+        operation = self._operation
+        found = answer(self._status, b"%d" % operation.turn) if operation and operation.turn else None
+        if operation is None or found is None:
+            return
+        code, folder, *sections = found
+        self._directory, self._status = os.fsdecode(folder), b""
+        if sections:
+            self._script = ShellState.read(sections).since(self._fresh)
+        self._finish("ok", int(code[:3]), spent(operation.child.pid) - operation.spent)
 
     def _gone(self, child: Child) -> None:
         code, seconds = self.exit_of(child.pid)
@@ -256,7 +272,7 @@ class Warden:
             self.ignore(descriptor)
         child.close()
         if child is self._shell:
-            self._shell = None
+            self._shell, self._script = None, ""
 
     def _end(self, state: str) -> None:
         operation = self._operation
@@ -272,9 +288,16 @@ class Warden:
             return
         text, cut, report = operation.child.take()
         seconds = time.monotonic() - operation.clock.start
-        header: Header = {"state": state, "code": code, "cut": cut, "directory": self._directory, "text": len(text)}
+        header: Header = {"state": state, "code": code, "cut": cut, "text": len(text), **self._stands()}
         header |= {"seconds": seconds, "cpu": max(0.0, cpu)}
         self._reply(header, text + report)
+
+    def _stands(self) -> Header:
+        """Where the shell is and what was made of it, and who is there beside it: a plain call of programs adds nobody to that."""
+        if not self._settled:
+            others = {int(name) for name in os.listdir("/proc") if name.isdigit()} - {1, self._shell.pid if self._shell else 1}
+            self._others = [command_of(pid) for pid in sorted(others)]
+        return {"directory": self._directory, "shell": self._script, "processes": self._others}
 
     def _kill(self) -> None:
         """Ends every process of the episode: as PID 1, `kill -1` reaches all but ourselves, under one lock of the task list."""

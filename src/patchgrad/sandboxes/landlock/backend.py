@@ -19,8 +19,8 @@ from patchgrad.sandboxes.archives import archive, preparation, root_key
 from patchgrad.sandboxes.landlock.confine import NEEDED, version
 from patchgrad.sandboxes.landlock.places import Places, removed
 from patchgrad.sandboxes.landlock.seal import Seal
-from patchgrad.sandboxes.linux import shell, tree
-from patchgrad.sandboxes.linux.answers import below, result
+from patchgrad.sandboxes.linux import leftovers, shell, tree
+from patchgrad.sandboxes.linux.answers import Standing, below, result
 from patchgrad.sandboxes.linux.bounds import TOLD, Unkept
 from patchgrad.sandboxes.linux.changes import difference
 from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, pack
@@ -141,7 +141,7 @@ class LandlockSandbox(Sandbox):
 
     def __init__(self, pool: LandlockSandboxes, home: Path, user: int | None, root: Path, task: Task, counted: bool = True) -> None:
         self._pool, self.home, self._user, self._root, self._task, self._counted = pool, home, user, root, task, counted
-        self._directory = "/testbed"
+        self._at = Standing()
         self._turn = asyncio.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._seal = Seal(str(home), user) if user is not None else None
@@ -175,7 +175,7 @@ class LandlockSandbox(Sandbox):
         header, _ = await self._receive(_SLACK)
         if "refused" in header:
             raise MissingDependency(f"this host does not let a process lock itself in: {header['refused']}")
-        await self._ask({"op": "end", "directory": f"{self.home}/testbed{self._directory.removeprefix('/testbed')}"}, b"")
+        await self._ask({"op": "end", "directory": self._into(self._at.directory), "shell": self._into(self._at.shell)}, b"")
 
     def _lay_out(self, state: Snapshot | None) -> None:
         removed(self.home)
@@ -183,7 +183,7 @@ class LandlockSandbox(Sandbox):
             self._seal.modes.clear()
         shutil.copytree(self._root, self.home / "testbed", symlinks=True)
         (self.home / "tmp" / "home").mkdir(parents=True)
-        self._directory = state.directory if state else "/testbed"
+        self._at = Standing.at(state)
         if state is not None:
             tree.apply(f"{self.home}/testbed", dict(state.entries))
         self.give()
@@ -211,9 +211,9 @@ class LandlockSandbox(Sandbox):
 
     async def _run(self, header: Header, body: bytes, timeout: float | None) -> Result:
         seconds = self._task.limits.command_seconds if timeout is None else timeout
-        told = result(await self._ask({**header, "timeout": seconds, "wall": patience(seconds)}, body), self._out_of)
-        self._directory = told.directory
-        return told
+        frame = await self._ask({**header, "timeout": seconds, "wall": patience(seconds)}, body)
+        self._at = Standing.told(frame, self._out_of)
+        return result(frame, self._out_of)
 
     def _into(self, text: str) -> str:
         return _PLACES.sub(lambda found: f"{self.home}/{found[1]}", text)
@@ -253,14 +253,15 @@ class LandlockSandbox(Sandbox):
             modes = self._seal.modes if self._seal else {}
             try:
                 entries = await asyncio.to_thread(difference, f"{self.home}/testbed", str(self._root), self._task.limits.disk, modes)
+                outside = leftovers.files({path: f"{self.home}{path}" for path in ("/tmp", "/tmp/home")})
             except Unkept as error:
                 raise SandboxLost(f"{TOLD}{error}.") from error
             except OSError as error:
                 raise SandboxFault(f"the files of a sandbox cannot be read: {error}") from error
-        return Snapshot.of(entries, self._directory)
+        return self._at.snapshot(entries, outside)
 
     async def fork(self) -> LandlockSandbox:
-        """Another copy with these files."""
+        """Another copy with these files, and a shell like this one's."""
         return await self._pool.open(self._task, await self.snapshot())
 
     async def reset(self) -> None:
@@ -272,7 +273,7 @@ class LandlockSandbox(Sandbox):
 
     async def end(self) -> None:
         """Ends every process."""
-        await self._ask({"op": "end", "directory": f"{self.home}/testbed"}, b"")
+        await self._ask({"op": "end", "directory": f"{self.home}/testbed", "shell": ""}, b"")
 
     async def close(self) -> None:
         """Ends every process and removes the files; closing twice is no error."""

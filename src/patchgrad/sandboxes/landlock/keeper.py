@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import os
 import resource
+import select
 import selectors
 import signal
 import socket
@@ -18,21 +19,27 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from patchgrad.sandboxes.landlock.confine import confine, ruleset
-from patchgrad.sandboxes.linux import shell, system, tree
+from patchgrad.sandboxes.linux import shell, shell_state, system, tree
 from patchgrad.sandboxes.linux.children import Child, holding, pipe
 from patchgrad.sandboxes.linux.clock import Clock, look, spent
 from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, pack
+from patchgrad.sandboxes.linux.leftovers import command_of
+from patchgrad.sandboxes.linux.shell_state import MOST_TOLD, ShellState, answer
 
 _SUBREAPER = 36
 _TICK = 0.1
+_HEARS = 5.0
 _HIGH = 64
 _LOOP = """
-cd -- "$1" 2>/dev/null || cd -- "$2"; __mark=$3; shift 3
+cd -- "$1" 2>/dev/null || cd -- "$2"; __mark=$3; __script=$4; shift 4
+{ QUESTION builtin printf '%s\\0%s\\0%s\\0' "$__mark" 0 "$PWD"; } >&3
+{ builtin eval "$__script"; } >/dev/null 2>&1
 while IFS= builtin read -r -d '' __command <&4; do
 builtin eval "$__command" 3>&- 4<&- </dev/null
-builtin printf '%s\\0%s\\0%s\\0' "$__mark" "$?" "$PWD" >&3
+__code=$?
+{ QUESTION builtin printf '%s\\0%s\\0%s\\0' "$__mark" "$__code" "$PWD"; } >&3 2>/dev/null
 done
-"""
+""".replace("QUESTION", shell_state.ASK)
 
 
 class Ended(Exception):
@@ -46,9 +53,9 @@ class Operation:
         self.child, self.clock, self.before = child, Clock(), spent(child.pid)
         self.seconds, self.deadline = header["timeout"], self.clock.start + header["wall"]
 
-    def answer(self, state: str, code: int | None, directory: str, cpu: float) -> Frame:
+    def answer(self, state: str, code: int | None, stands: Header, cpu: float) -> Frame:
         text, cut, report = self.child.take()
-        header: Header = {"state": state, "code": code, "cut": cut, "directory": directory, "text": len(text), "cpu": max(0.0, cpu)}
+        header: Header = {"state": state, "code": code, "cut": cut, **stands, "text": len(text), "cpu": max(0.0, cpu)}
         return {**header, "seconds": time.monotonic() - self.clock.start}, text + report
 
 
@@ -64,6 +71,8 @@ class Keeper:
         self._shell: Child | None = None
         self._commands = 0
         self._mark = b""
+        self._fresh = ShellState()  # what a shell begins with
+        self._script = ""  # what the agent has made of its own
         self._exits: dict[int, tuple[int, float]] = {}
 
     def serve(self) -> None:
@@ -87,30 +96,57 @@ class Keeper:
         if _feed(self._commands, body.replace(b"\0", b"") + b"\0"):
             state = self._wait(operation, self._answered)
         if state == "ok":
-            _, said, folder, _ = bytes(self._shell.report).split(b"\0", 3)
-            self._directory = os.fsdecode(folder)
-            del self._shell.report[:]
-            return operation.answer("ok", int(said), self._directory, spent(self._shell.pid) - operation.before)
-        code, cpu = self._exit_of(self._shell.pid) if state == "died" else (None, operation.clock.cpu)
+            code = self._hear()
+            return operation.answer("ok", code, self._stands(), spent(self._shell.pid) - operation.before)
+        ended, cpu = self._exit_of(self._shell.pid) if state == "died" else (None, operation.clock.cpu)
         self._end_all()
         del self._shell.report[:]
-        told = operation.answer(state, code, self._directory, cpu)
+        self._script = ""
+        told = operation.answer(state, ended, self._stands(), cpu)
         self._close_shell()
         return told
 
     def _answered(self) -> bool:
-        said = bytes(self._shell.report) if self._shell else b""
-        return said.count(b"\0") >= 3 and said.startswith(self._mark + b"\0")
+        return self._said() is not None
+
+    def _said(self) -> list[bytes] | None:
+        if self._shell is None:
+            return None
+        del self._shell.report[:-MOST_TOLD]
+        return answer(bytes(self._shell.report), self._mark)
+
+    def _hear(self) -> int:
+        """Takes note of what the shell has said, and gives the exit code in it."""
+        code, folder, *sections = self._said() or (b"0", os.fsencode(self._directory))
+        if self._shell is not None:
+            del self._shell.report[:]
+        self._directory, self._script = os.fsdecode(folder), ShellState.read(sections).since(self._fresh) if sections else self._script
+        return int(code)
+
+    def _stands(self) -> Header:
+        """Where the shell is and what was made of it, and who is there beside it."""
+        others = sorted({*descendants()} - {self._shell.pid if self._shell else 0})
+        return {"directory": self._directory, "shell": self._script, "processes": [command_of(pid) for pid in others]}
 
     def _open_shell(self) -> Child:
         self._mark = os.urandom(16).hex().encode()
-        argv = ["bash", "--norc", "--noprofile", "-c", _LOOP, "bash", self._directory, self._home, self._mark.decode()]
+        argv = ["bash", "--norc", "--noprofile", "-c", _LOOP, "bash", self._directory, self._home, self._mark.decode(), self._script]
         reading, self._commands = pipe()
         os.set_blocking(reading, True)
         try:
-            return self._start(argv, self._environment, {0: os.open(os.devnull, os.O_RDONLY), 4: reading})
+            child = self._shell = self._start(argv, self._environment, {0: os.open(os.devnull, os.O_RDONLY), 4: reading})
         finally:
             os.close(reading)
+        ends = time.monotonic() + _HEARS
+        while (
+            (said := self._said()) is None
+            and time.monotonic() < ends
+            and select.select([*child.pipes], [], [], max(0.0, ends - time.monotonic()))[0]
+        ):
+            for descriptor in child.pipes:
+                child.read(descriptor)
+        self._fresh = ShellState.read(said[2:]) if said else ShellState()
+        return child
 
     def _close_shell(self) -> None:
         if self._shell is not None:
@@ -124,18 +160,19 @@ class Keeper:
         state = self._wait(operation, lambda: False)
         if state == "died":
             code, cpu = self._exit_of(child.pid)
-            told = operation.answer("ok", code, self._directory, cpu)
+            told = operation.answer("ok", code, self._stands(), cpu)
         else:  # ends every process, the shell included
             self._end_all()
             self._close_shell()
-            told = operation.answer(state, None, self._directory, operation.clock.cpu)
+            self._script = ""
+            told = operation.answer(state, None, self._stands(), operation.clock.cpu)
         child.close()
         return told
 
     def _end(self, header: Header, body: bytes) -> Frame:
         self._end_all()
         self._close_shell()
-        self._directory = header["directory"]
+        self._directory, self._script = header["directory"], header["shell"]
         return {}, b""
 
     def _write(self, header: Header, body: bytes) -> Frame:

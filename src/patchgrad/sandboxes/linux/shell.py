@@ -9,6 +9,8 @@ from __future__ import annotations
 import resource
 from collections.abc import Mapping
 
+from patchgrad.sandboxes.linux.shell_state import ASK
+
 BOX = "/run/cell"  # ours, alike in all cells
 LINE = f"{BOX}/line"  # one cell's own: how its programs and its warden talk
 _NEUTRAL = ("HOME", "TERM", "GIT_PAGER", "PAGER", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE", "PYTEST_ADDOPTS")
@@ -18,16 +20,20 @@ _LIMITS = "ulimit -c 0 -u {processes} -v {memory} -f {disk} -n 1024"
 
 # A shell that was started before anybody knew for whom: it is told on its input, and says that it has heard by answering turn 0.
 _AHEAD = """
-IFS= builtin read -r -d '' __command && IFS= builtin read -r -d '' __turn || exit
-builtin eval "$__command"; set -- "$__turn"; __turn=0; command exec </dev/null
+for __turn in __command __size __script; do IFS= builtin read -r -d '' $__turn || exit; done
+builtin eval "$__command"; set -- "$__size" "$__script"; __turn=0?; command exec </dev/null
 """
 
+# What follows a turn's number is the question after the shell's state (`shell_state`). A script puts a fresh shell into one.
 # `break` and `continue` in a command reach these loops, so the answer is sent at the top, and the outer loop starts the inner again.
 _LOOP = """
-cd -- "$1" 2>/dev/null || cd /testbed; shift
+cd -- "$1" 2>/dev/null || cd /testbed; __script=$2; shift 2
 while :; do while __code=$?; :; do
-[ -z "$__turn" ] || builtin printf '%s\\0%s\\0%s\\0' "$__turn" "$__code" "$PWD" > LINE/status
+[ -z "$__turn" ] || { [ "$__turn" = "${__turn%\\?}" ] || { QUESTION }
+builtin printf '%s\\0%s\\0%s\\0' "${__turn%\\?}" "$__code" "$PWD"; } > LINE/status 2>/dev/null
 __turn=
+[ -z "$__script" ] || { builtin eval "$__script"; } >/dev/null 2>&1
+__script=
 IFS= builtin read -r __turn < LINE/go || continue
 IFS= builtin read -r -d '' __command < LINE/command
 builtin eval "$__command"
@@ -49,7 +55,7 @@ fi
 
 
 def _fill(text: str) -> str:
-    return text.replace("LINE", LINE).replace("SLOTS", str(SLOTS))
+    return text.replace("LINE", LINE).replace("SLOTS", str(SLOTS)).replace("QUESTION", ASK)
 
 
 def limits(processes: int, memory: int, disk: int) -> str:
@@ -70,7 +76,10 @@ def bounds(processes: int, memory: int, disk: int) -> dict[int, tuple[int, int]]
 
 
 def loop(bounds: str = "") -> str:
-    """What the persistent bash runs; `$1` is its first folder. Without `bounds`, said by `limits`, it waits for them and for the folder."""
+    """What the persistent bash runs; `$1` is its first folder, `$2` the script of its state.
+
+    Without `bounds`, said by `limits`, it waits for all three, and tells the state that it began with as it hears them.
+    """
     return (bounds or _AHEAD) + _fill(_LOOP)
 
 

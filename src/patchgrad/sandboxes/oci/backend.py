@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,6 +18,7 @@ from patchgrad.grading_plugin import FILES, FOLDER
 from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.archives import archive, preparation, root_key, undigested
 from patchgrad.sandboxes.host import ENGINES
+from patchgrad.sandboxes.linux.answers import Standing
 from patchgrad.sandboxes.linux.bounds import TOLD, Unkept
 from patchgrad.sandboxes.linux.shell import first_commit
 from patchgrad.sandboxes.linux.shell import limits as ulimits
@@ -121,7 +123,7 @@ class OciSandboxes:
                 await self.call(_remove, container)
             self.release()
             raise
-        return OciSandbox(self, container, base, task, state.directory if state else "/testbed")
+        return OciSandbox(self, container, base, task, Standing.at(state))
 
     async def start(self, task: Task) -> tuple[Container, states.Base]:
         """A fresh container of the task's image, and what that image holds."""
@@ -211,9 +213,9 @@ class OciSandboxes:
 class OciSandbox(Sandbox):
     """One container. `snapshot` takes `/testbed`; `exec` past its limit ends every process, the shell included."""
 
-    def __init__(self, pool: OciSandboxes, container: Container, base: states.Base, task: Task, directory: str) -> None:
+    def __init__(self, pool: OciSandboxes, container: Container, base: states.Base, task: Task, at: Standing) -> None:
         self._pool, self._container, self._base, self._task, self._limits = pool, container, base, task, task.limits
-        self._directory = directory
+        self._at = at
         self._shell: Shell | None = None
         self._turn = asyncio.Lock()
         self._closed = False
@@ -225,9 +227,10 @@ class OciSandbox(Sandbox):
 
     def _run(self, command: str, seconds: float) -> Result:
         if self._shell is None:
-            self._shell = Shell(self._container, self._directory, ulimits(self._limits.processes, self._limits.memory, self._limits.disk))
+            limits = ulimits(self._limits.processes, self._limits.memory, self._limits.disk)
+            self._shell = Shell(self._container, self._at.directory, limits, self._at.shell)
         result = self._shell.run(command, seconds, self._limits.output)
-        self._directory = result.directory
+        self._at = Standing(result.directory, self._shell.script)
         if result.state != "ok":
             self._end()
         return result
@@ -254,6 +257,7 @@ class OciSandbox(Sandbox):
         if self._shell is not None:
             self._shell.close()
             self._shell = None
+        self._at = Standing(self._at.directory)
         if self._code("kill -9 -1") == 137 and self._code("exit 7") == 7:  # it ends itself with all others, and then there is room again
             return
         self._container.restart(timeout=0)
@@ -301,12 +305,13 @@ class OciSandbox(Sandbox):
         async with self._turn:
             try:
                 entries = await self._call(states.changes, self._container, self._base, self._limits.disk)
+                files, processes = await self._call(states.around, self._container, self._shell.mark if self._shell else "\n")
             except Unkept as error:
                 raise SandboxLost(f"{TOLD}{error}.") from error
-        return Snapshot.of(entries, self._directory)
+        return replace(self._at, processes=tuple(processes)).snapshot(entries, files)
 
     async def fork(self) -> OciSandbox:
-        """Another container with these files."""
+        """Another container with these files, and a shell like this one's."""
         return await self._pool.open(self._task, await self.snapshot())
 
     async def reset(self) -> None:
@@ -315,7 +320,7 @@ class OciSandbox(Sandbox):
             await self._call(self._end)
             old = self._container
             self._container, _ = await self._pool.start(self._task)
-            self._directory = "/testbed"
+            self._at = Standing()
             await self._call(_remove, old)
 
     async def close(self) -> None:

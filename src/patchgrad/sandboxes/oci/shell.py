@@ -15,21 +15,26 @@ from typing import TYPE_CHECKING, Any
 
 from patchgrad.contracts import Result
 from patchgrad.errors import SandboxFault
+from patchgrad.sandboxes.linux import shell_state
 from patchgrad.sandboxes.linux.children import REPORT_CAP, Output
+from patchgrad.sandboxes.linux.shell_state import MOST_TOLD, ShellState
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
 
-_LOOP = """
+_LOOP = r"""
 cd -- "$1" 2>/dev/null || cd /testbed
+__script=$3; set --
+{ QUESTION builtin printf '%s\0%s\0%s\0' "$__mark-" 0 "$PWD"; } >&3
+{ builtin eval "$__script"; } >/dev/null 2>&1
 while IFS= read -r __size; do
 IFS= read -r -N "$__size" __command
 eval "$__command" 3>&- </dev/null
 __code=$?
 builtin printf '%s' "$__mark"
-builtin printf '%s %s %s' "$__mark" "$__code" "$PWD" >&3
+{ QUESTION builtin printf '%s\0%s\0%s\0' "$__mark" "$__code" "$PWD"; } >&3 2>/dev/null
 done
-"""
+""".replace("QUESTION", shell_state.ASK)
 PLUGIN = "/opt/patchgrad"  # where an image gets the grader's plugin
 _PATH = f'export PYTHONPATH="{PLUGIN}${{PYTHONPATH:+:$PYTHONPATH}}"'
 _START = f'{_PATH}; exec 3>&2 2>&1; read -r -N 1; exec "$@" </dev/null'
@@ -121,8 +126,8 @@ def once(
 class Shell:
     """The agent's bash: variables and folder live from command to command, until it ends or is ended."""
 
-    def __init__(self, container: Container, directory: str, limits: str) -> None:
-        self._mark = secrets.token_hex(16)
+    def __init__(self, container: Container, directory: str, limits: str, script: str = "") -> None:
+        self.mark = secrets.token_hex(16)
         argv = [
             "bash",
             "--norc",
@@ -131,10 +136,12 @@ class Shell:
             f'{_PATH}\nexec 3>&2 2>&1\n{limits}\n__mark="$2"\n{_LOOP}',
             "bash",
             directory,
-            self._mark,
+            self.mark,
+            script,
         ]
         self._stream = Stream(container, argv, {})
-        self.directory = directory
+        self.directory, self.script = directory, script
+        self._fresh: ShellState | None = None
 
     def run(self, command: str, seconds: float, cap: int) -> Result:
         """One command; `timeout` and `died` leave a shell that is good for nothing more."""
@@ -148,21 +155,36 @@ class Shell:
             for kind, part in self._stream.frames(started + seconds):
                 if kind == 2:
                     said += part
+                    del said[:-MOST_TOLD]
                 else:
                     output.add(part)
                     last = (last + part)[-4096:]
-                mark, _, rest = said.decode(errors="replace").partition(" ")
-                if mark == self._mark and " " in rest and self._mark.encode() in last:
-                    number, _, self.directory = rest.partition(" ")
-                    state, code = "ok", int(number)
+                if self._begun(said) and self.mark.encode() in last and (code := self._hear(said)) is not None:
+                    state = "ok"
                     break
         except TimeoutError:
             state = "timeout"
         except OSError:
             state = "died"
         shown, cut = output.take()
-        seconds, words = time.monotonic() - started, shown.decode(errors="replace").replace(self._mark, "")
+        seconds, words = time.monotonic() - started, shown.decode(errors="replace").replace(self.mark, "")
         return Result(words, code, state, cut, self.directory, seconds)  # type: ignore[arg-type]
+
+    def _begun(self, said: bytearray) -> bool:
+        """Has it told what it began with?"""
+        if self._fresh is None and (told := shell_state.answer(bytes(said), f"{self.mark}-".encode())) is not None:
+            self._fresh = ShellState.read(told[2:])
+        return self._fresh is not None
+
+    def _hear(self, said: bytearray) -> int | None:
+        """Takes note of the answer to a command, and gives its exit code; `None` while it is not all there."""
+        told = shell_state.answer(bytes(said), self.mark.encode())
+        if told is None or self._fresh is None:
+            return None
+        code, folder, *sections = told
+        self.directory = folder.decode(errors="surrogateescape")
+        self.script = ShellState.read(sections).since(self._fresh) if sections else self.script
+        return int(code)
 
     def close(self) -> None:
         self._stream.close()

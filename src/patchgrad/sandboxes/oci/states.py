@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import io
+import posixpath
 import stat
 import tarfile
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from patchgrad.errors import SandboxFault
+from patchgrad.sandboxes.linux import leftovers
 from patchgrad.sandboxes.linux.bounds import Meter, Unkept
 from patchgrad.sandboxes.linux.changes import plain_index
 from patchgrad.sandboxes.oci.shell import once
@@ -21,6 +23,16 @@ if TYPE_CHECKING:
 _ROOT = "testbed/"
 _INDEX = ".git/index"
 _SPARE = 1 << 20
+_AROUND = r"""
+shopt -s nullglob dotglob
+printf '%s\0' /tmp/* /dev/shm/*
+printf '\0'
+for place in /proc/[0-9]*; do
+words=() && mapfile -d '' words < "$place/cmdline"
+case "${place##*/} ${words[*]}" in 1\ *|$$\ *|*"$1"*) ;; *) [ ${#words[@]} = 0 ] || printf '%s\0' "${words[*]}" ;; esac
+done
+"""
+_MADE = 1  # as an engine counts kinds of changes
 _DENIED = "Permission denied"
 Base = Mapping[str, tuple[int, str]]
 """Path below `/testbed` -> mode and SHA-256 of the content, as the image has it."""
@@ -61,6 +73,16 @@ def changes(container: Container, before: Base, most: int) -> dict[str, tuple[in
         if old is None or old != (mode, _sha(content)):
             entries[name] = (mode, content)
     return entries
+
+
+def around(container: Container, shell: str) -> tuple[list[str], list[str]]:
+    """What is there and in no state: files outside of `/testbed`, and the processes but that of the shell whose arguments hold `shell`."""
+    told = once(container, ["bash", "-c", f"{{ {_AROUND}\n}} >&3 2>/dev/null", "bash", shell], {}, b"", 60.0, 1 << 10)
+    temporary, _, running = told.report.decode(errors="surrogateescape").partition("\0\0")
+    made = {str(item["Path"]) for item in container.diff() or () if item["Kind"] == _MADE}
+    elsewhere = sorted(path for path in made if not path.startswith(("/testbed", "/tmp/", "/dev/")) and posixpath.dirname(path) not in made)
+    names = [path for path in temporary.split("\0") if path and not leftovers.is_ours(posixpath.basename(path))]
+    return [*names, *elsewhere], [words for words in running.split("\0") if words]
 
 
 def _bounded(data: bytes, most: int, room: int) -> dict[str, tuple[int, bytes]]:
