@@ -271,6 +271,7 @@ def _assertion(name: str, call: ast.Call) -> Iterator[Expectation]:
 
 
 def called(function: ast.expr) -> str:
+    """The last part of a function's name: `mock.send.assert_called_with` -> `assert_called_with`."""
     return function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
 
 

@@ -14,7 +14,7 @@ import ast
 from collections.abc import Iterator
 
 from patchgrad.grading.mutants import Function, Site, Text, broken, called, parses
-from patchgrad.grading_plugin.patchgrad_copies import NAME
+from patchgrad.grading_plugin.patchgrad_witness import NAME
 
 _SIGNS = {ast.Eq: "==", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 _EQUAL = ("assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertTupleEqual", "assertSetEqual", "assertMultiLineEqual")

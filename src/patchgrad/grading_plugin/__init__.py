@@ -8,4 +8,4 @@ from __future__ import annotations
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-FILES = ("patchgrad_copies.py", "patchgrad_report.py")
+FILES = tuple(sorted(path.name for path in FOLDER.glob("patchgrad_*.py")))

@@ -34,7 +34,6 @@ It must be imported by the process that runs the tests, not before: the key is r
 from __future__ import annotations
 
 import builtins
-import contextlib
 import hmac
 import importlib.abc
 import importlib.machinery
@@ -53,11 +52,11 @@ from typing import Any
 
 import pytest
 from patchgrad_copies import Copies
+from patchgrad_functions import Functions
 
 Pieces = dict[str, tuple[object, object]]
 
 _HERE = os.getcwd()  # tests may go elsewhere
-_DECIDES = {"_pytest", "pytest", "pluggy", "unittest", "hypothesis", "operator", "json", "builtins"}
 CANARIES = 3  # modules that have one
 _AGAIN = ("again", "twice", "empty", "nested", "default", "other", "single", "repeated", "unchanged", "kept")
 _FUNCTION = """def {name}():
@@ -107,41 +106,6 @@ def _remember() -> Pieces:
 def _changed(before: Pieces) -> list[str]:
     now = _remember()
     return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
-
-
-class Functions:
-    """All functions of what tests decide with, as they are when this is made, after the modules were loaded."""
-
-    def __init__(self, modules: Sequence[str], deciders: Sequence[str]) -> None:
-        self._deciders = _DECIDES.union(deciders)
-        for name in modules:
-            with contextlib.suppress(Exception):  # what is missing is not compared
-                import_module(name)
-        self._before = dict(self._all()) if modules else {}
-
-    def replaced(self) -> list[str]:
-        """Those that are others now, or are gone: `["json.encoder.JSONEncoder.encode"]`."""
-        now = dict(self._all()) if self._before else {}
-        return sorted(name for name, was in self._before.items() if now.get(name) != was)
-
-    def _all(self) -> Iterator[tuple[str, tuple[object, object]]]:
-        for title, module in list(sys.modules.items()):
-            if isinstance(module, types.ModuleType) and title.partition(".")[0] in self._deciders:
-                for name, value in list(vars(module).items()):
-                    if isinstance(value, type) and value.__module__ == title:
-                        yield from ((f"{title}.{name}.{key}", _code(own)) for key, own in list(vars(value).items()) if _acts(own))
-                    elif _acts(value):
-                        yield f"{title}.{name}", _code(value)
-
-
-def _acts(value: object) -> bool:
-    kinds = types.FunctionType, types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType
-    return isinstance(value, (*kinds, classmethod, staticmethod, property))
-
-
-def _code(value: object) -> tuple[object, object]:
-    inner = getattr(value, "__func__", getattr(value, "fget", None) or value)
-    return value, getattr(inner, "__code__", None)
 
 
 def _signer(key: bytes, descriptor: int = 3) -> Callable[[dict[str, Any]], None]:
@@ -215,15 +179,13 @@ class Reporter:
         self._emit = emit
         self._told = told
         self._copies = copies
-        self._left: set[str] = set()
         self._canaries: set[str] = set()
         self._evading: set[str] = set()
         self._evaded: set[str] = set()
         self._status: dict[str, str] = {}
         self._tests = 0
         self._before: tuple[Pieces, Functions] = {}, Functions((), ())
-        self._order = int(os.environ.pop("PATCHGRAD_ORDER", "0"))
-        self._clock = int(os.environ.pop("PATCHGRAD_CLOCK", "0"))
+        self._conditions = {name: int(os.environ.pop(f"PATCHGRAD_{name}", "0")) for name in ("ORDER", "CLOCK")}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_load_initial_conftests(self) -> None:
@@ -231,8 +193,8 @@ class Reporter:
             _remember(),
             Functions(self._told["modules"], self._told["deciders"]),
         )  # plugins are loaded by now, the repository's own code is not
-        if self._clock:
-            _move_the_clock(self._clock)
+        if self._conditions["CLOCK"]:
+            _move_the_clock(self._conditions["CLOCK"])
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -240,21 +202,22 @@ class Reporter:
             after = _canaries(items)
             self._canaries = {item.nodeid for found in after.values() for item in found}
             items[:] = list(itertools.chain.from_iterable([item, *after.get(item.nodeid, ())] for item in items))
-        if self._order == 1:  # backwards, no two tests keep their order
+        order = self._conditions["ORDER"]
+        if order == 1:  # backwards, no two tests keep their order
             items.reverse()
-        elif self._order:
-            random.Random(self._order).shuffle(items)
+        elif order:
+            random.Random(order).shuffle(items)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._left = self._copies.left_out([item.nodeid for item in session.items])
-        own = [item.nodeid for item in session.items if item.nodeid not in self._left]
+        left = self._copies.left_out([item.nodeid for item in session.items])
+        own = [item.nodeid for item in session.items if item.nodeid not in left]
         there = sum(name in self._canaries for name in own)
         self._emit({"event": "collected", "count": len(own) - there, "canaries": there})
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        if item.nodeid not in self._left:
+        if item.nodeid not in self._copies.left:
             return None
         for event in self._copies(item, lambda: self._alone(item), self._before[1].replaced):
             self._emit(event)
@@ -264,7 +227,7 @@ class Reporter:
     def _alone(self, item: pytest.Item) -> str:
         """In a copy of this process: run this test, as ever but for what ends after it, and say how it ended."""
         said: list[dict[str, Any]] = []
-        self._emit, self._left = said.append, set()
+        self._emit, self._copies.left = said.append, set()
         item.ihook.pytest_runtest_protocol(item=item, nextitem=_Beside(item))
         return next((event["status"] for event in said if event.get("id") == item.nodeid), "error")
 

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from patchgrad.errors import MissingDependency
-from patchgrad.grading_plugin import FILES, FOLDER
 
 PINS = (
     "pytest==9.2.0",
@@ -28,6 +27,7 @@ PINS = (
     "pygments==2.21.0",
     "sortedcontainers==2.4.0",
 )
+_PLUGIN = Path(__file__).parents[1] / "grading_plugin"
 _BUILD_SECONDS = 600
 
 
@@ -38,7 +38,7 @@ def ensure_site(packages: Iterable[str] = (), folder: Path | None = None) -> Pat
     cannot install one: it says which.
     """
     pins = merged(packages)
-    plugin = {name: (FOLDER / name).read_bytes() for name in FILES}
+    plugin = {path.name: path.read_bytes() for path in sorted(_PLUGIN.glob("patchgrad_*.py"))}
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     key = hashlib.sha256("\n".join((*pins, version, *(content.decode() for content in plugin.values()))).encode()).hexdigest()[:16]
     top = folder or sites()
