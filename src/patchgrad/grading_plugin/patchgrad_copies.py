@@ -39,7 +39,8 @@ class Copies:
     """Runs tests in copies of this process: `copies(item)` says what came of those of a test, and nothing where it has none."""
 
     def __init__(self, tests: Mapping[str, Sequence[str]], key: str, told: Mapping[str, Sequence[str]], folder: str) -> None:
-        self._tests, self._open = tests, lambda text, label: opened(text, key, label)
+        self._tests = tests
+        self._open: Callable[[str, str], str] = lambda text, label: opened(text, key, label)
         self._touched = {os.path.join(folder, path) for path in told["touched"]}
         self._read = _reading(folder, [os.path.join(folder, path) for path in told["places"]]) if tests else set()
         self._folder = folder
