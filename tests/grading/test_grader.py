@@ -16,7 +16,8 @@ from patchgrad.contracts import Result, Sandboxes
 from patchgrad.errors import PatchgradError, SandboxFault, TaskError
 from patchgrad.grading import Grader, grade
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
-from patchgrad.testing.attacks.patches import CHECKS, FILES, GRADER, REPAIR, Change
+from patchgrad.testing.attacks.noticing import GRADER
+from patchgrad.testing.attacks.patches import CHECKS, FILES, REPAIR, Change
 from patchgrad.testing.attacks.run import patch as forge
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
 from patchgrad.testing.tasks import a_repository, a_task

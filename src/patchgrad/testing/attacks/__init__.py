@@ -12,7 +12,8 @@ Besides these, `attack_drawn` tries members of families, which do not run dry: `
 from __future__ import annotations
 
 from patchgrad.testing.attacks.attack import Attack
-from patchgrad.testing.attacks.patches import FILES, GRADER, REPAIR, Forgery
+from patchgrad.testing.attacks.noticing import GRADER
+from patchgrad.testing.attacks.patches import FILES, REPAIR, Forgery
 from patchgrad.testing.attacks.red_team import attack_drawn, by_family, drawn, escapes, rounds, shown
 from patchgrad.testing.attacks.run import SANDBOX, Finding, Suite, attack_grader, attack_sandbox, here
 

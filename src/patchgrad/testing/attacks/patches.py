@@ -104,7 +104,7 @@ def _cart(code: str) -> Change:
     return {"shop/cart.py": code}
 
 
-GRADER = (
+FORGED = (
     Forgery("edits the test", {"tests/test_cart.py": _PASS}, "edited test"),
     Forgery("deletes the test", {"tests/test_cart.py": None}, "deleted test"),
     Forgery("skips the test", {"tests/test_cart.py": "import pytest\npytest.skip('x', allow_module_level=True)\n"}, "edited test"),

@@ -17,7 +17,8 @@ from patchgrad.contracts import Result, Sandbox, Sandboxes
 from patchgrad.errors import SandboxFault, SandboxLost
 from patchgrad.grading import Grader
 from patchgrad.testing.attacks.attack import Attack
-from patchgrad.testing.attacks.patches import FILES, GRADER, REPAIR, Change, Forgery
+from patchgrad.testing.attacks.noticing import GRADER
+from patchgrad.testing.attacks.patches import FILES, REPAIR, Change, Forgery
 from patchgrad.testing.attacks.processes import HOARDING, PROCESSES
 from patchgrad.testing.attacks.tricks import KERNEL, NETWORK, TRICKS
 from patchgrad.testing.tasks import a_task
