@@ -141,6 +141,8 @@ def test_a_submission_that_cannot_be_told_is_none(nest: Nest, blocking: str) -> 
         ("mkdir f", "open", "f", "f is a directory"),
         ("head -c 100M /dev/zero > full", "create", "f", "Cannot write f"),
         ("ln -s /etc/passwd f", "edit", "--file f 1:1 x", "f"),
+        ("true", "create", "/big/f", "Cannot write /big/f: Read-only file system"),
+        ("ln -s /big f", "create", "f", "Cannot write f: Read-only file system"),
     ],
 )
 def test_a_file_that_no_tool_can_take_is_an_answer(nest: Nest, program: str, tool: str, arguments: str, says: str) -> None:
