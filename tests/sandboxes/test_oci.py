@@ -167,9 +167,8 @@ def test_a_tree_deeper_than_a_path_can_name_is_no_state_and_the_container_goes_o
         try:
             async with await boxes.open(small(tmp_path)) as sandbox:
                 for depth in (14, 60):
-                    await sandbox.run(
-                        f"n=$(printf 'n%.0s' $(seq 250)); for i in $(seq {depth}); do mkdir $n; cd $n; done; echo x > f; cd /testbed"
-                    )
+                    deep = f"n=$(printf 'n%.0s' $(seq 250)); for i in $(seq {depth}); do mkdir $n; cd $n; done; echo x > f"
+                    await sandbox.run(f"{deep}; cd /testbed")
                     with pytest.raises(SandboxLost):
                         await sandbox.snapshot()
                     assert (await sandbox.run("rm -r n*; echo alive")).output == "alive\n"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgrad.contracts import Result, Sandbox, Sandboxes
-from patchgrad.errors import SandboxFault
+from patchgrad.errors import SandboxFault, SandboxLost
 from patchgrad.grading import Grader
 from patchgrad.testing.attacks.attack import Attack
 from patchgrad.testing.attacks.patches import CHECKS, FILES, GRADER, REPAIR, Change, Forgery
@@ -125,6 +125,8 @@ async def _attack(boxes: Sandboxes, task: Task, attack: Attack, host: Host, fres
         sandbox = await boxes.open(task)
         try:
             note = await _programs(sandbox, attack, host)
+        except SandboxLost as lost:
+            note = "" if "lost" in attack.ends else f"lost the sandbox: {lost}"
         finally:
             await sandbox.close()
         changed = note or await host.changed()
@@ -155,7 +157,8 @@ async def _programs(sandbox: Sandbox, attack: Attack, host: Host) -> str:
         with suppress(OSError):
             if b"canary" in await asyncio.wait_for(sandbox.read(path), 20):
                 return f"a link led the host's reader out: {path}"
-    await sandbox.snapshot()
+    with suppress(SandboxLost):  # no state that is kept is its agent's loss, and the sandbox goes on
+        await sandbox.snapshot()
     again = await sandbox.run("cd /testbed; echo alive", 20)
     if again.state == "died":  # a shell that the attack left dying is found dead by the next command, once
         again = await sandbox.run("echo alive", 20)
