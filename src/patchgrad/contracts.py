@@ -106,7 +106,9 @@ class Sandbox(Protocol):
     raises for what the command does: timeouts and deaths are in the result. Raises `SandboxFault` when the sandbox itself broke.
 
     `snapshot` raises `SandboxLost` for files that the host does not keep, because they would not fit on the task's disk when they are laid
-    out again, or cannot be read. That is the agent's doing, and the sandbox can go on. `read` and `write` raise an `OSError`.
+    out again, or cannot be read or named. That is the agent's doing, and the sandbox can go on. `run` and `exec` raise it where a command
+    took so much memory that all of its sandbox ended. `read` and `write` raise an `OSError`; `write` writes where the sandbox's own
+    processes may, and nowhere else.
 
     A timeout counts seconds of work: a backend that can stops the clock while a process waits for a core, up to `patience`.
 
