@@ -111,7 +111,9 @@ class Sandbox(Protocol):
     raises for what the command does: timeouts and deaths are in the result. Raises `SandboxFault` when the sandbox itself broke.
 
     `snapshot` raises `SandboxLost` for files that the host does not keep, because they would not fit on the task's disk when they are laid
-    out again, or cannot be read. That is the agent's doing, and the sandbox can go on. `read` and `write` raise an `OSError`.
+    out again, or cannot be read or named. That is the agent's doing, and the sandbox can go on. `run` and `exec` raise it where a command
+    took so much memory that all of its sandbox ended. `read` and `write` raise an `OSError`; `write` writes where the sandbox's own
+    processes may, and nowhere else.
 
     `seal` takes regular files below `/testbed`, named as for `read`, and raises an `OSError` for one that is none; a link leads to the file
     that is sealed. From then on no process of the sandbox, one that runs already included, can write, rename, unlink or replace it, nor

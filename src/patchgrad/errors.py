@@ -144,5 +144,5 @@ def one_of_many(refuse: Refuse) -> Iterator[None]:
     """What is done with one item: what is wrong with it goes to `refuse`, and what comes after this block goes on."""
     try:
         yield
-    except (TaskError, StoreError, Fault) as error:
+    except (TaskError, StoreError, SandboxLost, Fault) as error:
         refuse(error)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from patchgrad.sandboxes.linux import changes
-from patchgrad.sandboxes.linux.bounds import Meter, Unkept
+from patchgrad.sandboxes.linux.bounds import LONGEST, Meter, Unkept
 from patchgrad.sandboxes.linux.changes import Entries
 from patchgrad.sandboxes.linux.entries import packed, unpacked
 from patchgrad.sandboxes.linux.frames import Reader, Whole, pack, split
@@ -131,15 +131,42 @@ def test_what_cannot_be_read_is_named(now: Path, name: str) -> None:
         difference(now)
 
 
-def test_what_is_deeper_than_a_path_can_say_is_left_out(now: Path) -> None:
-    here = os.open(now, os.O_RDONLY)
-    for _ in range(20):
-        os.mkdir("d" * 250, dir_fd=here)
-        below = os.open("d" * 250, os.O_RDONLY, dir_fd=here)
+def nested(top: Path, name: str, depth: int) -> int:
+    """The innermost of so many folders of this name in each other, open."""
+    here = os.open(top, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir(name, dir_fd=here)
+        below = os.open(name, os.O_RDONLY, dir_fd=here)
         os.close(here)
         here = below
-    os.close(here)
-    assert len(difference(now)) == changes.LONGEST // 251
+    return here
+
+
+@pytest.mark.parametrize(("name", "depth"), [("d" * 250, 20), ("d", 1600), ("\N{SNOWMAN}" * 80, 13)], ids=["long", "short", "no ascii"])
+def test_what_is_deeper_than_a_path_can_say_is_no_state(now: Path, name: str, depth: int) -> None:
+    os.close(nested(now, name, depth))
+    with pytest.raises(Unkept, match=f"longer than {LONGEST} bytes"):
+        difference(now, 64 * MIB)
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "folder"])
+def test_a_path_is_kept_up_to_the_longest_and_not_beyond(now: Path, kind: str) -> None:
+    def make(size: int) -> None:
+        name = "n" * (size - 3000)
+        if kind == "folder":
+            os.mkdir(name, dir_fd=inner)
+        elif kind == "link":
+            os.symlink("x", name, dir_fd=inner)
+        else:
+            os.close(os.open(name, os.O_CREAT, dir_fd=inner))
+
+    inner = nested(now, "d" * 99, 30)
+    make(LONGEST - 1)
+    assert max(map(len, difference(now))) == LONGEST - 1
+    make(LONGEST)
+    os.close(inner)
+    with pytest.raises(Unkept):
+        difference(now)
 
 
 def test_entries_are_read_as_they_were_written_and_a_shared_content_is_sent_once() -> None:

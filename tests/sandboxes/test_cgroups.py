@@ -124,3 +124,20 @@ def test_where_no_group_can_be_made_there_is_none_and_nothing_is_left(tmp_path: 
     assert place(proc) == groups_of_version_1
     assert make("me", 0, lambda _: True, proc) is None, "a plain folder has no file of processes that could be given away"
     assert list(groups_of_version_1.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after"),
+    [
+        ("memory.oom_control", "oom_kill_disable 0\nunder_oom 1\noom_kill 0\n", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"),
+        ("memory.events", "low 0\nhigh 2\nmax 9\noom 1\noom_kill 0\n", "low 0\nhigh 2\nmax 9\noom 1\noom_kill 1\noom_group_kill 0\n"),
+    ],
+    ids=["version 1", "version 2"],
+)
+def test_a_group_says_whether_the_kernel_ended_a_process_of_it(tmp_path: Path, file: str, before: str, after: str) -> None:
+    group = Group(str(tmp_path), "1")
+    said = [group.ran_out()]
+    for text in (before, after):
+        (tmp_path / "1" / file).write_text(text)
+        said.append(group.ran_out())
+    assert said == [False, False, True]

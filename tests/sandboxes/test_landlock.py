@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from patchgrad.contracts import Capabilities, Sandbox, Sandboxes
+from patchgrad.errors import SandboxLost
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.landlock import LandlockSandboxes
 from patchgrad.sandboxes.landlock.confine import NEEDED, covering, version
@@ -102,6 +103,33 @@ def test_what_is_outside_can_neither_be_read_nor_changed_nor_ended_nor_called(
     finally:
         sleeper.kill()
         sleeper.wait()
+
+
+def test_a_tree_deeper_than_a_path_can_name_is_no_state(boxes: LandlockSandboxes, runner: asyncio.Runner, tmp_path: Path) -> None:
+    async def steps() -> None:
+        async with await boxes.open(small(tmp_path)) as sandbox:
+            await sandbox.run("n=$(printf 'n%.0s' $(seq 250)); for i in $(seq 20); do mkdir $n; cd $n; done; echo x > f; cd /testbed")
+            with pytest.raises(SandboxLost, match="longer than"):
+                await sandbox.snapshot()
+            assert (await sandbox.run("rm -r n*; echo alive")).output == "alive\n"
+            assert not (await sandbox.snapshot()).entries
+
+    runner.run(steps())
+
+
+def test_a_host_writes_where_the_sandbox_s_own_processes_would(boxes: LandlockSandboxes, runner: asyncio.Runner, tmp_path: Path) -> None:
+    async def steps() -> None:
+        async with await boxes.open(small(tmp_path)) as sandbox:
+            for path in ("/testbed/new/a", "/tmp/new/a"):
+                await sandbox.write(path, b"seen")
+                assert (await sandbox.exec(("cat", path))).output == "seen"
+            await sandbox.run("ln -s /big link")
+            for path in ("/big", "/big/0", "/etc/passwd", "link", "../x", "/tmp/../x"):
+                with pytest.raises(OSError, match="Permission denied"):
+                    await sandbox.write(path, b"x")
+            assert sorted(os.listdir(sandbox.home)) == ["testbed", "tmp"]
+
+    runner.run(steps())
 
 
 def test_many_may_be_the_first_to_open(tmp_path: Path) -> None:

@@ -29,6 +29,12 @@ LOST = {
     "many names of one file": "head -c 3M /dev/zero > f; for i in $(seq 12); do ln f l$i; done",
     "names of one hole": "truncate -s 20M f; ln f g",
     "a hole in git's own folder": "truncate -s 30M .git/objects/x; truncate -s 30M .git/index",
+    "a tree deeper than a path can name": (
+        "n=$(printf 'n%.0s' $(seq 255)); for i in $(seq 60); do mkdir $n; cd $n; echo $i > f; done; cd /testbed"
+    ),
+    "a tree that is moved deeper than a path can name": (
+        "n=$(printf 'n%.0s' $(seq 250)); for t in a b; do mkdir -p $t/$n/$n/$n/$n/$n/$n/$n; done; echo x > b/f; mv b a/$n/$n/$n/$n/$n/$n/$n"
+    ),
     "more names than contents": (
         "n=$(printf 'n%.0s' $(seq 240)); mkdir -p $n/$n/$n/$n; cd $n/$n/$n/$n; for i in $(seq 2500); do : > $i; done; cd /testbed"
     ),
@@ -135,6 +141,8 @@ def test_a_submission_that_cannot_be_told_is_none(nest: Nest, blocking: str) -> 
         ("mkdir f", "open", "f", "f is a directory"),
         ("head -c 100M /dev/zero > full", "create", "f", "Cannot write f"),
         ("ln -s /etc/passwd f", "edit", "--file f 1:1 x", "f"),
+        ("true", "create", "/big/f", "Cannot write /big/f: Read-only file system"),
+        ("ln -s /big f", "create", "f", "Cannot write f: Read-only file system"),
     ],
 )
 def test_a_file_that_no_tool_can_take_is_an_answer(nest: Nest, program: str, tool: str, arguments: str, says: str) -> None:

@@ -15,7 +15,7 @@ import pytest
 from tests.sandboxes.archives import REPOSITORY, layer, programs
 
 from patchgrad.contracts import Sandboxes
-from patchgrad.errors import MissingDependency, SandboxFault, TaskError
+from patchgrad.errors import MissingDependency, SandboxFault, SandboxLost, TaskError
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.bwrap.images import Images
 from patchgrad.sandboxes.oci import OciSandboxes
@@ -159,6 +159,24 @@ def test_what_a_killed_process_left_is_gone_at_the_next_start(engine: dict[str, 
     OciSandboxes(**engine).probe()
     assert client.containers.list(all=True) == []
     client.close()
+
+
+def test_a_tree_deeper_than_a_path_can_name_is_no_state_and_the_container_goes_on(engine: dict[str, Any], tmp_path: Path) -> None:
+    async def steps() -> None:
+        boxes = OciSandboxes(**engine)
+        try:
+            async with await boxes.open(small(tmp_path)) as sandbox:
+                for depth in (14, 60):
+                    deep = f"n=$(printf 'n%.0s' $(seq 250)); for i in $(seq {depth}); do mkdir $n; cd $n; done; echo x > f"
+                    await sandbox.run(f"{deep}; cd /testbed")
+                    with pytest.raises(SandboxLost):
+                        await sandbox.snapshot()
+                    assert (await sandbox.run("rm -r n*; echo alive")).output == "alive\n"
+                assert not (await sandbox.snapshot()).entries
+        finally:
+            await boxes.close()
+
+    asyncio.run(steps())
 
 
 def test_limits_hold_and_the_container_goes_on(engine: dict[str, Any], tmp_path: Path) -> None:

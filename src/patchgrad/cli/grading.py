@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgrad.contracts import Sandboxes
-from patchgrad.errors import ConfigError, Fault, Refuse, Refused, TaskError, one_of_many, stop
+from patchgrad.errors import ConfigError, Fault, Refuse, Refused, SandboxLost, TaskError, one_of_many, stop
 from patchgrad.grading import Grader
 from patchgrad.grading.output import PATCH_FAILED
 from patchgrad.grading.predictions import GOLD, Prediction, gold_predictions, known, read_predictions
@@ -122,7 +122,7 @@ def _about(prediction: Prediction) -> Iterator[None]:
     """What goes wrong with this one is an error of its own, which names it."""
     try:
         yield
-    except (TaskError, Fault, OSError, ValueError) as error:
+    except (TaskError, SandboxLost, Fault, OSError, ValueError) as error:
         said = str(error) or type(error).__name__
         raise TaskError(f"The prediction for {prediction.id} cannot be graded: {said.rstrip('.')}.") from error
 

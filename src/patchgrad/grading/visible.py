@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from patchgrad.contracts import Sandboxes
-from patchgrad.errors import SandboxFault
+from patchgrad.errors import SandboxFault, SandboxLost
 from patchgrad.grading.grade import run_tests
 from patchgrad.grading.grader import Grader
 from patchgrad.values import Checks, Task, Trajectory
@@ -37,7 +37,7 @@ class VisibleTests:
     async def __call__(self, task: Task, trajectories: Sequence[Trajectory]) -> list[float] | None:
         try:
             tests = await visible_tests(task, self._sandboxes)
-        except SandboxFault:
+        except (SandboxFault, SandboxLost):
             return None
         if not tests:
             return None

@@ -175,7 +175,8 @@ class BwrapSandboxes:
 
 
 class BwrapSandbox(Sandbox):
-    """One episode. Paths are absolute below `/testbed` or `/tmp`, or relative to `/testbed`; others do not exist for `read`.
+    """One episode. Paths are absolute below `/testbed`, `/tmp` or `/dev/shm`, or relative to `/testbed`; others do not exist for `read`,
+    and cannot be written to.
 
     `exec` runs in `/testbed`. Its time-out ends *every* process of the sandbox, the shell included, since what it started may have
     left its group; the next `run` has a new shell in the same folder. `snapshot` takes `/testbed` with `.git`, not `/tmp`.
@@ -214,7 +215,7 @@ class BwrapSandbox(Sandbox):
         return (await self._ask({"op": "read", "path": below(path)}, b""))[1]
 
     async def write(self, path: str, content: bytes) -> None:
-        """Writes a regular file and makes the folders above it; `OSError` when the disk limit is reached."""
+        """Writes a regular file and makes the folders above it; `OSError` when the disk limit is reached, or for a path outside."""
         await self._ask({"op": "write", "path": below(path)}, content)
 
     async def seal(self, paths: Iterable[str]) -> None:
@@ -224,7 +225,7 @@ class BwrapSandbox(Sandbox):
     async def snapshot(self) -> Snapshot:
         """The state of `/testbed`. Its address covers paths, modes and contents, and is `digest()` when nothing differs.
 
-        `SandboxLost` where it would take more than the task's disk when it is laid out again.
+        `SandboxLost` where it would take more than the task's disk when it is laid out again, or has a path that is too long.
         """
         header, body = await self._ask({"op": "snapshot", "most": self._limits.disk}, b"")
         return self._at.snapshot(unpacked(body), header["outside"])

@@ -28,6 +28,7 @@ from patchgrad.sandboxes.linux.shell_state import settled
 
 _START_SECONDS = 60.0
 _RESET_SECONDS = 15.0
+_FOLDERS = ("/testbed", "/tmp", "/dev/shm")  # where an episode's processes may write
 
 
 class CellDied(Exception):
@@ -48,12 +49,13 @@ class Cell:
         self._mounted: list[str] = []
         self._seal: Seal | None = None
         self._around: list[str] | None = None
-        for name in ("files/testbed", "files/tmp", "shm", "line/reply", "line/kept", "layer"):
+        for name in ("files", "line/reply", "line/kept", "layer"):
             os.makedirs(f"{folder}/{name}")
         for name in ("go", "status", "request", *(f"reply/{slot}" for slot in range(shell.SLOTS))):
             os.mkfifo(f"{folder}/line/{name}", 0o600)
         self._group = Group(groups, os.path.basename(folder)) if groups else None
-        places = {"/testbed": f"{self.files}/testbed", "/dev/shm": f"{folder}/shm", shell.LINE: f"{folder}/line"}
+        self._make_files()
+        places = {path: f"{self.files}{path}" for path in _FOLDERS} | {shell.LINE: f"{folder}/line"}
         places |= dict.fromkeys(template.temporary, f"{self.files}/tmp")
         self._control, theirs = socket.socketpair()
         self._control.setblocking(False)
@@ -64,6 +66,15 @@ class Cell:
             except OSError as error:
                 self.kill()
                 raise CellDied(template.words() or str(error)) from error
+
+    def _make_files(self) -> None:
+        """What the host reads and writes: the folders that the cell's processes write to, in a file system that is closed otherwise."""
+        system.mount("files", self.files, "tmpfs", system.NOSUID | system.NODEV, "mode=755")
+        for path in _FOLDERS:
+            os.makedirs(f"{self.files}{path}")
+        os.mkdir(f"{self.files}/var")
+        os.symlink("/tmp", f"{self.files}/var/tmp")
+        system.mount("none", self.files, "", system.BIND | system.REMOUNT | system.RDONLY | system.NOSUID | system.NODEV)
 
     async def ready(self) -> None:
         """When the warden has said hello."""
@@ -109,7 +120,7 @@ class Cell:
             options = f"lowerdir={root},upperdir={layer}/upper,workdir={layer}/work,userxattr"
             self._mount("testbed", f"{self.files}/testbed", "overlay", system.NOSUID | system.NODEV, options)
         self._mount(f"{layer}/tmp", f"{self.files}/tmp", "", system.BIND, "")
-        self._mount(f"{layer}/shm", f"{self._folder}/shm", "", system.BIND, "")
+        self._mount(f"{layer}/shm", f"{self.files}/dev/shm", "", system.BIND, "")
 
     async def open(self, limits: Header, directory: str = "/testbed", script: str = "") -> None:
         """Hands the files, as they are now, to the warden and its shell, which the script puts into a state."""
@@ -206,6 +217,11 @@ class Cell:
             system.unmount(self._mounted.pop())
 
     @property
+    def ran_out(self) -> bool:
+        """Did the kernel end a process of the cell because all of it held more memory than its group may?"""
+        return self._group is not None and self._group.ran_out()
+
+    @property
     def gone(self) -> bool:
         """Has its warden, and so all of it, ended? One that is being born has not."""
         return self._process >= 0 and self._ended(0.0)
@@ -244,6 +260,7 @@ class Cell:
             self._process = -1
         self._template.cells -= 1
         self.unmount()
+        system.unmount(self.files)
         if self._group is not None:
             self._group.remove()
         shutil.rmtree(self._folder, ignore_errors=True)

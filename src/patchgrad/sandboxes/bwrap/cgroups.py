@@ -13,10 +13,12 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 PREFIX = "patchgrad-"
 _RESERVE = 96 << 20  # for the warden with pytest loaded, which lives in the group of its cell
+_EVENTS = ("memory.oom_control", "memory.events")  # where each version counts the processes that it ended
 _ONE, _TWO = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"), ("memory.max", "memory.swap.max")
 
 
@@ -120,6 +122,11 @@ class Group:
         with contextlib.suppress(OSError):  # not every kernel counts swap
             swap_file.write_text(str(total if swap_file.name == _ONE[1] else 0))
         memory_file.write_text(str(total))
+
+    def ran_out(self) -> bool:
+        """Has the kernel ended a process of the group for want of memory?"""
+        words = [word for file in _EVENTS for word in _words(self._path / file)]
+        return any(name == "oom_kill" and count != "0" for name, count in pairwise(words))
 
     def remove(self) -> None:
         remove(self._path)

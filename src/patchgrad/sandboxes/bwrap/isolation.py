@@ -20,6 +20,7 @@ _HIDDEN = ("cmdline", "keys", "key-users", "kallsyms", "timer_list", "sched_debu
 _FIXED = ("sys", "sysrq-trigger", "irq", "bus")  # switches of the kernel; some would be writable
 _SET_FLAGS, _UP_AND_RUNNING = 0x8914, 0x41
 _USER = 1000
+_TERMINALS = 32  # of the 3,072 that the kernel has for all but the host's own, and one nest has at most 64 cells
 
 
 class Place(NamedTuple):
@@ -44,7 +45,8 @@ def isolate(places: Iterable[Place], group: int | None, rules: bytes) -> None:
     socket.sethostname("testbed")
     system.mount("none", "/", "", system.REC | system.PRIVATE)
     switches = _processes()
-    system.mount("terminals", "/dev/pts", "devpts", system.NOSUID | system.NOEXEC, "newinstance,ptmxmode=0666,mode=620")
+    terminals = f"newinstance,ptmxmode=0666,mode=620,max={_TERMINALS}"
+    system.mount("terminals", "/dev/pts", "devpts", system.NOSUID | system.NOEXEC, terminals)
     for place in places:
         system.attach(place.tree, place.path)
         os.close(place.tree)

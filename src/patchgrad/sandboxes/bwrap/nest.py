@@ -40,6 +40,7 @@ _INSIDE = {
 _PLUGIN = "patchgrad_"  # how the names of the grader's files begin, in a site
 _KEPT = 16  # idle cells that are not of the usual kind: there may be as many images as tasks
 _PLACES = ("/mnt", "/media", "/srv", "/run")
+_TOO_MUCH = "its processes, and what the kernel held for them, took more memory than its limit, and the kernel ended them all"
 _WARM_TEST = """import pytest
 
 
@@ -190,13 +191,18 @@ class Nest:
         except Unkept as error:
             return {"lost": str(error)}, b""
         except CellDied as error:
-            return {"fault": str(error)}, b""
+            return {"lost": _TOO_MUCH} if self._ran_out(header) else {"fault": str(error)}, b""
         except OSError as error:
             return {"errno": error.errno, "error": error.strerror, "path": header.get("path", error.filename)}, b""
         except ValueError as error:
             return {"task": str(error)}, b""
         except Exception as error:  # whoever asked must not wait for an answer that never comes
             return {"fault": repr(error)}, b""
+
+    def _ran_out(self, header: Header) -> bool:
+        """Did the episode that is asked end its own cell, by taking more memory than there is for it?"""
+        episode = self._episodes.get(header.get("sandbox", 0))
+        return episode is not None and episode[0].ran_out
 
     async def _cell(self, kind: str) -> Cell:
         idle = self._idle.get(kind, [])

@@ -36,6 +36,7 @@ _LIMITS = {
     "Max core file size": resource.RLIMIT_CORE,
     "Max processes": resource.RLIMIT_NPROC,
     "Max open files": resource.RLIMIT_NOFILE,
+    "Max pending signals": resource.RLIMIT_SIGPENDING,
     "Max address space": resource.RLIMIT_AS,
 }
 

@@ -123,6 +123,7 @@ class LandlockSandboxes:
                 if done.exit_code != 0:
                     raise TaskError(f"task {task.id!r}: set-up command failed: {command.strip()[:200]!r}: {done.output[-500:].strip()}")
             await sandbox.end()
+            sandbox.home.chmod(0o755)
             (sandbox.home / "testbed").rename(root)
         except ValueError as error:
             raise TaskError(f"task {task.id!r}: the archive {task.repository.location} {error}") from error
@@ -187,12 +188,13 @@ class LandlockSandbox(Sandbox):
         if state is not None:
             tree.apply(f"{self.home}/testbed", dict(state.entries))
         self.give()
+        self.home.chmod(0o555)  # the host writes where the agent may, and nowhere beside it
 
     def give(self) -> None:
-        """Makes all files those of the sandbox's user, where it has one of its own."""
+        """Makes all that is in the sandbox its user's, where it has one of its own."""
         if self._user is not None:
             for folder, folders, files in os.walk(self.home):
-                for name in (".", *folders, *files):
+                for name in (*folders, *files):
                     os.chown(os.path.join(folder, name), self._user, self._user, follow_symlinks=False)
 
     async def run(self, command: str, timeout: float | None = None) -> Result:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 
+LONGEST = 3072  # bytes of a path that is part of a state: a kernel's 4096, less where the folders of the nest lie
 _PAGE = 4096
 _OF_NAMES = 16  # names may take a sixteenth of what contents may: 16 MiB beside 256, or 65,536 paths of 190 bytes
 _LEAST_NAMES = 1 << 20
@@ -20,6 +21,12 @@ _ENTRY = 64
 
 class Unkept(Exception):
     """The files are no state that the host keeps; `str()` says why, as the end of a sentence that begins with `TOLD`."""
+
+
+def nameable(path: str) -> None:
+    """Raises `Unkept` for a path that is too long to be opened where a state is laid out."""
+    if len(os.fsencode(path)) >= LONGEST:
+        raise Unkept(f"a path in /testbed is longer than {LONGEST} bytes")
 
 
 TOLD = "The sandbox has no state that can be kept: "

@@ -16,13 +16,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from patchgrad.sandboxes.linux import system
-from patchgrad.sandboxes.linux.bounds import Meter, Unkept
+from patchgrad.sandboxes.linux.bounds import Meter, Unkept, nameable
 
 Entries = dict[str, tuple[int, bytes | None]]
 Modes = Mapping[str, int]
 _AS_THEY_ARE: Modes = MappingProxyType({})
 
-LONGEST = 3072  # bytes of a path that is part of a state: a kernel's 4096, less where the folders of the nest lie
 _BENEATH = system.BENEATH | system.NO_SYMLINKS | system.NO_MAGICLINKS
 _INDEX = ".git/index"
 _CHUNK = 1 << 20
@@ -106,7 +105,7 @@ def _replacing(seen: _Seen) -> set[str] | None:
 
 
 def walk(root: str, modes: Modes = _AS_THEY_ARE) -> Iterator[_Seen]:
-    """Every path, a folder before what is in it. What is too deep for a path to name it, no program but its maker's can name either.
+    """Every path, a folder before what is in it; `Unkept` where one is too deep for a path to name it.
 
     Each folder is opened beneath the root by the kernel's rules: a link that takes its place meanwhile leads nowhere.
     """
@@ -123,8 +122,8 @@ def walk(root: str, modes: Modes = _AS_THEY_ARE) -> Iterator[_Seen]:
             try:
                 for name in sorted(os.listdir(folder)):
                     path = f"{above}/{name}" if above else name
-                    about = _stat(name, folder) if len(os.fsencode(path)) < LONGEST else None
-                    if about is None:
+                    nameable(path)
+                    if (about := _stat(name, folder)) is None:
                         continue
                     if path in modes:
                         about = os.stat_result((modes[path], *about[1:]))

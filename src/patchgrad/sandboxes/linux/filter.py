@@ -4,6 +4,9 @@ Denied is what an unprivileged process has no honest use for: new namespaces and
 features with a history of holes, IPC objects that outlive a process, and changes to *another* process's limits or priority: PID 1
 of a cell serves the next episode too, and must not be slowed down by this one. `clone3` answers ENOSYS, so that libc falls back to
 `clone`, whose flags a filter can see.
+
+Denied as well is what reaches other sandboxes through files that all of them read, or through what the kernel counts by user: a lease on
+a program stops whoever runs it, a watch tells who does.
 """
 
 from __future__ import annotations
@@ -14,11 +17,13 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_LOAD, _JUMP_EQUAL, _JUMP_SET, _JUMP_GREATER_EQUAL, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
+_LOAD, _JUMP_EQUAL, _JUMP_SET, _JUMP_GREATER, _JUMP_GREATER_EQUAL, _RETURN = 0x20, 0x15, 0x45, 0x25, 0x35, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _NEW_NAMESPACES = 0x7E020080  # user, mount, pid, net, ipc, uts, cgroup and time
 _FAMILIES = (1, 2, 10, 16)  # unix, inet, inet6, netlink; the network namespace has a loopback only
+_ON_FILES = (1024, 1026, 1040)  # commands of fcntl: set a lease, give notice of a folder, set a delegation of one
+_SET_PIPE_SIZE, _PIPE = 1031, 1 << 16  # what a pipe holds from the start; all pages of pipes are counted by user
 
 _X86_DENIED = (
     *(101, 310, 311, 312),  # ptrace, process_vm_readv, process_vm_writev, kcmp
@@ -46,7 +51,8 @@ class Table:
     """A machine's numbers. `on_self` maps a call to those of its arguments that must be zero: "myself".
 
     `absent` calls look as on a kernel that does not know them, so that programs take another way: clone3, whose flags no filter can read,
-    and memfd_create and memfd_secret, whose memory is in no process and in no limited file system.
+    memfd_create and memfd_secret, whose memory is in no process and in no limited file system, inotify_init and inotify_init1, which show
+    what others open, and io_setup, whose requests are counted for the whole kernel.
     """
 
     architecture: int
@@ -54,15 +60,28 @@ class Table:
     on_self: dict[int, tuple[int, ...]]
     sockets: tuple[int, int]
     clone: int
+    fcntl: int
     absent: tuple[int, ...]
 
 
 _TABLES = {  # on_self: prlimit64, sched_setaffinity, sched_setscheduler, sched_setparam, sched_setattr, setpriority
     "x86_64": Table(
-        0xC000003E, _X86_DENIED, {302: (0,), 203: (0,), 144: (0,), 142: (0,), 314: (0,), 141: (0, 1)}, (41, 53), 56, (435, 319, 447)
+        0xC000003E,
+        _X86_DENIED,
+        {302: (0,), 203: (0,), 144: (0,), 142: (0,), 314: (0,), 141: (0, 1)},
+        (41, 53),
+        56,
+        72,
+        (435, 319, 447, 253, 294, 206),
     ),
     "aarch64": Table(
-        0xC00000B7, _ARM_DENIED, {261: (0,), 122: (0,), 119: (0,), 118: (0,), 274: (0,), 140: (0, 1)}, (198, 199), 220, (435, 279, 447)
+        0xC00000B7,
+        _ARM_DENIED,
+        {261: (0,), 122: (0,), 119: (0,), 118: (0,), 274: (0,), 140: (0, 1)},
+        (198, 199),
+        220,
+        25,
+        (435, 279, 447, 26, 0),
     ),
 }
 
@@ -80,6 +99,15 @@ def _block(number: int, body: list[bytes]) -> bytes:
     return _op(_JUMP_EQUAL, number, 0, len(body) + 1) + b"".join(body) + _op(_RETURN, _ALLOW)
 
 
+def _file_commands() -> list[bytes]:
+    """Refuses commands of fcntl, and a size of a pipe beyond what it has; the kernel reads 32 bits of either, and so does this."""
+    body = [_op(_LOAD, _ARGUMENTS + 8)]
+    for command in _ON_FILES:
+        body += [_op(_JUMP_EQUAL, command, 0, 1), _refuse(errno.EPERM)]
+    grows = [_op(_LOAD, _ARGUMENTS + 16), _op(_JUMP_GREATER, _PIPE, 0, 1), _refuse(errno.EPERM)]
+    return [*body, _op(_JUMP_EQUAL, _SET_PIPE_SIZE, 0, len(grows)), *grows]
+
+
 def program(machine: str = "", families: Sequence[int] = _FAMILIES) -> bytes:
     """The filter in the form that `bwrap --seccomp` reads, with sockets of these families; `KeyError` for a machine without a table."""
     table = _TABLES[machine or platform.machine()]
@@ -95,6 +123,7 @@ def program(machine: str = "", families: Sequence[int] = _FAMILIES) -> bytes:
     parts += [_op(_JUMP_EQUAL, number, 0, 1) + _refuse(errno.ENOSYS) for number in table.absent]
     namespaces = [_op(_LOAD, _ARGUMENTS), _op(_JUMP_SET, _NEW_NAMESPACES, 0, 1), _refuse(errno.EPERM)]
     parts.append(_block(table.clone, namespaces))
+    parts.append(_block(table.fcntl, _file_commands()))
     known = [_op(_JUMP_EQUAL, family, len(families) - i, 0) for i, family in enumerate(families)]
     for number in table.sockets:
         parts.append(_block(number, [_op(_LOAD, _ARGUMENTS), *known, _refuse(errno.EAFNOSUPPORT)]))

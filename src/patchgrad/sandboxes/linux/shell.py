@@ -16,7 +16,8 @@ LINE = f"{BOX}/line"  # one cell's own: how its programs and its warden talk
 _NEUTRAL = ("HOME", "TERM", "GIT_PAGER", "PAGER", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE", "PYTEST_ADDOPTS")
 SLOTS = 64
 
-_LIMITS = "ulimit -c 0 -u {processes} -v {memory} -f {disk} -n 1024"
+_SIGNALS = 1024  # that are queued, timers among them; a user has 31,000 of them on a host of 8 GiB
+_LIMITS = f"ulimit -c 0 -u {{processes}} -v {{memory}} -f {{disk}} -n 1024 -i {_SIGNALS}"
 
 # A shell that was started before anybody knew for whom: it is told on its input, and says that it has heard by answering turn 0.
 _AHEAD = """
@@ -71,6 +72,7 @@ def bounds(processes: int, memory: int, disk: int) -> dict[int, tuple[int, int]]
         resource.RLIMIT_AS: memory // 1024 * 1024,
         resource.RLIMIT_FSIZE: disk // 1024 * 1024,
         resource.RLIMIT_NOFILE: 1024,
+        resource.RLIMIT_SIGPENDING: _SIGNALS,
     }
     return {which: (value, value) for which, value in values.items()}
 

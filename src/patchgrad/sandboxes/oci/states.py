@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from patchgrad.errors import SandboxFault
 from patchgrad.sandboxes.linux import leftovers
-from patchgrad.sandboxes.linux.bounds import Meter, Unkept
+from patchgrad.sandboxes.linux.bounds import Meter, Unkept, nameable
 from patchgrad.sandboxes.linux.changes import plain_index
 from patchgrad.sandboxes.oci.shell import once
 from patchgrad.values import Entries
@@ -33,7 +33,7 @@ case "${place##*/} ${words[*]}" in 1\ *|$$\ *|*"$1"*) ;; *) [ ${#words[@]} = 0 ]
 done
 """
 _MADE = 1  # as an engine counts kinds of changes
-_DENIED = "Permission denied"
+_DENIED, _TOO_LONG = "Permission denied", "file name too long"
 Base = Mapping[str, tuple[int, str]]
 """Path below `/testbed` -> mode and SHA-256 of the content, as the image has it."""
 
@@ -49,8 +49,9 @@ def changes(container: Container, before: Base, most: int) -> dict[str, tuple[in
 
     Raises `Unkept` where that would take more than `most` bytes when it is laid out, or cannot be read.
     """
-    named = [str(item["Path"]) for item in container.diff() or ()]
-    touched = [path.lstrip("/") for path in named if path.startswith("/testbed/")]
+    touched = [path.lstrip("/") for path in _named(container) if path.startswith("/testbed/")]
+    for path in touched:
+        nameable(path.removeprefix(_ROOT))
     names = b"".join(path.encode(errors="surrogateescape") + b"\0" for path in touched)
     room = 2 * most + _SPARE
     script = 'cd /; command -v tar >/dev/null || exit 127; tar -cf - --no-recursion --null --ignore-failed-read -T - | head -c "$1" >&3; :'
@@ -83,6 +84,18 @@ def around(container: Container, shell: str) -> tuple[list[str], list[str]]:
     elsewhere = sorted(path for path in made if not path.startswith(("/testbed", "/tmp/", "/dev/")) and posixpath.dirname(path) not in made)
     names = [path for path in temporary.split("\0") if path and not leftovers.is_ours(posixpath.basename(path))]
     return [*names, *elsewhere], [words for words in running.split("\0") if words]
+
+
+def _named(container: Container) -> list[str]:
+    """The paths that the engine names; `Unkept` where there is one that it cannot, which lies below a folder of its own."""
+    from docker.errors import APIError
+
+    try:
+        return [str(item["Path"]) for item in container.diff() or ()]
+    except APIError as error:
+        if _TOO_LONG in str(error):
+            raise Unkept("a path in the container is longer than its engine can name") from error
+        raise
 
 
 def _bounded(data: bytes, most: int, room: int) -> dict[str, tuple[int, bytes]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgrad.contracts import Sandboxes
-from patchgrad.errors import SandboxFault, TaskError
+from patchgrad.errors import SandboxFault, SandboxLost, TaskError
 from patchgrad.tasks.evaluation_sets import is_evaluation
 from patchgrad.tasks.linting.chance import noticed, wilson
 from patchgrad.tasks.linting.duplicates import fingerprint
@@ -157,7 +157,7 @@ class _Case:
                 await self._probe()
                 await self._repeat()
                 quiet = await self._untold(self._member.task) if self._untold else 0
-        except (SandboxFault, TaskError, OSError, ValueError) as error:
+        except (SandboxFault, SandboxLost, TaskError, OSError, ValueError) as error:
             self._found.append(Finding("fault", str(error)))
         bound = wilson(self._deviations, 2 * self._runs)[1]
         return Checked(self._member.task.id, tuple(self._found), self._runs, self._deviations, bound, quiet)

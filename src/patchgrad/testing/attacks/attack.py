@@ -10,12 +10,14 @@ import textwrap
 from dataclasses import dataclass
 from typing import Literal
 
-State = Literal["ok", "timeout", "died", "out of memory"]
+State = Literal["ok", "timeout", "died", "out of memory", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
     """Commands for the agent's shell, one after the other; the last one may end in one of `ends`, and then says `HELD` if it is `ok`.
+
+    `lost` means that the program ended its own sandbox, and nobody else's.
 
     `PATCHGRAD_CANARY` in a command is replaced by the path of a file of the host, `PATCHGRAD_OTHER` by a word that stands in a file of
     another open sandbox. One that `spoils` its own sandbox may lose it, and need not come to say anything.

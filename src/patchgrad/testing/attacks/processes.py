@@ -255,6 +255,64 @@ HOARDING = (
         ),
     ),
     Attack(
+        "terminals without end",
+        (
+            python("""
+        import os
+        n = 0
+        try:
+            while n < 500: os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY); n += 1
+        except OSError as error: print(error)
+        print("HELD" if n < 100 else "BREACH", n)
+    """),
+        ),
+    ),
+    Attack(
+        "timers without end",
+        (
+            python("""
+        import ctypes, struct
+        n, libc = 0, ctypes.CDLL(None)
+        while n < 5000 and libc.syscall(222, 1, bytes(8) + struct.pack("ii", 0, 1) + bytes(48), ctypes.byref(ctypes.c_int())) == 0: n += 1
+        print("HELD" if n < 2000 else "BREACH", n)
+    """),
+        ),
+        machine="x86_64",
+    ),
+    Attack(
+        "signals without end",
+        (
+            python("""
+        import ctypes, os, signal, struct
+        n, libc = 0, ctypes.CDLL(None)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {40})
+        while n < 5000 and libc.syscall(129, os.getpid(), 40, struct.pack("iii", 40, 0, -1).ljust(128, bytes(1))) == 0: n += 1
+        print("HELD" if n < 2000 else "BREACH", n)
+    """),
+        ),
+        machine="x86_64",
+    ),
+    Attack(
+        "sockets full of memory",
+        (
+            python("""
+        import os, socket, time
+        for _ in range(3): os.fork()
+        keep = []
+        try:
+            for n in range(490):
+                a, b = socket.socketpair(); keep += [a, b]; a.setblocking(False)
+                a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+                try:
+                    while True: a.send(bytes(30000))
+                except BlockingIOError: pass
+        except OSError as error: print(error)
+        print("HELD")
+    """),
+        ),
+        ends=("ok", "died", "out of memory", "timeout", "lost"),
+    ),
+    Attack(
         "pipes full of memory",
         (
             python("""

@@ -138,8 +138,11 @@ async def _listing(boxes: Sandboxes, task: Task) -> Result:
 async def try_program(boxes: Sandboxes, task: Task, attack: Attack, host: Host) -> Finding:
     """One program in a fresh episode, and what it left there, in the next one and on the host."""
     try:
-        async with await boxes.open(task) as sandbox:
-            note = await _programs(sandbox, attack, host)
+        try:
+            async with await boxes.open(task) as sandbox:
+                note = await _programs(sandbox, attack, host)
+        except SandboxLost as lost:
+            note = "" if "lost" in attack.ends else f"lost the sandbox: {lost}"
         changed = note or await host.changed()
         left = changed or (await _listing(boxes, task)).output
     except SandboxFault as fault:
@@ -173,7 +176,8 @@ async def _programs(sandbox: Sandbox, attack: Attack, host: Host) -> str:
 
 async def _goes_on(sandbox: Sandbox) -> str:
     """Why an attempt could not go on in its shell, or nothing."""
-    await sandbox.snapshot()
+    with suppress(SandboxLost):  # no state that is kept is its agent's loss, and the sandbox goes on
+        await sandbox.snapshot()
     again = await sandbox.run("cd /testbed; echo alive", 20)
     if again.state == "died":  # a shell that the attack left dying is found dead by the next command, once
         again = await sandbox.run("echo alive", 20)

@@ -18,6 +18,13 @@ TRICKS = (
         ),
     ),
     Attack(
+        "a tree of long names deeper than any path",
+        (
+            "n=$(printf 'n%.0s' $(seq 255)); for i in $(seq 60); do mkdir $n && cd $n && echo $i > f; done; pwd | wc -c",
+            "cd /testbed; echo HELD",
+        ),
+    ),
+    Attack(
         "names that are no text",
         ("touch $'\\xff\\xfe' $'new\\nline' -- -rf '*' ' ' \"'\"; mkdir -p $'\\x01'; ln -s $'\\xff' $'l\\xff'; echo HELD",),
     ),
@@ -111,6 +118,14 @@ KERNEL = (
     opens(
         "memory of the machine", "/dev/mem", "/dev/kmem", "/dev/kmsg", "/proc/kcore", "/proc/kallsyms", "/dev/sda", "/dev/vda", mode="r+b"
     ),
+    call("a lease on a program of all", 72, "os.open('/usr/bin/git', 0)", "1024", "1"),
+    call("a lease on a file of all", 72, "os.open('/etc/passwd', 0)", "1024", "0"),
+    call("a delegation of a folder of all", 72, "os.open('/usr/bin', 0)", "1040", "ctypes.create_string_buffer(16)"),
+    call("notes of what others open", 72, "os.open('/usr/bin', 0)", "1026", "1"),
+    call("a watch of what others open", 294, "0"),
+    call("a watch of a whole file system", 300, "0x200", "0"),
+    call("requests that all share", 206, "10", "ctypes.byref(ctypes.c_ulong())"),
+    call("a pipe as large as all of a user's", 72, "os.pipe()[1]", "1031", "1 << 20"),
     call("a new user namespace", 272, "0x10000000"),
     call("a clone with new namespaces", 56, "0x10000000 | 17", "0", "0", "0", "0", allowed="result > 0"),
     call("a clone by the newer call", 435, "ctypes.create_string_buffer(88)", "88"),
