@@ -228,6 +228,7 @@ class Reporter:
         """In a copy of this process: run this test, as ever but for what ends after it, and say how it ended."""
         said: list[dict[str, Any]] = []
         self._emit, self._copies.left = said.append, set()
+        item.config.option.tbstyle = "no"  # how a failure is told takes longer than most tests do
         item.ihook.pytest_runtest_protocol(item=item, nextitem=_Beside(item))
         return next((event["status"] for event in said if event.get("id") == item.nodeid), "error")
 
