@@ -63,11 +63,11 @@ class Canaries:
 
     async def untold(self, task: Task) -> tuple[str, ...]:
         """The expected tests of a task that the solution passes whatever they expect, or that expect nothing. Raises `SandboxFault`."""
-        made = await self._find(task, lambda _, passing: sorted(passing))
+        made = await self._find(task, lambda _, passing: passing)
         telling = {test for test, _ in made.telling} if made else set()
         return tuple(name for name in expected(task) if name not in telling)
 
-    async def _find(self, task: Task, choose: Callable[[Task, set[str]], Sequence[str]]) -> Trial | None:
+    async def _find(self, task: Task, choose: Callable[[Task, Sequence[str]], Sequence[str]]) -> Trial | None:
         solution = self._solutions.get(task.id) or planted(task)
         if not solution.strip() or task.checks.parser != "report":
             return None
@@ -79,10 +79,11 @@ class Canaries:
             return await _copied(sandbox, task, made, submission)
 
 
-async def _solved(sandbox: Sandbox, task: Task, choose: Callable[[Task, set[str]], Sequence[str]]) -> Trial | None:
+async def _solved(sandbox: Sandbox, task: Task, choose: Callable[[Task, Sequence[str]], Sequence[str]]) -> Trial | None:
     """What tells something where the solution lies."""
     run = await run_hidden(sandbox, command(task), task, USUAL)
-    passing = {name for name in expected(task) if run.statuses.get(name) == "passed"}
+    named = set(expected(task))
+    passing = [name for name, status in run.statuses.items() if status == "passed" and name in named]
     sources = {path: await _text(sandbox, path) for path in deciding(task, run)}
     made = trial(sources, choose(task, passing), passing, run.installed)
     run = await _copied(sandbox, task, made)

@@ -16,8 +16,8 @@ from patchgrad.grading.witness import watched
 from patchgrad.values import Task
 
 _WORDS = {"called": "runs the test itself", "reads": "{}, as the solution does not", "replaces": "{}"}
-MOST = 3  # expectations of a test that are broken, each in a copy
-TESTS = 6, 8  # of those that a bug makes fail, and of the others, that are run in copies
+MOST = 2  # expectations of a test that are broken, each in a copy
+TESTS = 4, 4  # of those that a bug makes fail, and of the others, that are run in copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +103,17 @@ def expected(task: Task) -> tuple[str, ...]:
     return (*task.checks.fail_to_pass, *task.checks.pass_to_pass)
 
 
-def chosen(task: Task, passing: set[str]) -> list[str]:
-    """The tests that are run in copies: a few of those that a bug makes fail and of the others, which stand in the same files first.
+def chosen(task: Task, passing: Sequence[str]) -> list[str]:
+    """The tests that are run in copies, always the same ones of a task: a few of those that a bug makes fail, and a few others.
 
-    They are always the same ones of a task.
+    `passing` are those that pass, as they are run. Others that are run before come first, since no more are run than are needed.
     """
-    kinds = task.checks.fail_to_pass, task.checks.pass_to_pass
-    files = {name.split("::")[0] for name in task.checks.fail_to_pass}
-    drawn = [
-        sorted(passing.intersection(kind), key=lambda name: (name.split("::")[0] not in files, crc32(name.encode()))) for kind in kinds
-    ]
-    return [name for names, most in zip(drawn, TESTS, strict=True) for name in names[:most]]
+    numbers = {name: crc32(name.encode()) for name in passing}
+    failing = sorted(numbers.keys() & set(task.checks.fail_to_pass), key=numbers.__getitem__)[: TESTS[0]]
+    last = max((passing.index(name) for name in failing), default=0)
+    behind = {name: (place > last, numbers[name]) for place, name in enumerate(passing)}
+    others = sorted(numbers.keys() & set(task.checks.pass_to_pass), key=behind.__getitem__)[: TESTS[1]]
+    return [*failing, *others]
 
 
 def deciding(task: Task, run: TestRun) -> list[str]:
