@@ -49,11 +49,12 @@ class Copies:
         self._fork, self._wait, self._exit = os.fork, os.waitpid, os._exit
 
     def left_out(self, tests: Sequence[str]) -> set[str]:
-        """The tests that the process itself does not run: those that have copies, and all behind the last of them."""
+        """The tests that the process itself does not run: those that have copies, those of the same functions, and all behind the last."""
+        own = {name.partition("[")[0] for name in self._tests}
         places = [number for number, name in enumerate(tests) if name in self._tests]
         if places:
             self._functions = self._found()
-        self.left = {*(name for name in tests if name in self._tests), *(tests[places[-1] + 1 :] if places else ())}
+            self.left = {*(name for name in tests if name.partition("[")[0] in own), *tests[places[-1] + 1 :]}
         return self.left
 
     def __call__(self, item: Any, run: Callable[[], str], replaced: Callable[[], list[str]]) -> Iterator[dict[str, Any]]:

@@ -211,6 +211,8 @@ class Reporter:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         left = self._copies.left_out([item.nodeid for item in session.items])
+        if left:
+            session.config.option.tbstyle = "no"  # how a failure is told takes longer than most tests do
         own = [item.nodeid for item in session.items if item.nodeid not in left]
         there = sum(name in self._canaries for name in own)
         self._emit({"event": "collected", "count": len(own) - there, "canaries": there})
@@ -228,7 +230,6 @@ class Reporter:
         """In a copy of this process: run this test, as ever but for what ends after it, and say how it ended."""
         said: list[dict[str, Any]] = []
         self._emit, self._copies.left = said.append, set()
-        item.config.option.tbstyle = "no"  # how a failure is told takes longer than most tests do
         item.ihook.pytest_runtest_protocol(item=item, nextitem=_Beside(item))
         return next((event["status"] for event in said if event.get("id") == item.nodeid), "error")
 
