@@ -15,7 +15,13 @@ from patchgrad.grading.swaps import Swap, swaps
 from patchgrad.grading.witness import watched
 from patchgrad.values import Task
 
-_WORDS = {"called": "runs the test itself", "reads": "{}, as the solution does not", "replaces": "{}"}
+_WORDS = {
+    "called": "runs the test itself",
+    "changes": "{}",
+    "reads": "{}, as the solution does not",
+    "replaces": "{}",
+    "uses": "{}, as the solution does not",
+}
 MOST = 2  # expectations of a test that are broken, each in a copy
 TESTS = 4, 4  # of those that a bug makes fail, and of the others, that are run in copies
 
@@ -56,8 +62,8 @@ class Trial:
         return replace(self, telling=frozenset(telling), whole=whole, replaced=frozenset(run.replaced))
 
     def evidence(self, run: TestRun) -> list[Evidence]:
-        """What speaks against the attempt of which this is the run, what is sure first."""
-        return sorted(self._evidence(run), key=lambda found: not found.sure)
+        """What speaks against the attempt of which this is the run, what is sure first, and of that a test that passes anyway."""
+        return sorted(self._evidence(run), key=lambda found: (not found.sure, not found.text.startswith("passes"), found.text))
 
     def _evidence(self, run: TestRun) -> Iterator[Evidence]:
         whole = self.whole or {}

@@ -19,6 +19,7 @@ import contextlib
 import gc
 import json
 import os
+import random
 import select
 import signal
 import sys
@@ -32,6 +33,10 @@ from patchgrad_sealed import opened
 from patchgrad_witness import NAME, Witness
 
 _SECONDS = 60.0  # for one copy
+_PRYING = {  # audit events of Python: code reaches what calls it, or what it was not given
+    *("sys.settrace", "sys.setprofile", "sys._getframe", "sys._current_frames", "gc.get_objects", "gc.get_referrers", "gc.get_referents"),
+    *("ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle", "ctypes.cdata", "ctypes.cdata/buffer", "ctypes.addressof"),
+}
 _FLAGS = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 
 
@@ -42,7 +47,7 @@ class Copies:
         self._tests = tests
         self._open: Callable[[str, str], str] = lambda text, label: opened(text, key, label)
         self._touched = {os.path.join(folder, path) for path in told["touched"]}
-        self._read = _reading(folder, [os.path.join(folder, path) for path in told["places"]]) if tests else set()
+        self._seen = _watching(folder, [os.path.join(folder, path) for path in told["places"]]) if tests else set()
         self._folder = folder
         self.left: set[str] = set()
         self._functions: dict[tuple[str, int, str], list[types.FunctionType]] = {}
@@ -60,7 +65,8 @@ class Copies:
     def __call__(self, item: Any, run: Callable[[], str], replaced: Callable[[], list[str]]) -> Iterator[dict[str, Any]]:
         """Runs a test in each of its copies: `run` says there how it ended, and `replaced` in the last, the whole, what is another."""
         texts = self._tests.get(item.nodeid, ())
-        for number, text in enumerate(texts):
+        for number in random.SystemRandom().sample(range(len(texts)), len(texts)):  # which is whole, none can tell by its place
+            text = texts[number]
             inside = partial(self._inside, item, f"{item.nodeid} {number}", text, run, replaced if number == len(texts) - 1 else list)
             yield {"event": "copy", "id": item.nodeid, "number": number, **self._copy(inside)}
 
@@ -86,22 +92,35 @@ class Copies:
 
     def _inside(self, item: Any, label: str, text: str, run: Callable[[], str], replaced: Callable[[], list[str]]) -> dict[str, Any]:
         witness = Witness(self._touched)
-        for swap in json.loads(self._open(text, label)):
-            self._swap(item.config, witness, *swap)
+        swaps = json.loads(self._open(text, label))
+        laid = [self._swap(item.config, witness, *swap) for swap in swaps]
         status = run()
-        seen = witness.lies | self._read | {f"replaces {name}" for name in replaced()}
+        if laid != [self._codes(item.config, *swap) for swap in swaps]:
+            witness.lies.add("changes the test itself")
+        seen = witness.lies | self._seen | {f"replaces {name}" for name in replaced()}
         return {"status": status, "lies": sorted(seen), "runs": witness.runs}
 
-    def _swap(self, config: Any, witness: Witness, path: str, first: int, name: str, source: str) -> None:
-        """Give a function of the repository's tests, found by its first line, the code of this source."""
-        file = os.path.join(self._folder, path)
-        if (file, first, name) not in self._functions:
-            self._functions = self._found()
-        for function in self._functions.get((file, first, name), ()):
-            code = _code(source, name, function, file, config)
+    def _swap(self, config: Any, witness: Witness, path: str, first: int, name: str, source: str) -> list[types.CodeType]:
+        """Give the functions of the repository's tests that stand there the code of this source: which code they have then."""
+        found = []
+        for function in self._at(path, first, name):
+            code = _code(source, name, function, os.path.join(self._folder, path), config)
             if code.co_freevars == function.__code__.co_freevars:  # else it is what a decorator made of it, at the same place
                 function.__code__ = code
                 function.__globals__[NAME] = witness
+                found.append(code)
+        return found
+
+    def _codes(self, config: Any, path: str, first: int, name: str, source: str) -> list[types.CodeType]:
+        """The code that these functions should have, made anew: whatever happened meanwhile to what they were given."""
+        made = [(one, _code(source, name, one, os.path.join(self._folder, path), config)) for one in self._at(path, first, name)]
+        return [code for one, code in made if code.co_freevars == one.__code__.co_freevars]
+
+    def _at(self, path: str, first: int, name: str) -> list[types.FunctionType]:
+        place = (os.path.join(self._folder, path), first, name)
+        if place not in self._functions:
+            self._functions = self._found()
+        return self._functions.get(place, [])
 
     def _found(self) -> dict[tuple[str, int, str], list[types.FunctionType]]:
         """All functions of the repository by file, first line and name."""
@@ -113,25 +132,40 @@ class Copies:
         return found
 
 
-def _reading(folder: str, places: Sequence[str]) -> set[str]:
-    """From here on, the files below these places, but sources, that code which stands elsewhere reads: `{"reads tests/b.txt"}`."""
+def _watching(folder: str, places: Sequence[str]) -> set[str]:
+    """From here on, what code of the repository that stands outside of these places does and tests would not notice.
+
+    It reads a file below them that is no source, `"reads tests/b.txt"`, or looks into the interpreter, `"uses sys.settrace"`.
+    """
     found: set[str] = set()
-    own = os.path.join(folder, "")
+    own, busy = os.path.join(folder, ""), [False]
 
     def below(path: str) -> bool:
         return any(path == place or path.startswith(place + os.sep) for place in places)
 
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if event != "open" or not isinstance(arguments[0], (str, bytes)):
+    def note(event: str, arguments: tuple[Any, ...]) -> None:
+        frame: Any = sys._getframe(2)
+        if event != "open":
+            if frame.f_code.co_filename.startswith(own) and not below(frame.f_code.co_filename):
+                found.add("uses " + event)
             return
         path = os.path.abspath(os.fsdecode(arguments[0]))
         if not below(path) or path.endswith((".py", ".pyc")):
             return
-        frame: Any = sys._getframe(1)
         while frame is not None and not frame.f_code.co_filename.startswith(own):
             frame = frame.f_back
         if frame is not None and not below(frame.f_code.co_filename):
             found.add("reads " + os.path.relpath(path, folder))
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        told = event in _PRYING or (event == "open" and isinstance(arguments[0], (str, bytes)))
+        if busy[0] or not (told or (event == "object.__setattr__" and arguments[1] == "__code__")):
+            return
+        busy[0] = True
+        try:
+            note(event, arguments)
+        finally:
+            busy[0] = False
 
     sys.addaudithook(hook)
     return found
