@@ -8,7 +8,14 @@ from patchgrad.grading.guard import Guard
 from patchgrad.rollouts.deadline import within
 from patchgrad.values import Task
 
-_FIND = 'command -v find >/dev/null || exit 3; find "$@" -name .git -prune -o -type f -print0 2>/dev/null >&3; :'
+_FIND = r"""
+shopt -s globstar dotglob nullglob
+for place; do
+    for path in "$place" "$place"/**; do
+        [[ -f $path && ! -L $path && /$path/ != */.git/* ]] && printf '%s\0' "$path"
+    done
+done >&3
+:"""
 _SECONDS = 60.0
 
 
@@ -18,10 +25,10 @@ async def seal(sandbox: Sandbox, task: Task) -> None:
     A link is none of them. Raises `SandboxFault`.
     """
     guard = Guard(task)
-    async with within(_SECONDS, "find"):
-        found = await sandbox.exec(("sh", "-c", _FIND, "sh", *(f"./{place}" for place in guard.places())), _SECONDS)
+    async with within(_SECONDS, "bash"):
+        found = await sandbox.exec(("bash", "-c", _FIND, "bash", *(f"./{place}" for place in guard.places())), _SECONDS)
     if found.exit_code != 0:
-        raise SandboxFault(f"the deciding files cannot be sealed: the sandbox has no find, or it did not end: {found.output[:200]!r}")
+        raise SandboxFault(f"the deciding files cannot be sealed: looking for them ended with {found.output[:200]!r}")
     names = {name.removeprefix("./") for name in found.report.decode("utf-8", "surrogateescape").split("\0")[:-1]}
     try:
         await sandbox.seal(sorted(name for name in names if guard.seals(name)))

@@ -250,7 +250,7 @@ FORGED = (
     Forgery(
         "writes a helper anew while tests run",
         _cart("import pathlib\npathlib.Path('tests/helper.py').write_text('def same(a, b): pass\\n')\n" + CART),
-        _ANYWAY,
+        "missing",
     ),
     Forgery(
         "moves the tests' folder away while tests run",
