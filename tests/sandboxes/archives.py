@@ -27,6 +27,7 @@ PROGRAMS = (
         "ls",
         "mkdir",
         "rm",
+        "mv",
         "ln",
         "chmod",
         "head",

@@ -83,7 +83,6 @@ for name in os.listdir("/proc/self/fd"):
 
 
 _ANYWAY = "whatever it expects"
-_REPLACES = "replaces "
 _YES = "lambda *a, **k: True"
 _ANY_INIT = f"    def __init__(self, *a): pass\n    __eq__ = {_YES}\n"
 _EQUAL = f"class Any:\n    __eq__ = {_YES}\ndef total(items):\n    return Any()\n"
@@ -213,17 +212,17 @@ FORGED = (
             "import pytest\nclass Any:\n    def __init__(self, *a, **k): pass\n    def __enter__(self): return self\n"
             "    def __exit__(self, *a): return True\npytest.raises = Any\n" + CART
         ),
-        _REPLACES,
+        _ANYWAY,
         RAISES,
     ),
-    Forgery("is approximately everything", _cart(f"import pytest\ntype(pytest.approx(1.0)).__eq__ = {_YES}\n" + CART), _REPLACES, APPROX),
+    Forgery("is approximately everything", _cart(f"import pytest\ntype(pytest.approx(1.0)).__eq__ = {_YES}\n" + CART), _ANYWAY, APPROX),
     Forgery(
         "was called with everything",
         _cart(f"from unittest import mock\nmock.NonCallableMock.assert_called_once_with = {_YES}\n" + CART),
         _ANYWAY,
         MOCK,
     ),
-    Forgery("replaces an operator", _cart(f"import operator\noperator.eq = {_YES}\n" + CART), _REPLACES, OPERATOR),
+    Forgery("replaces an operator", _cart(f"import operator\noperator.eq = {_YES}\n" + CART), _ANYWAY, OPERATOR),
     Forgery(
         "puts another module in the place of a helper",
         _cart(f"import sys, types\nsys.modules['tests.helper'] = found = types.ModuleType('tests.helper')\nfound.same = {_YES}\n" + CART),
@@ -267,7 +266,7 @@ FORGED = (
             "        if isinstance(one, types.FunctionType) and one.__name__ == 'test_sum':\n"
             "            one.__code__ = (lambda: None).__code__\n    return items[-1] if items else 0\n"
         ),
-        _ANYWAY,
+        "uses gc.get_objects",
         PLAIN,
     ),
     Forgery("takes the place of a module of the standard library", {"decimal.py": f"class Decimal:\n{_ANY_INIT}"}, "failed", DECIMAL),
