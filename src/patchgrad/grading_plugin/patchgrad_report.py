@@ -2,9 +2,10 @@
 
 It is active when `PATCHGRAD_NONCE` is set: the key itself, or the word `stdin` when the standard input holds the key, which, unlike the
 environment, no later `/proc/self/environ` shows, and on the next line what is known of the submission, as JSON: the files that it
-`touched`, those of them that it `added`, and `modules` to load before any of it, whose functions are then compared at the end. Each line
-of the report is `MAC JSON`, the MAC being an HMAC-SHA-256 over the JSON, whose `seq` counts up: a line cannot be forged, replayed or left
-out by code that does not have the key.
+`touched`, those of them that it `added`, the `places` of tests, `modules` to load before any of it, the `deciders` whose functions are
+compared at the end, and the tests that are run in `copies` (`patchgrad_copies`). Each line of the
+report is `MAC JSON`, the MAC being an HMAC-SHA-256 over the JSON, whose `seq` counts up: a line cannot be forged, replayed or left out by
+code that does not have the key.
 
     3f..9a {"seq": 0, "event": "collected", "count": 2, "canaries": 1}
     71..0c {"seq": 1, "event": "test", "id": "tests/test_a.py::test_b", "status": "passed"}
