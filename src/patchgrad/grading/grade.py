@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from patchgrad.contracts import Result, Sandbox, Sandboxes
 from patchgrad.errors import SandboxFault, SandboxLost, TaskError
@@ -36,8 +36,13 @@ class _Found:
     """What a grading has established so far."""
 
     stages: tuple[str, ...] = ()
-    tamper: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     run: TestRun | None = None
+
+    def tamper(self, *, sure: bool) -> tuple[str, ...]:
+        """Evidence of tampering: all of it, or what no honest attempt has a reason for."""
+        found = [finding.evidence for finding in self.findings if finding.evidence is not None and (finding.sure or not sure)]
+        return (*found, *(self.run.tamper if self.run else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +69,18 @@ async def grade(task: Task, submission: str, sandboxes: Sandboxes, *, run_empty:
     argv = command(task)
     found, fault = _Found(), None
     if (aim := outside(submission)) is not None:
-        found = _Found(tamper=(f"reaches outside the repository: {aim}",))
+        found = _Found(findings=(Finding(aim, f"reaches outside the repository: {aim}", sure=True),))
     elif submission.strip() or run_empty:
         try:
             found = await _judge(task, submission, argv, sandboxes, conditions)
         except SandboxLost as lost:
-            found = _Found(tamper=(str(lost),))
+            found = _Found(findings=(Finding("", str(lost), sure=True),))
         except SandboxFault as broken:
             fault = str(broken)
     tests = outcomes(task.checks, found.run.statuses if found.run else {})
-    return Verdict(task.id, digest(submission), found.stages, tests, found.tamper, fault, time.monotonic() - started)
+    took = time.monotonic() - started
+    verdict = Verdict(task.id, digest(submission), found.stages, tests, found.tamper(sure=True), fault, took)
+    return verdict if verdict.resolved else replace(verdict, tamper=found.tamper(sure=False))
 
 
 async def run_tests(task: Task, sandboxes: Sandboxes) -> TestRun:
@@ -84,19 +91,19 @@ async def run_tests(task: Task, sandboxes: Sandboxes) -> TestRun:
 
 
 async def _judge(task: Task, submission: str, argv: Sequence[str], sandboxes: Sandboxes, conditions: Conditions) -> _Found:
-    async with laid(task, submission, sandboxes) as (sandbox, applied, tamper):
+    async with laid(task, submission, sandboxes) as (sandbox, applied, findings):
         if not applied:
             return _Found()
         if conditions.crowd:
             await _exec(sandbox, ("bash", "-c", _CROWD, "bash", str(conditions.crowd)), 10.0)
         reported = task.checks.parser == "report"
         run = await (run_hidden(sandbox, argv, task, conditions, submission) if reported else _print(sandbox, argv, task, conditions))
-    return _Found(run.stages, (*tamper, *run.tamper), run)
+    return _Found(run.stages, findings, run)
 
 
 @asynccontextmanager
-async def laid(task: Task, submission: str, sandboxes: Sandboxes) -> AsyncIterator[tuple[Sandbox, bool, tuple[str, ...]]]:
-    """A sandbox in which the submission and the hidden tests lie, whether the submission could be applied, and evidence of tampering.
+async def laid(task: Task, submission: str, sandboxes: Sandboxes) -> AsyncIterator[tuple[Sandbox, bool, tuple[Finding, ...]]]:
+    """A sandbox in which the submission and the hidden tests lie, whether the submission could be applied, and what was put back of it.
 
     Where it could not, nothing else was done. Raises `SandboxFault`, and `TaskError` where the hidden tests do not fit.
     """
@@ -105,15 +112,15 @@ async def laid(task: Task, submission: str, sandboxes: Sandboxes) -> AsyncIterat
         if submission.strip() and not await _apply(sandbox, submission):
             yield sandbox, False, ()
             return
-        tamper = list(await _put_back(sandbox, Guard(task)))
+        findings = await _put_back(sandbox, Guard(task))
         if _NAMES_THE_GRADER.search(submission):
-            tamper.append("names the grader")
+            findings = (*findings, Finding("", "names the grader", sure=True))
         for file in task.checks.files:
             await sandbox.write(f"/testbed/{file.path}", file.content.encode())
         if task.checks.patch.strip() and not await _apply(sandbox, task.checks.patch):
             raise TaskError(f"Task {task.id}: the patch with its hidden tests does not fit its repository.")
         await seal(sandbox, task)
-        yield sandbox, True, tuple(tamper)
+        yield sandbox, True, findings
     finally:
         await sandbox.close()
 
@@ -131,19 +138,19 @@ async def _apply(sandbox: Sandbox, submission: str) -> bool:
     return False
 
 
-async def _put_back(sandbox: Sandbox, guard: Guard) -> tuple[str, ...]:
-    """Undo every change that is no solution; the evidence of tampering among them."""
+async def _put_back(sandbox: Sandbox, guard: Guard) -> tuple[Finding, ...]:
+    """Undo every change that is no solution: what was put back."""
     entries = (await sandbox.snapshot()).entries
     inside = [path for path in entries if path.startswith(".git/") and path != ".git/index"]
     if inside:
-        return (f"changed {inside[0]}",)
+        return (Finding(inside[0], f"changed {inside[0]}", sure=True),)
     suspects = guard.suspects(entries)
     if not suspects:
         return ()
     known = (await _git(sandbox, "ls-tree -r -z --name-only HEAD")).decode("utf-8", "surrogateescape").split("\0")[:-1]
     findings = [finding for path in suspects if (finding := await _look(sandbox, guard, path, entries, set(known))) is not None]
     await _restore(sandbox, findings, known)
-    return tuple(finding.evidence for finding in findings if finding.evidence is not None)
+    return tuple(findings)
 
 
 async def _look(sandbox: Sandbox, guard: Guard, path: str, entries: Entries, known: set[str]) -> Finding | None:

@@ -38,6 +38,7 @@ import builtins
 import hmac
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import itertools
 import json
 import os
@@ -190,6 +191,7 @@ class Reporter:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_load_initial_conftests(self) -> None:
+        sys.meta_path.sort(key=lambda finder: not isinstance(finder, Placed))  # before the one of pytest that rewrites tests
         self._before = (
             _remember(),
             Functions(self._told["modules"], self._told["deciders"]),
@@ -323,28 +325,36 @@ def _status(report: pytest.TestReport) -> str | None:
     return "passed" if report.when == "call" else None
 
 
-class Installed(importlib.abc.MetaPathFinder):
-    """Finds what is installed before a module that was `added` below the folder: the rest is found as ever."""
+class Placed(importlib.abc.MetaPathFinder):
+    """Finds what is installed, and what the repository has, before a module that was `added`: the rest is found as ever."""
 
     def __init__(self, folder: str, added: list[str]) -> None:
         self._folder = os.path.join(folder, "")
         self._added = {os.path.join(folder, path) for path in added}
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        """What is installed by this name, where another one would have been found that was added."""
-        if path is not None:
-            return None
-        found = importlib.machinery.PathFinder.find_spec(fullname)
+        """What is there by this name already, where another one would have been found that was added."""
+        found = importlib.machinery.PathFinder.find_spec(fullname, path)
         if found is None or found.origin not in self._added:
             return None
         installed = [entry for entry in sys.path if not os.path.join(os.path.abspath(entry), "").startswith(self._folder)]
-        return importlib.machinery.PathFinder.find_spec(fullname, installed)
+        spec = importlib.machinery.PathFinder.find_spec(fullname, installed) if path is None else None
+        return spec or self._there(fullname, sys.path if path is None else path)
+
+    def _there(self, fullname: str, entries: Sequence[str]) -> importlib.machinery.ModuleSpec | None:
+        """The module or package of this name in these folders that was not added."""
+        for entry in entries:
+            base = os.path.join(os.path.abspath(entry), fullname.rpartition(".")[2])
+            for file, inner in ((os.path.join(base, "__init__.py"), [base]), (base + ".py", None)):
+                if file not in self._added and os.path.isfile(file):
+                    return importlib.util.spec_from_file_location(fullname, file, submodule_search_locations=inner)
+        return None
 
 
 def main() -> None:
     """`python -m pytest` as the command line says, in a process whose path has nothing of the repository yet."""
     if _added:
-        sys.meta_path.insert(0, Installed(_HERE, _added))
+        sys.meta_path.insert(0, Placed(_HERE, _added))
     sys.path.insert(0, _HERE)
     runpy.run_module("pytest", run_name="__main__", alter_sys=True)
 
