@@ -8,6 +8,8 @@ import os
 import pwd
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -80,23 +82,30 @@ def test_a_forgery_that_pays_is_told(shop: Repository) -> None:
     assert (finding.held, finding.note) == (False, "is resolved")
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that everybody can reach; those of pytest are closed to others each time that a pytest starts."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    subprocess.run(["rm", "-rf", "--", folder], check=True)
+
+
 @pytest.mark.slow
-def test_the_suite_holds_for_an_ordinary_user_as_well(tmp_path: Path) -> None:
+def test_the_suite_holds_for_an_ordinary_user_as_well(open_folder: Path) -> None:
     program = "/usr/bin/python3.11"  # an interpreter that everybody may run; the one of these tests may lie in somebody's home
     if os.geteuid() != 0 or not os.path.exists(program):
         pytest.skip("this test becomes another user, which needs root, and a Python for all")
     user, site = pwd.getpwnam("nobody"), Path(np.__file__).parent.parent
     for name in ("numpy", "numpy.libs"):
-        shutil.copytree(site / name, tmp_path / "packages" / name)
-    shutil.copytree(Path(patchgrad.__file__).parent, tmp_path / "packages" / "patchgrad")
-    shutil.copytree(Path.home() / ".cache" / "patchgrad", tmp_path / ".cache" / "patchgrad")
-    for place in (tmp_path, *tmp_path.parents[:-2]):
-        place.chmod(0o755)
-    for place in (tmp_path, *tmp_path.rglob("*")):
+        shutil.copytree(site / name, open_folder / "packages" / name)
+    shutil.copytree(Path(patchgrad.__file__).parent, open_folder / "packages" / "patchgrad")
+    shutil.copytree(Path.home() / ".cache" / "patchgrad", open_folder / ".cache" / "patchgrad")
+    for place in (open_folder, *open_folder.rglob("*")):
         os.chown(place, user.pw_uid, user.pw_gid, follow_symlinks=False)
     done = subprocess.run(
         [program, "-c", "import sys; from patchgrad.cli import main; sys.exit(main(['check', '--attacks', '--json']))"],
-        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "PYTHONPATH": str(tmp_path / "packages")},
+        env={"PATH": "/usr/bin:/bin", "HOME": str(open_folder), "TMPDIR": str(open_folder), "PYTHONPATH": str(open_folder / "packages")},
         user=user.pw_uid,
         group=user.pw_gid,
         extra_groups=[],

@@ -174,7 +174,17 @@ def test_honest_company_of_a_repair_is_not_held_against_it(judge: Bench, extra: 
 
 
 @pytest.mark.parametrize(
-    "path", ["shop/sum_test.py", "shop/test_sum.py", "shop/json.py", "code/sums.py", "pluggy_sums.py", "shop/conftest_sums.py", "tests/sums.py", "tests/support/sums.py"]
+    "path",
+    [
+        "shop/sum_test.py",
+        "shop/test_sum.py",
+        "shop/json.py",
+        "code/sums.py",
+        "pluggy_sums.py",
+        "shop/conftest_sums.py",
+        "tests/sums.py",
+        "tests/support/sums.py",
+    ],
 )
 def test_a_module_that_a_repair_imports_may_have_any_name(judge: Bench, path: str) -> None:
     module = path.removesuffix(".py").replace("/", ".")
@@ -196,7 +206,9 @@ def test_what_was_added_takes_no_installed_module_s_place(judge: Bench, path: st
 @pytest.mark.parametrize("path", ["tests/helper/__init__.py", "tests/support/helper.py", "helper.py", "tests/test_cart/__init__.py"])
 def test_what_was_added_takes_no_helper_s_and_no_test_s_place(judge: Bench, path: str) -> None:
     looks = "import sys\nsys.path[:0] = [sys.path[0] + '/support', '.']\n"
-    hidden = looks + "from helper import same\nfrom shop.cart import total\n\ndef test_sum():\n    same(total([1, 2]), 3)\n\ntest_none = id\n"
+    hidden = (
+        looks + "from helper import same\nfrom shop.cart import total\n\ndef test_sum():\n    same(total([1, 2]), 3)\n\ntest_none = id\n"
+    )
     checks = replace(CHECKS, pass_to_pass=(), files=(HiddenFile("tests/test_cart.py", hidden),))
     bench = replace(judge, task=replace(judge.task, checks=checks))
     assert bench(FIXED).resolved

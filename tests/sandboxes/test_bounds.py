@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,11 +22,12 @@ MIB = 1 << 20
 
 
 @pytest.fixture
-def now(tmp_path: Path) -> Path:
-    """What an agent works in; the repository beside it is empty."""
+def now(tmp_path: Path) -> Iterator[Path]:
+    """What an agent works in; the repository beside it is empty. Trees of any depth are removed, which Python and so pytest cannot."""
     for name in ("now", "before"):
         (tmp_path / name).mkdir()
-    return tmp_path / "now"
+    yield tmp_path / "now"
+    subprocess.run(["rm", "-rf", "--", tmp_path / "now"], check=True)
 
 
 def difference(now: Path, most: int = 16 * MIB) -> Entries:

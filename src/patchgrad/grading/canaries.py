@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from patchgrad.contracts import Sandbox, Sandboxes
 from patchgrad.errors import TaskError
 from patchgrad.grading.conditions import USUAL
 from patchgrad.grading.grade import Look, command, laid, run_hidden
+from patchgrad.grading.loaded import helpers, unknown
 from patchgrad.grading.report import TestRun
 from patchgrad.grading.trials import Trial, chosen, deciding, expected, trial
 from patchgrad.patches import reverse
@@ -44,9 +46,10 @@ class Canaries:
         if made is None:
             return ()
         for again in (False, True):
-            found = made.evidence(await self._run(task, submission, made))
+            run, back = await self._run(task, submission, made)
+            found = made.evidence(run)
             if not found or found[0].sure or again:
-                return tuple(one.text for one in found[:1])
+                return (*back, *(one.text for one in found))[: len(found[:1])]
         return ()
 
     async def trial(self, task: Task) -> Trial | None:
@@ -72,22 +75,32 @@ class Canaries:
         if not solution.strip() or task.checks.parser != "report":
             return None
         async with laid(task, solution, self._sandboxes) as (sandbox, applied, _):
-            return await _solved(sandbox, task, choose) if applied else None
+            return await _solved(sandbox, task, solution, choose) if applied else None
 
-    async def _run(self, task: Task, submission: str, made: Trial) -> TestRun:
-        async with laid(task, submission, self._sandboxes) as (sandbox, _, _):
-            return await _copied(sandbox, task, made, submission)
+    async def _run(self, task: Task, submission: str, made: Trial) -> tuple[TestRun, list[str]]:
+        """The run of an attempt, with helpers of the tests as they were, and what it had made of them."""
+        async with laid(_guarded(task, made.helpers), submission, self._sandboxes) as (sandbox, _, findings):
+            return await _copied(sandbox, task, made, submission), [one.evidence for one in findings if one.evidence is not None]
 
 
-async def _solved(sandbox: Sandbox, task: Task, choose: Callable[[Task, Sequence[str]], Sequence[str]]) -> Trial | None:
+async def _solved(sandbox: Sandbox, task: Task, solution: str, choose: Callable[[Task, Sequence[str]], Sequence[str]]) -> Trial | None:
     """What tells something where the solution lies."""
     run = await run_hidden(sandbox, command(task), task, USUAL)
+    beside: tuple[str, ...] = ()
+    if unknown(task, run.loaded):
+        beside = helpers(task, solution, {path: await _text(sandbox, path) for path in run.loaded if path.endswith(".py")})
+    task = _guarded(task, beside)
     named = set(expected(task))
     passing = [name for name, status in run.statuses.items() if status == "passed" and name in named]
     sources = {path: await _text(sandbox, path) for path in deciding(task, run)}
-    made = trial(sources, choose(task, passing), passing, run.installed)
+    made = replace(trial(sources, choose(task, passing), passing, run.installed), helpers=beside)
     run = await _copied(sandbox, task, made)
     return made.told(run) if made.done(run) else None
+
+
+def _guarded(task: Task, more: Sequence[str]) -> Task:
+    """The task in which these modules decide as well."""
+    return replace(task, checks=replace(task.checks, protected=(*task.checks.protected, *more)))
 
 
 async def _copied(sandbox: Sandbox, task: Task, made: Trial, submission: str = "") -> TestRun:

@@ -40,7 +40,7 @@ class Trial:
 
     What the solution did: `telling` are the copies, by test and number, that it fails, and `whole` those that it passes, with what the
     witness saw. `modules` are loaded first. The functions of `deciders` are compared at the end; those that are `replaced` with the
-    solution too are no evidence.
+    solution too are no evidence. `helpers` are modules that decide as well, and are none by the name of their folder.
     """
 
     files: Mapping[str, str]
@@ -50,6 +50,7 @@ class Trial:
     telling: frozenset[tuple[str, int]] = frozenset()
     whole: Mapping[str, Copy] | None = None
     replaced: frozenset[str] = frozenset()
+    helpers: tuple[str, ...] = ()
 
     def texts(self) -> dict[str, list[str]]:
         """The copies as the grader's plugin reads them."""
