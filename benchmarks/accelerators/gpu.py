@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import json
 import subprocess
 import sys
@@ -146,14 +147,14 @@ class Bench:
 
     def longest(self) -> dict[str, Any]:
         """The longest context at which 8 billion parameters are trained whole, of those that are tried, optimiser offloaded."""
-        found: dict[str, Any] = {}
-        for tokens in (16_384, 32_768, 65_536, 98_304, 131_072):
-            try:
-                found = so_far(self.train("8b", tokens, offload=True, often=1))
-            except torch.OutOfMemoryError:
-                found["failed_at"] = tokens
-                break
-        return found
+        failed: dict[str, Any] = {}
+        for tokens in (131_072, 98_304, 65_536, 32_768, 16_384):
+            with contextlib.suppress(torch.OutOfMemoryError):
+                return self.train("8b", tokens, offload=True, often=1) | failed
+            failed = so_far({"failed_at": tokens})
+            gc.collect()  # what failed lies in cycles, host memory too
+            torch.cuda.empty_cache()
+        return failed
 
     def sample(self) -> dict[str, Any]:
         """64 episodes of three turns, eight tasks x 8 attempts, 128 tokens a turn, and a turn's observation of 400."""
@@ -162,6 +163,7 @@ class Bench:
         for side in (self.ours, self.theirs):
             with contextlib.suppress(ImportError):
                 told[side.__name__] = rows * 3 * new / side(made, rows, new)
+                so_far({"drawn_per_second": told})
         return {"drawn_per_second": told, "ratio": told["ours"] / told["theirs"] if "theirs" in told else None}
 
     def streams(self, rows: int) -> list[Ids]:
