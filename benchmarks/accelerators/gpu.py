@@ -46,6 +46,7 @@ from patchgrad.networks.rope import Yarn
 from patchgrad.policies.embedded.draws import Request
 from patchgrad.policies.embedded.sampler import Sampler
 from patchgrad.runs.planning.calibration import work
+from patchgrad.runs.planning.device import device as where
 from patchgrad.runs.planning.rehearsal import Step, rehearse
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.optimisers import AdamW
@@ -81,7 +82,7 @@ class Bench:
     """The device, and whether shapes are tiny."""
 
     def __init__(self, device: str, small: bool) -> None:
-        self.device, self.small = torch.device(device), small
+        self.device, self.small = where(device == "cuda"), small
         self.cuda = self.device.type == "cuda"
 
     def shape(self, name: str) -> DecoderConfig:
@@ -264,14 +265,14 @@ class Bench:
         self.peak()
         trainer.update(batch, Clipped(), STEP)
         seen = self.peak()
-        where = {
+        point = {
             "shape": asdict(shape),
             "tokens": tokens,
             "rank": rank,
             "offload": offload,
             "gradient_checkpointing": gradient_checkpointing,
         }
-        return {**where, "planned": said, "seen": seen, "error": said / seen - 1 if seen else None}
+        return {**point, "planned": said, "seen": seen, "error": said / seen - 1 if seen else None}
 
 
 def so_far(found: dict[str, Any]) -> dict[str, Any]:
