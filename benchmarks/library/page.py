@@ -223,5 +223,6 @@ def about(one: Kept) -> str:
     card = f", {place['gpu']}" if place["gpu"] else ""
     commit = f", patchgrad {one['commit']}" if one.get("commit") else ""
     machine = f"{place['processor']}, {place['cores']} cores, {place['memory'] / 2**30:.0f} GiB{card}, Linux {place['linux']}"
-    note = f" {one['note'].rstrip('.').capitalize()}." if one["note"] else ""
+    said = one["note"].rstrip(".")
+    note = f" {said[0].upper()}{said[1:]}." if said else ""
     return f"`{one['command']}`, {one['date']}{commit}. {machine}; {versions}.{note}\n"
