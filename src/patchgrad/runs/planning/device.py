@@ -23,7 +23,7 @@ def supported(recipe: Recipe) -> None:
 def device(gpus: int) -> torch.device:
     """The GPU if a recipe asks for one; `ConfigError` where torch sees none.
 
-    Torch's allocator then grows its segments unless it is told otherwise: long sequences left holes of 40 % of what tensors took.
+    Torch's allocator then grows its segments unless it is told otherwise: long sequences left holes of up to 40 % of what tensors took.
     """
     if gpus and not torch.cuda.is_available():
         raise ConfigError(
