@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import json
 import subprocess
 import sys
@@ -45,6 +46,7 @@ from patchgrad.networks.rope import Yarn
 from patchgrad.policies.embedded.draws import Request
 from patchgrad.policies.embedded.sampler import Sampler
 from patchgrad.runs.planning.calibration import work
+from patchgrad.runs.planning.device import device as where
 from patchgrad.runs.planning.rehearsal import Step, rehearse
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.trainers.optimisers import AdamW
@@ -80,7 +82,7 @@ class Bench:
     """The device, and whether shapes are tiny."""
 
     def __init__(self, device: str, small: bool) -> None:
-        self.device, self.small = torch.device(device), small
+        self.device, self.small = where(device == "cuda"), small
         self.cuda = self.device.type == "cuda"
 
     def shape(self, name: str) -> DecoderConfig:
@@ -146,14 +148,14 @@ class Bench:
 
     def longest(self) -> dict[str, Any]:
         """The longest context at which 8 billion parameters are trained whole, of those that are tried, optimiser offloaded."""
-        found: dict[str, Any] = {}
-        for tokens in (16_384, 32_768, 65_536, 98_304, 131_072):
-            try:
-                found = so_far(self.train("8b", tokens, offload=True, often=1))
-            except torch.OutOfMemoryError:
-                found["failed_at"] = tokens
-                break
-        return found
+        failed: dict[str, Any] = {}
+        for tokens in (131_072, 98_304, 65_536, 32_768, 16_384):
+            with contextlib.suppress(torch.OutOfMemoryError):
+                return self.train("8b", tokens, offload=True, often=1) | failed
+            failed = so_far({"failed_at": tokens})
+            gc.collect()  # what failed lies in cycles, host memory too
+            torch.cuda.empty_cache()
+        return failed
 
     def sample(self) -> dict[str, Any]:
         """64 episodes of three turns, eight tasks x 8 attempts, 128 tokens a turn, and a turn's observation of 400."""
@@ -162,6 +164,7 @@ class Bench:
         for side in (self.ours, self.theirs):
             with contextlib.suppress(ImportError):
                 told[side.__name__] = rows * 3 * new / side(made, rows, new)
+                so_far({"drawn_per_second": told})
         return {"drawn_per_second": told, "ratio": told["ours"] / told["theirs"] if "theirs" in told else None}
 
     def streams(self, rows: int) -> list[Ids]:
@@ -262,14 +265,14 @@ class Bench:
         self.peak()
         trainer.update(batch, Clipped(), STEP)
         seen = self.peak()
-        where = {
+        point = {
             "shape": asdict(shape),
             "tokens": tokens,
             "rank": rank,
             "offload": offload,
             "gradient_checkpointing": gradient_checkpointing,
         }
-        return {**where, "planned": said, "seen": seen, "error": said / seen - 1 if seen else None}
+        return {**point, "planned": said, "seen": seen, "error": said / seen - 1 if seen else None}
 
 
 def so_far(found: dict[str, Any]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def _trained(part: str, speed: float = 0.0, room: float = math.inf, mfu: float =
         rates, peak = found["tokens_per_second"], found["reserved_bytes"] / 2**30
         share = f", {100 * found['mfu']:.1f} % MFU" if found["mfu"] else ""
         speed_seen = f"{rates['median']:,.0f} tok/s ({rates['least']:,.0f} to {rates['most']:,.0f})"
-        told = f"{found['tokens']:,} tokens: {speed_seen}, {peak:.1f} GiB{share}"
+        told = f"{found['tokens']:,} tokens: {speed_seen}, {peak:.1f} GiB{share}, {result['device']}"
         return told, rates["median"] >= speed and peak <= room and (found["mfu"] or 0.0) >= mfu
 
     return seen
@@ -121,7 +121,9 @@ def _since(result: Any) -> tuple[str, bool | None]:
 def _drawn(result: Any) -> tuple[str, bool | None]:
     found = result["parts"].get("sample-4b", {"left_out": "it was not asked for"})
     if found.get("ratio") is None:
-        return f"open: {found.get('left_out') or found.get('failed') or found}", None
+        ours = found.get("drawn_per_second", {}).get("ours")
+        said = f"ours {ours:,.0f} tokens a second; theirs: " if ours else ""
+        return f"open: {said}{found.get('left_out') or found.get('failed') or found}", None
     return f"{found['ratio']:.2f} x", found["ratio"] >= 2
 
 
@@ -185,9 +187,9 @@ FIGURES = (
         "gpu",
         _trained("train-0.6b-full-65k", 10150, 19.6, 0.45),
     ),
-    Figure("4B LoRA at 131k, one GPU", "nobody", "it runs", "gpu", _trained("train-4b-lora-131k")),
-    Figure("8B LoRA at 131k, one GPU", "nobody", "it runs", "gpu", _trained("train-8b-lora-131k")),
-    Figure("8B whole, the longest context, one GPU", "nobody", "told", "gpu", _trained("longest-8b-full")),
+    Figure("4B LoRA at 131k, one GPU", "nobody", "it runs", "gpu-h200", _trained("train-4b-lora-131k")),
+    Figure("8B LoRA at 131k, one GPU", "nobody", "it runs", "gpu-h200", _trained("train-8b-lora-131k")),
+    Figure("8B whole, the longest context, one GPU", "nobody", "told", "gpu-h200", _trained("longest-8b-full")),
     Figure(
         "sampling, 64 episodes, 4B, one GPU",
         "transformers, continuous batching",
@@ -221,5 +223,6 @@ def about(one: Kept) -> str:
     card = f", {place['gpu']}" if place["gpu"] else ""
     commit = f", patchgrad {one['commit']}" if one.get("commit") else ""
     machine = f"{place['processor']}, {place['cores']} cores, {place['memory'] / 2**30:.0f} GiB{card}, Linux {place['linux']}"
-    note = f" {one['note'].rstrip('.').capitalize()}." if one["note"] else ""
+    said = one["note"].rstrip(".")
+    note = f" {said[0].upper()}{said[1:]}." if said else ""
     return f"`{one['command']}`, {one['date']}{commit}. {machine}; {versions}.{note}\n"

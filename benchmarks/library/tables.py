@@ -171,9 +171,25 @@ SIDES = {
 }
 
 
-def _any(result: Any) -> list[str]:
-    """As it stands in the file, where nobody has made a table of it."""
-    return ["```json", json.dumps(result, indent=1), "```"]
+def _gpu(result: Any) -> list[str]:
+    rows, points = [], []
+    for name, found in result["parts"].items():
+        points += found.get("points", [])
+        told = {key: value for key, value in found.items() if key != "points"}
+        rows.append((name, "`" + json.dumps(told) + "`"))
+    parts = [f"{result['device']}, as the parts told it.\n", table(("part", "found"), rows)]
+    if points:
+        head = ("layers x hidden, vocabulary", "tokens", "options", "planned, MB", "tensors at most, MB", "error")
+        parts += ["", table(head, map(_point, points))]
+    return parts
+
+
+def _point(point: Any) -> tuple[str, ...]:
+    shape = point["shape"]
+    options = ", ".join(f"{name} {point[name]}" for name in ("rank", "offload", "gradient_checkpointing") if point[name])
+    sizes = f"{shape['layers']} x {shape['hidden']}, {shape['vocabulary']:,}"
+    bytes_ = (f"{point['planned'] / 1e6:,.0f}", f"{point['seen'] / 1e6:,.0f}")
+    return sizes, f"{point['tokens']:,}", options, *bytes_, f"{100 * point['error']:+.1f} %"
 
 
 TABLES: dict[str, Callable[[Any], list[str]]] = {
@@ -185,5 +201,5 @@ TABLES: dict[str, Callable[[Any], list[str]]] = {
     "memory/plan": _plan,
     "minutes/since": _since,
     "minutes/until": _until,
-    "accelerators/gpu": _any,
+    "accelerators/gpu": _gpu,
 }

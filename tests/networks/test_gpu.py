@@ -16,7 +16,7 @@ from patchgrad.learning.objectives.cross_entropy import cross_entropy
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.device import DeviceDecoder
-from patchgrad.networks.packed import within
+from patchgrad.networks.packed import LONG, within
 from patchgrad.networks.prefixes import Node
 from patchgrad.testing.trainer import example_batches
 from patchgrad.trainers.local import LocalTrainer
@@ -39,6 +39,17 @@ def test_attention_over_a_tree_and_its_gradients(kv_heads: int) -> None:
         told.append([one.cpu() for one in (out, *torch.autograd.grad(out.square().sum(), (q, k, v)))])
     for one, other in zip(*told, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_attention_over_a_long_sequence_whose_kernel_is_another_one() -> None:
+    generator = torch.Generator("cuda").manual_seed(0)
+    given = [torch.randn(LONG, heads, 64, device="cuda", generator=generator).bfloat16().requires_grad_() for heads in (4, 2, 2)]
+    whole = within((Node(LONG),))(0, *given)
+    halves = within((Node(LONG // 2), Node(LONG // 2, (0,))))(0, *given)
+    torch.testing.assert_close(whole, halves, rtol=0.02, atol=0.02)
+    one, other = (torch.autograd.grad(out.square().sum(), given) for out in (whole, halves))
+    for left, right in zip(one, other, strict=True):
+        assert (left - right).norm() < 0.02 * right.norm()
 
 
 @pytest.mark.parametrize("offload", [False, True])

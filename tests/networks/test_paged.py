@@ -16,7 +16,7 @@ from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.device import DeviceDecoder, blank
 from patchgrad.networks.lora import Lora, adapt, merged
-from patchgrad.networks.paged import PAGE, PagedCache, Runs, kernel_reads_pages
+from patchgrad.networks.paged import PAGE, PagedCache, Runs, by_pages, by_rows, by_stream, reading
 from patchgrad.networks.prefixes import apart
 
 CONFIG = DecoderConfig(90, hidden=32, layers=2, heads=4, kv_heads=2, head_size=8, intermediate=48)
@@ -212,11 +212,17 @@ def test_tokens_of_a_slot_are_a_run_of_its_stream() -> None:
     assert runs.pages.tolist() == [[8], [4]]
 
 
-def test_where_no_kernel_reads_pages_none_is_used() -> None:
-    assert not kernel_reads_pages(torch.device("cpu"), torch.float32, 4, 2, 8)
+def test_rows_are_those_of_a_streams_pages_up_to_its_end() -> None:
+    runs = Runs.of(np.array([0, 1]), np.array([PAGE + 1, 2]), np.array([[3, 1], [2, 0]], np.int32))
+    rows = [*range(3 * PAGE, 4 * PAGE), PAGE, PAGE + 1, 2 * PAGE, 2 * PAGE + 1, 2 * PAGE + 2]
+    assert runs.rows.tolist() == rows
+
+
+def test_where_no_kernel_reads_several_streams_they_are_read_one_by_one() -> None:
+    assert reading(torch.device("cpu"), torch.float32, 4, 2, 8) is by_stream
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is here")
 @pytest.mark.parametrize("heads", [(32, 8), (16, 16)], ids=str)
-def test_the_kernel_reads_pages_as_they_are_read_one_by_one(heads: tuple[int, int]) -> None:
-    assert kernel_reads_pages(torch.device("cuda"), torch.bfloat16, *heads, 128)
+def test_one_call_reads_all_streams_as_they_are_read_one_by_one(heads: tuple[int, int]) -> None:
+    assert reading(torch.device("cuda"), torch.bfloat16, *heads, 128) in (by_pages, by_rows)

@@ -30,3 +30,10 @@ def test_a_processor_that_does_not_say_so_is_taken_for_one_that_does_not(told: s
     (tmp_path / "cpuinfo").write_text(told)
     assert rounding.multiplies_bfloat16(tmp_path / "cpuinfo") == multiplies
     assert not rounding.multiplies_bfloat16(tmp_path / "nothing")
+
+
+def test_what_several_products_take_is_rounded_as_each_would_round_it() -> None:
+    x = torch.randn(3, 4)
+    assert rounding.rounded(x) is x
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(rounding.rounded(x), x.bfloat16())

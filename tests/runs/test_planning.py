@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import weakref
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from patchgrad.runs.api import plan
 from patchgrad.runs.build.measured import afforded, opened
 from patchgrad.runs.planning.advice import advice, advised, exhausted, settle
 from patchgrad.runs.planning.calibration import Speed, seconds, work
+from patchgrad.runs.planning.device import device
 from patchgrad.runs.planning.estimate import cached, copied, written
 from patchgrad.runs.planning.host_memory import free
 from patchgrad.runs.planning.plan import size
@@ -248,6 +250,16 @@ def test_on_a_gpu_caches_take_what_is_left_and_half_a_number_is_two_bytes(tmp_pa
     tight = plan(tiny(**choices), room=kept.peak - kept.parts[-1].bytes // 2)
     assert tight.parts[-1].bytes < kept.parts[-1].bytes
     assert tight.parts[-1].bytes >= cached(shape_of(tiny(**choices)), tiny(**choices)) // (2 * smoke().sandbox.concurrency)
+
+
+@pytest.mark.parametrize(("own", "then"), [({}, "expandable_segments:True"), ({"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64"}, None)])
+def test_a_gpus_segments_grow_unless_somebody_has_said_otherwise(
+    own: dict[str, str], then: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(os, "environ", dict(own))
+    device(1)
+    assert os.environ.get("PYTORCH_ALLOC_CONF") == then
 
 
 def test_a_gpu_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gc
 import math
+import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -517,3 +519,17 @@ def test_what_is_frozen_costs_no_gradient_and_never_moves() -> None:
 def test_freezing_nothing_or_everything_is_refused(patterns: tuple[str, ...], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         LocalTrainer(Decoder(CONFIG), frozen=patterns)
+
+
+def test_a_trainer_that_nobody_has_any_more_holds_no_memory() -> None:
+    """A GPU would be full of it until Python looks for cycles."""
+    batch, _ = example_batches(CONFIG.vocabulary)
+    trainer = LocalTrainer(Decoder(CONFIG), optimiser="adamw")
+    trainer.update(batch, cross_entropy, STEP)
+    gone = weakref.ref(trainer)
+    gc.disable()
+    try:
+        del trainer
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -25,6 +25,7 @@ from patchgrad.networks import rope, scoring
 from patchgrad.networks.packed import Attend, Rows, within
 from patchgrad.networks.prefixes import Layout, Node, paying
 from patchgrad.networks.rope import Yarn, rotate
+from patchgrad.networks.rounding import rounded
 from patchgrad.values import Ids
 
 Seen = Callable[[Tensor, Tensor, Tensor], Tensor]  # `Attend` of one layer
@@ -130,6 +131,7 @@ class Attention(nn.Module):
         self.normed = c.family == "qwen3"
 
     def forward(self, x: Tensor, rotations: tuple[Tensor, Tensor], attend: Seen, said: Tensor | None) -> Tensor:
+        x = rounded(x)
         q = self.q_proj(_of(x, said)).view(-1, self.heads, self.size)
         k = self.k_proj(x).view(-1, self.kv_heads, self.size)
         v = self.v_proj(x).view(-1, self.kv_heads, self.size)
@@ -151,6 +153,7 @@ class FeedForward(nn.Module):
         self.down_proj = nn.Linear(config.intermediate, config.hidden, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        x = rounded(x)
         out: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
         return out
 

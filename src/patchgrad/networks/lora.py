@@ -52,7 +52,8 @@ class Adapted(nn.Module):
         self.lora_B = nn.Parameter(torch.zeros(out, lora.rank, device=device))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight, self.bias) + F.linear(F.linear(x, self.lora_A), self.lora_B) * self.scale
+        """`[T, in] -> [T, out]`. The few columns of A are scaled, and what B makes of them is added as it is made: `out` is much wider."""
+        return torch.addmm(F.linear(x, self.weight, self.bias), F.linear(x, self.lora_A) * self.scale, self.lora_B.T)
 
 
 def adapt(network: Decoder, lora: Lora, precision: torch.dtype = torch.float32, seed: int = 0) -> Decoder:

@@ -6,14 +6,16 @@
 Memory goes with the tokens that there are and not with the longest context, and slots whose streams begin alike hold the same pages
 (2309.06180). Only whole pages are shared, so that nobody writes to one that another reads.
 
-On a GPU one kernel reads the pages of all streams, and adds up a row's sums in one order whichever rows run beside it. Elsewhere, and under
-a torch before 2.13, whose kernel knows no pages, those of a stream are put together first.
+On a GPU one kernel reads the pages of all streams, and adds up a row's sums in one order whichever rows run beside it. Under a torch before
+2.12, whose kernel knows no pages, those of all streams are put together first, and elsewhere those of each stream.
 
 Axes: N new tokens, H heads, K key-value heads, D head size, L layers.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -40,7 +42,7 @@ class PagedCache:
         self.count = np.zeros(slots, np.int64)
         self.holders = np.zeros(pages, np.int64)
         self.free = list(range(pages))
-        self.kernel = kernel_reads_pages(self.keys.device, dtype, config.heads, config.kv_heads, config.head_size)
+        self.reads = reading(self.keys.device, dtype, config.heads, config.kv_heads, config.head_size)
 
     def grow(self, slots: Places, ends: Places) -> bool:
         """Pages for the first `ends` tokens of these slots; if there are too few, none is taken and the answer is false."""
@@ -86,7 +88,7 @@ class PagedCache:
         device, runs = self.keys.device, Runs.of(slots, positions, self.table)
         pages = self.table[slots, positions // PAGE].astype(np.int64)
         places = torch.from_numpy(pages * PAGE + positions % PAGE).to(device)
-        seen = (by_pages if self.kernel else by_stream)(runs, device)
+        seen = self.reads(runs, device)
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             for store, new in ((self.keys, k), (self.values, v)):
@@ -113,6 +115,15 @@ class Runs:
         ends = positions[lasts - 1] + 1
         return cls(firsts, lasts, table[slots[firsts], : -(-int(ends.max()) // PAGE)], ends)
 
+    @property
+    def rows(self) -> Places:
+        """Where the tokens of these streams lie, end to end: of pages 8 and 4 and 12 tokens on the first, `[2048, ..., 2059]`."""
+        places = self.pages[:, :, None].astype(np.int64) * PAGE + np.arange(PAGE)
+        return places.reshape(len(places), -1)[np.arange(self.pages.shape[1] * PAGE) < self.ends[:, None]]
+
+
+Reads = Callable[[Runs, torch.device], Attend]
+
 
 def by_stream(runs: Runs, device: torch.device) -> Attend:
     """A call for each run, over the pages of its stream put together."""
@@ -126,32 +137,54 @@ def by_stream(runs: Runs, device: torch.device) -> Attend:
     return attend
 
 
-def by_pages(runs: Runs, device: torch.device) -> Attend:
-    """One call for all runs, of a kernel that reads pages where they are."""
-    from torch.nn.attention.varlen import varlen_attn  # takes 70 MB, which only a GPU needs
-
-    told = (np.append(runs.firsts, runs.lasts[-1:]), np.append([0], runs.ends.cumsum()), runs.ends, runs.pages)
-    starts, reached, used, table = (torch.from_numpy(one.astype(np.int32)).to(device) for one in told)
-    most, longest = int((runs.lasts - runs.firsts).max()), int(runs.ends.max())
-    options: dict[str, Any] = {"window_size": (-1, 0), "seqused_k": used, "block_table": table, "num_splits": 1}
+def by_rows(runs: Runs, device: torch.device) -> Attend:
+    """One call for all runs, of a kernel that knows no pages: what it reads is put together first."""
+    rows, attended = torch.from_numpy(runs.rows).to(device), _attended(runs, device)
 
     def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        grouped = q.shape[1] != k.shape[2]
-        found = varlen_attn(q.contiguous(), k, v, starts, reached, most, longest, enable_gqa=grouped, **options)
-        assert isinstance(found, Tensor)
-        return found
+        return attended(q, *(part.flatten(0, 1).index_select(0, rows) for part in (k, v)))
 
     return attend
 
 
+def by_pages(runs: Runs, device: torch.device) -> Attend:
+    """One call for all runs, of a kernel that reads pages where they are."""
+    used, table = (torch.from_numpy(one.astype(np.int32)).to(device) for one in (runs.ends, runs.pages))
+    attended = _attended(runs, device, seqused_k=used, block_table=table, num_splits=1)
+    return lambda _, q, k, v: attended(q, k, v)
+
+
+def _attended(runs: Runs, device: torch.device, **options: Any) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """Torch's kernel for streams of different lengths."""
+    from torch.nn.attention.varlen import varlen_attn  # takes 70 MB, which only a GPU needs
+
+    told = (np.append(runs.firsts, runs.lasts[-1:]), np.append([0], runs.ends.cumsum()))
+    starts, reached = (torch.from_numpy(one.astype(np.int32)).to(device) for one in told)
+    most, longest = int((runs.lasts - runs.firsts).max()), int(runs.ends.max())
+    if "enable_gqa" in inspect.signature(varlen_attn).parameters:  # before torch 2.12 it does so unasked
+        options["enable_gqa"] = True
+
+    def attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        found = varlen_attn(q.contiguous(), k, v, starts, reached, most, longest, window_size=(-1, 0), **options)
+        assert isinstance(found, Tensor)
+        return found
+
+    return attended
+
+
 @cache
-def kernel_reads_pages(device: torch.device, dtype: torch.dtype, heads: int, kv_heads: int, size: int) -> bool:
-    """Has this torch such a kernel, for such heads, and does it say what `by_stream` says? It is asked something small."""
+def reading(device: torch.device, dtype: torch.dtype, heads: int, kv_heads: int, size: int) -> Reads:
+    """The fastest way to read pages that this torch has for such heads and this precision, of those that say what `by_stream` says."""
     if device.type != "cuda":
-        return False
+        return by_stream
+    return next((way for way in (by_pages, by_rows) if _agrees(way, device, dtype, heads, kv_heads, size)), by_stream)
+
+
+def _agrees(way: Reads, device: torch.device, dtype: torch.dtype, heads: int, kv_heads: int, size: int) -> bool:
+    """It is asked something small."""
     runs = Runs.of(np.array([0, 0, 1]), np.array([PAGE, PAGE + 1, 6]), np.array([[2, 0], [1, 1]], np.int32))
     q, k, v = (torch.randn(shape, device=device).to(dtype) for shape in ((3, heads, size), *(((3, PAGE, kv_heads, size),) * 2)))
     try:
-        return torch.allclose(by_pages(runs, device)(0, q, k, v), by_stream(runs, device)(0, q, k, v), atol=0.02)
-    except (ImportError, TypeError, RuntimeError):  # an older torch, another precision, another card
+        return torch.allclose(way(runs, device)(0, q, k, v), by_stream(runs, device)(0, q, k, v), atol=0.02)
+    except (ImportError, TypeError, ValueError, RuntimeError):  # an older torch, another precision, another card
         return False

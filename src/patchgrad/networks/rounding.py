@@ -6,6 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+import torch
+from torch import Tensor
+
 Precision = Literal["float32", "bfloat16"]
 TOLD = Path("/proc/cpuinfo")
 INSTRUCTIONS = frozenset({"avx512_bf16", "amx_bf16"})
@@ -23,6 +26,12 @@ def multiplies_bfloat16(cpuinfo: Path = TOLD) -> bool:
         return False
     flags = next((line for line in told.splitlines() if line.startswith("flags")), "")
     return not INSTRUCTIONS.isdisjoint(flags.split())
+
+
+def rounded(x: Tensor) -> Tensor:
+    """What products make of it: under autocast it is rounded, once for all products that it has a part in."""
+    kind = x.device.type
+    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 
 
 def worthwhile(wanted: Precision, own: Precision, gpu: bool) -> Precision:

@@ -79,8 +79,7 @@ class LocalTrainer:
         if not offload:
             network.to(device)
         self.parameters = trainable(network, frozen)
-        make = MAKES[optimiser] if isinstance(optimiser, str) else optimiser
-        self._optimiser: Callable[[], Optimiser] = lambda: make(self.parameters)
+        make = self._make = MAKES[optimiser] if isinstance(optimiser, str) else optimiser
         self.optimiser: Optimiser = Offloaded(self.parameters, make) if offload else make(self.parameters)
         if offload and not lora:  # what the optimiser has copied is exact
             reduce(network, kept)
@@ -103,7 +102,7 @@ class LocalTrainer:
     def reset_optimiser(self) -> None:
         """Start over with an optimiser that has seen nothing: the momentum of one objective points away from the next one's."""
         own = self.optimiser
-        self.optimiser = own.fresh(self.parameters) if isinstance(own, Offloaded) else self._optimiser()
+        self.optimiser = own.fresh(self.parameters) if isinstance(own, Offloaded) else self._make(self.parameters)
 
     def hand_over(self) -> Decoder:
         """The network for another trainer, its weights exact: an offloaded optimiser knows bits that a network in `bfloat16` has lost."""

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
-from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.decoder import Decoder, DecoderConfig, Norm
 from patchgrad.networks.lora import Lora, adapt, reduce
 from patchgrad.networks.packed import Attend, Rows, within
 from patchgrad.networks.prefixes import Node
@@ -31,6 +31,7 @@ from patchgrad.trainers.optimisers import Optimiser
 FEW, MORE = 3, 5  # layers of which a difference is taken
 TURN = 32  # tokens that are trained in a run
 RUNS = 16  # such runs in a rehearsal: each costs calls of its own, and hundreds of them hold no more than a few that are longer
+WORKSPACES = 64 << 20  # cuBLAS takes 32 MiB on a Hopper for each thread that multiplies: of the forward and of the backward pass
 SCORED = 1024  # tokens whose log-probabilities are rehearsed: more of them meet the vocabulary in tiles of the same size
 
 
@@ -94,6 +95,10 @@ def _rehearsed(shape: DecoderConfig, optimiser: Callable[[Mapping[str, Tensor]],
             adapt(network, step.lora, kept)
         elif step.offload:
             reduce(network, kept)
+        for module in [*network.modules()] if step.fused else []:
+            for name, child in module.named_children():
+                if isinstance(child, Norm):
+                    setattr(module, name, _Norm(child))
         weights = alive.bytes
         still = {name for pattern in step.frozen for name in fnmatch.filter(dict(network.named_parameters()), pattern)}
         for name, parameter in network.named_parameters():
@@ -109,6 +114,7 @@ def _rehearsed(shape: DecoderConfig, optimiser: Callable[[Mapping[str, Tensor]],
         if steps:
             steps.step(gradients, 1e-3)
         stepping = alive.most - before - held
+        passing += WORKSPACES if step.fused else 0
         return Footprint(weights, states, sum(wide(one).nbytes for one in gradients.values()), passing, stepping)
 
 
@@ -165,6 +171,33 @@ class _Held(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
         return tuple(torch.empty_like(part) for part in ctx.saved_tensors[:3])
+
+
+class _Norm(nn.Module):
+    """A norm as a GPU's kernel holds it; a CPU makes it of operations of which one keeps its whole result for the weight's gradient."""
+
+    def __init__(self, norm: Norm) -> None:
+        super().__init__()
+        self.weight = norm.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        normed: Callable[[Tensor, Tensor], Tensor] = _Normed.apply
+        return normed(x.to(self.weight.dtype), self.weight)
+
+
+class _Normed(torch.autograd.Function):
+    """What a norm of `x [..., d]` holds there: its arguments, and a number a row."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight, x.new_empty((*x.shape[:-1], 1)))
+        return torch.empty_like(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        return tuple(
+            torch.empty_like(part) if needed else None for part, needed in zip(ctx.saved_tensors, ctx.needs_input_grad, strict=False)
+        )
 
 
 def idle(gradient_checkpointing: bool) -> int:
