@@ -87,7 +87,7 @@ async def _solved(sandbox: Sandbox, task: Task, choose: Callable[[Task, Sequence
     sources = {path: await _text(sandbox, path) for path in deciding(task, run)}
     made = trial(sources, choose(task, passing), passing, run.installed)
     run = await _copied(sandbox, task, made)
-    return made.told(run) if made.done(run) else None
+    return made.told(run, task.checks.pass_to_pass) if made.done(run) else None
 
 
 async def _copied(sandbox: Sandbox, task: Task, made: Trial, submission: str = "") -> TestRun:
