@@ -23,7 +23,8 @@ _WORDS = {
     "uses": "{}, as the solution does not",
 }
 MOST = 2  # expectations of a test that are broken, each in a copy
-TESTS = 4, 4  # of those that a bug makes fail, and of the others, that are run in copies
+TESTS = 4, 6  # of those that a bug makes fail, and of all, that are run in copies; of others at most as many as of those
+EARLY = 32  # tests, of which any is as good as the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,21 +122,21 @@ def expected(task: Task) -> tuple[str, ...]:
 def chosen(task: Task, passing: Sequence[str]) -> list[str]:
     """The tests that are run in copies, always the same ones of a task: a few of those that a bug makes fail, and a few others.
 
-    `passing` are those that pass, as they are run. One of each function comes first, and others that are run before, since no more are
-    run than are needed.
+    `passing` are those that pass, as they are run. Since no more are run than are needed, they are of the first ones, and the others of
+    those before; which of them, the names decide. One of each function comes first.
     """
     places = {name: place for place, name in enumerate(passing)}
-    failing = _various(places.keys() & set(task.checks.fail_to_pass), lambda name: (0, crc32(name.encode())))[: TESTS[0]]
+    failing = _various(places.keys() & set(task.checks.fail_to_pass), lambda name: places[name] // EARLY)[: TESTS[0]]
     last = max((places[name] for name in failing), default=0)
-    others = _various(places.keys() & set(task.checks.pass_to_pass), lambda name: (places[name] > last, crc32(name.encode())))
-    return [*failing, *others[: TESTS[1]]]
+    others = _various(places.keys() & set(task.checks.pass_to_pass), lambda name: max(0, places[name] - last) // EARLY)
+    return [*failing, *others[: min(TESTS[0], TESTS[1] - len(failing))]]
 
 
-def _various(tests: Iterable[str], order: Callable[[str], tuple[int, int]]) -> list[str]:
-    """Tests in an order, the first of each function before its others."""
-    ordered = sorted(tests, key=order)
+def _various(tests: Iterable[str], late: Callable[[str], int]) -> list[str]:
+    """Tests, those first that are less late, and the first of each function before its others."""
+    ordered = sorted(tests, key=lambda name: (late(name), crc32(name.encode())))
     first = {name.partition("[")[0]: name for name in reversed(ordered)}
-    return sorted(ordered, key=lambda name: (first[name.partition("[")[0]] != name, order(name)))
+    return sorted(ordered, key=lambda name: first[name.partition("[")[0]] != name)
 
 
 def deciding(task: Task, run: TestRun) -> list[str]:
