@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from patchgrad.contracts import Sandbox, Sandboxes
 from patchgrad.errors import TaskError
@@ -91,9 +92,11 @@ async def _solved(sandbox: Sandbox, task: Task, choose: Callable[[Task, Sequence
 
 
 async def _copied(sandbox: Sandbox, task: Task, made: Trial, submission: str = "") -> TestRun:
+    """Run the files of the tests that have copies, and no others."""
     for path, text in made.files.items():
         await sandbox.write(f"/testbed/{path}", text.encode())
-    return await run_hidden(sandbox, command(task), task, USUAL, submission, Look(made.modules, made.deciders, made.texts()))
+    named = replace(task, checks=replace(task.checks, fail_to_pass=made.tests or expected(task), pass_to_pass=()))
+    return await run_hidden(sandbox, command(named), task, USUAL, submission, Look(made.modules, made.deciders, made.texts()))
 
 
 def planted(task: Task) -> str:

@@ -40,12 +40,13 @@ class Trial:
     """Broken `files` by path, and the `copies` of each test: what its functions are there, the last of them whole.
 
     What the solution did: `telling` are the copies, by test and number, that it fails, and `whole` those that it passes, with what the
-    witness saw. `modules` are loaded first. The functions of `deciders` are compared at the end; those that are `replaced` with the
-    solution too are no evidence.
+    witness saw. The files of the `tests` are run, and `modules` are loaded first. The functions of `deciders` are compared at the end;
+    those that are `replaced` with the solution too are no evidence.
     """
 
     files: Mapping[str, str]
     copies: Mapping[str, tuple[tuple[Swap, ...], ...]]
+    tests: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     deciders: tuple[str, ...] = ()
     telling: frozenset[tuple[str, int]] = frozenset()
@@ -153,7 +154,8 @@ def trial(sources: Mapping[str, str], tests: Sequence[str], named: Iterable[str]
     copies = {test: tuple(_copies(drawn, laid, places[test])) for test in tests}
     files = {path: drawn.spoiled(path, laid) for path in {path for path, _ in laid}}
     imported = {name for source in drawn.sources.values() for name in _imported(ast.parse(source))}
-    return Trial(files, {test: found for test, found in copies.items() if len(found) > 1}, modules, tuple(sorted(imported)))
+    several = {test: found for test, found in copies.items() if len(found) > 1}
+    return Trial(files, several, tuple(several), modules, tuple(sorted(imported)))
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:
