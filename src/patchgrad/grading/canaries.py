@@ -25,6 +25,8 @@ from patchgrad.grading.trials import Trial, chosen, deciding, expected, trial
 from patchgrad.patches import reverse
 from patchgrad.values import Task
 
+_Choose = Callable[[Task, Sequence[str]], Sequence[str]]
+
 
 class Canaries:
     """Runs attempts against broken tests: `await Canaries(sandboxes, {"task-1": solution}).passed(task, patch)`.
@@ -34,27 +36,31 @@ class Canaries:
 
     def __init__(self, sandboxes: Sandboxes, solutions: Mapping[str, str]) -> None:
         self._sandboxes, self._solutions = sandboxes, solutions
-        self._known: dict[str, asyncio.Task[Trial | None]] = {}
+        self._known: dict[tuple[str, bool], asyncio.Task[Trial | None]] = {}
 
     async def passed(self, task: Task, submission: str) -> tuple[str, ...]:
         """Evidence of tampering, of the first kind that there is. Raises `SandboxFault`.
 
-        What a busy machine could do to an honest attempt as well is evidence where it happens twice.
+        What a busy machine could do to an honest attempt as well, or that no test was run before, is evidence where it happens again
+        after those that are run before.
         """
         made = await self.trial(task)
         if made is None:
             return ()
-        for again in (False, True):
+        found = made.evidence(await self._run(task, submission, made))
+        if found and not found[0].sure:
+            made = await self.trial(task, alone=False) or made
             found = made.evidence(await self._run(task, submission, made))
-            if not found or found[0].sure or again:
-                return tuple(one.text for one in found[:1])
-        return ()
+        return tuple(one.text for one in found[:1])
 
-    async def trial(self, task: Task) -> Trial | None:
-        """What attempts at this task are held against; `None` without a solution, or without pytest. Raises `SandboxFault`."""
-        key = task.digest()
+    async def trial(self, task: Task, alone: bool = True) -> Trial | None:
+        """What attempts at this task are held against, a few tests `alone` or after those that are run before them.
+
+        `None` without a solution, or without pytest. Raises `SandboxFault`.
+        """
+        key = task.digest(), alone
         if key not in self._known:
-            self._known[key] = asyncio.create_task(self._find(task, chosen))
+            self._known[key] = asyncio.create_task(self._find(task, chosen, alone))
         try:
             return await asyncio.shield(self._known[key])
         except BaseException:
@@ -64,39 +70,40 @@ class Canaries:
 
     async def untold(self, task: Task) -> tuple[str, ...]:
         """The expected tests of a task that the solution passes whatever they expect, or that expect nothing. Raises `SandboxFault`."""
-        made = await self._find(task, lambda _, passing: passing)
+        made = await self._find(task, lambda _, passing: passing, True)
         telling = {test for test, _ in made.telling} if made else set()
         return tuple(name for name in expected(task) if name not in telling)
 
-    async def _find(self, task: Task, choose: Callable[[Task, Sequence[str]], Sequence[str]]) -> Trial | None:
+    async def _find(self, task: Task, choose: _Choose, alone: bool) -> Trial | None:
         solution = self._solutions.get(task.id) or planted(task)
         if not solution.strip() or task.checks.parser != "report":
             return None
         async with laid(task, solution, self._sandboxes) as (sandbox, applied, _):
-            return await _solved(sandbox, task, choose) if applied else None
+            return await _solved(sandbox, task, choose, alone) if applied else None
 
     async def _run(self, task: Task, submission: str, made: Trial) -> TestRun:
         async with laid(task, submission, self._sandboxes) as (sandbox, _, _):
             return await _copied(sandbox, task, made, submission)
 
 
-async def _solved(sandbox: Sandbox, task: Task, choose: Callable[[Task, Sequence[str]], Sequence[str]]) -> Trial | None:
+async def _solved(sandbox: Sandbox, task: Task, choose: _Choose, alone: bool) -> Trial | None:
     """What tells something where the solution lies."""
     run = await run_hidden(sandbox, command(task), task, USUAL)
     named = set(expected(task))
     passing = [name for name, status in run.statuses.items() if status == "passed" and name in named]
     sources = {path: await _text(sandbox, path) for path in deciding(task, run)}
-    made = trial(sources, choose(task, passing), passing, run.installed)
+    made = replace(trial(sources, choose(task, passing), passing, run.installed), alone=alone)
     run = await _copied(sandbox, task, made)
     return made.told(run, task.checks.pass_to_pass) if made.done(run) else None
 
 
 async def _copied(sandbox: Sandbox, task: Task, made: Trial, submission: str = "") -> TestRun:
-    """Run the files of the tests that have copies, and no others."""
     for path, text in made.files.items():
         await sandbox.write(f"/testbed/{path}", text.encode())
-    named = replace(task, checks=replace(task.checks, fail_to_pass=made.tests or expected(task), pass_to_pass=()))
-    return await run_hidden(sandbox, command(named), task, USUAL, submission, Look(made.modules, made.deciders, made.texts()))
+    names = made.tests if made.alone and made.tests else expected(task)
+    argv = command(replace(task, checks=replace(task.checks, fail_to_pass=names, pass_to_pass=())))
+    look = Look(made.modules, made.deciders, made.texts(), made.alone)
+    return await run_hidden(sandbox, argv, task, USUAL, submission, look)
 
 
 def planted(task: Task) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from zlib import crc32
 
@@ -24,7 +24,6 @@ _WORDS = {
 }
 MOST = 2  # expectations of a test that are broken, each in a copy
 TESTS = 4, 6  # of those that a bug makes fail, and of all, that are run in copies; of others at most as many as of those
-EARLY = 32  # tests, of which any is as good as the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +39,8 @@ class Trial:
     """Broken `files` by path, and the `copies` of each test: what its functions are there, the last of them whole.
 
     What the solution did: `telling` are the copies, by test and number, that it fails, and `whole` those that it passes, with what the
-    witness saw. The files of the `tests` are run, and `modules` are loaded first. The functions of `deciders` are compared at the end;
-    those that are `replaced` with the solution too are no evidence.
+    witness saw. `modules` are loaded first. The functions of `deciders` are compared at the end; those that are `replaced` with the
+    solution too are no evidence. The `tests` are run `alone`, of their files only, or after all tests that are run before them.
     """
 
     files: Mapping[str, str]
@@ -52,6 +51,7 @@ class Trial:
     telling: frozenset[tuple[str, int]] = frozenset()
     whole: Mapping[str, Copy] | None = None
     replaced: frozenset[str] = frozenset()
+    alone: bool = False
 
     def texts(self) -> dict[str, list[str]]:
         """The copies as the grader's plugin reads them."""
@@ -123,19 +123,16 @@ def expected(task: Task) -> tuple[str, ...]:
 def chosen(task: Task, passing: Sequence[str]) -> list[str]:
     """The tests that are run in copies, always the same ones of a task: a few of those that a bug makes fail, and a few others.
 
-    `passing` are those that pass, as they are run. Since no more are run than are needed, they are of the first ones, and the others of
-    those before; which of them, the names decide. One of each function comes first.
+    `passing` are those that pass. Which of them, the names decide. One of each function comes first.
     """
-    places = {name: place for place, name in enumerate(passing)}
-    failing = _various(places.keys() & set(task.checks.fail_to_pass), lambda name: places[name] // EARLY)[: TESTS[0]]
-    last = max((places[name] for name in failing), default=0)
-    others = _various(places.keys() & set(task.checks.pass_to_pass), lambda name: max(0, places[name] - last) // EARLY)
+    failing = _various({*passing} & {*task.checks.fail_to_pass})[: TESTS[0]]
+    others = _various({*passing} & {*task.checks.pass_to_pass})
     return [*failing, *others[: min(TESTS[0], TESTS[1] - len(failing))]]
 
 
-def _various(tests: Iterable[str], late: Callable[[str], int]) -> list[str]:
-    """Tests, those first that are less late, and the first of each function before its others."""
-    ordered = sorted(tests, key=lambda name: (late(name), crc32(name.encode())))
+def _various(tests: Iterable[str]) -> list[str]:
+    """Tests in an order that nothing but their names decides, the first of each function before its others."""
+    ordered = sorted(tests, key=lambda name: (crc32(name.encode()), name))
     first = {name.partition("[")[0]: name for name in reversed(ordered)}
     return sorted(ordered, key=lambda name: first[name.partition("[")[0]] != name)
 

@@ -46,7 +46,7 @@ class Copies:
     """Runs tests in copies of this process: `copies(item)` says what came of those of a test, and nothing where it has none."""
 
     def __init__(self, tests: Mapping[str, Sequence[str]], key: str, told: Mapping[str, Sequence[str]], folder: str) -> None:
-        self._tests = tests
+        self._tests, self._alone = tests, bool(told["alone"])
         self._open: Callable[[str, str], str] = lambda text, label: opened(text, key, label)
         self._touched = {os.path.join(folder, path) for path in told["touched"]}
         self._seen = _watching(folder, [os.path.join(folder, path) for path in told["places"]]) if tests else set()
@@ -57,11 +57,15 @@ class Copies:
         self._fork, self._wait, self._exit = os.fork, os.waitpid, os._exit
 
     def left_out(self, tests: Sequence[str]) -> set[str]:
-        """The tests that the process itself does not run: those that have copies, those of the same functions, and all behind the last."""
+        """The tests that the process itself does not run: all, if those that have copies are run alone.
+
+        Else those that have copies, those of the same functions, and all behind the last.
+        """
         own = {name.partition("[")[0] for name in self._tests}
         places = [number for number, name in enumerate(tests) if name in self._tests]
         if places:
-            self.left = {*(name for name in tests if name.partition("[")[0] in own), *tests[places[-1] + 1 :]}
+            last = -1 if self._alone else places[-1]
+            self.left = {*(name for name in tests if name.partition("[")[0] in own), *tests[last + 1 :]}
         return self.left
 
     def __call__(self, item: Any, run: Callable[[], str], replaced: Callable[[], list[str]]) -> Iterator[dict[str, Any]]:
