@@ -23,7 +23,7 @@ _WORDS = {
     "uses": "{}, as the solution does not",
 }
 MOST = 2  # expectations of a test that are broken, each in a copy
-TESTS = 4, 6  # of those that a bug makes fail, and of all, that are run in copies; of others at most as many as of those
+TESTS = 4, 2  # of those that a bug makes fail, and of others, that are run in copies; of others more, where there are fewer of those
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,10 @@ def chosen(task: Task, passing: Sequence[str]) -> list[str]:
 
     `passing` are those that pass. Which of them, the names decide. One of each function comes first.
     """
-    failing = _various({*passing} & {*task.checks.fail_to_pass})[: TESTS[0]]
+    most, least = TESTS
+    failing = _various({*passing} & {*task.checks.fail_to_pass})[:most]
     others = _various({*passing} & {*task.checks.pass_to_pass})
-    return [*failing, *others[: min(TESTS[0], TESTS[1] - len(failing))]]
+    return [*failing, *others[: max(least, most - len(failing))]]
 
 
 def _various(tests: Iterable[str]) -> list[str]:

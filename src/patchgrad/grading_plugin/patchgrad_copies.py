@@ -46,33 +46,31 @@ class Copies:
     """Runs tests in copies of this process: `copies(item)` says what came of those of a test, and nothing where it has none."""
 
     def __init__(self, tests: Mapping[str, Sequence[str]], key: str, told: Mapping[str, Sequence[str]], folder: str) -> None:
-        self._tests, self._alone = tests, bool(told["alone"])
+        self._tests = tests
         self._open: Callable[[str, str], str] = lambda text, label: opened(text, key, label)
         self._touched = {os.path.join(folder, path) for path in told["touched"]}
         self._seen = _watching(folder, [os.path.join(folder, path) for path in told["places"]]) if tests else set()
-        self._folder = folder
+        self._loaded = _Loaded(folder)
         self.left: set[str] = set()
-        self._functions: dict[tuple[str, int, str], list[types.FunctionType]] = {}
-        self._modules = 0
         self._fork, self._wait, self._exit = os.fork, os.waitpid, os._exit
 
-    def left_out(self, tests: Sequence[str]) -> set[str]:
-        """The tests that the process itself does not run: all, if those that have copies are run alone.
+    def left_out(self, tests: Sequence[str], alone: bool) -> set[str]:
+        """The tests that the process itself does not run: all, if those that have copies are run `alone`.
 
         Else those that have copies, those of the same functions, and all behind the last.
         """
         own = {name.partition("[")[0] for name in self._tests}
         places = [number for number, name in enumerate(tests) if name in self._tests]
         if places:
-            last = -1 if self._alone else places[-1]
+            last = -1 if alone else places[-1]
             self.left = {*(name for name in tests if name.partition("[")[0] in own), *tests[last + 1 :]}
         return self.left
 
     def __call__(self, item: Any, run: Callable[[], str], replaced: Callable[[], list[str]]) -> Iterator[dict[str, Any]]:
         """Runs a test in each of its copies: `run` says there how it ended, and `replaced` in the last, the whole, what is another."""
         texts = self._tests.get(item.nodeid, ())
-        if texts and self._modules != len(sys.modules):
-            self._functions, self._modules = self._found(), len(sys.modules)
+        if texts:
+            self._loaded.look()
         for number in random.SystemRandom().sample(range(len(texts)), len(texts)):  # which is whole, none can tell by its place
             text = texts[number]
             inside = partial(self._inside, item, f"{item.nodeid} {number}", text, run, replaced if number == len(texts) - 1 else list)
@@ -114,22 +112,35 @@ class Copies:
     def _swap(self, config: Any, witness: Witness, path: str, first: int, name: str, source: str) -> list[types.CodeType]:
         """Give the functions of the repository's tests that stand there the code of this source: which code they have then."""
         found = []
-        for function in self._functions.get((os.path.join(self._folder, path), first, name), ()):
-            code = _code(source, name, function, os.path.join(self._folder, path), config)
+        for function in self._loaded.at(path, first, name):
+            code = _code(source, name, function, function.__code__.co_filename, config)
             if code.co_freevars == function.__code__.co_freevars:  # else it is what a decorator made of it, at the same place
                 function.__code__ = code
                 function.__globals__[NAME] = witness
                 found.append(code)
         return found
 
-    def _found(self) -> dict[tuple[str, int, str], list[types.FunctionType]]:
-        """All functions of the repository by file, first line and name."""
-        found: dict[tuple[str, int, str], list[types.FunctionType]] = {}
+
+class _Loaded:
+    """The functions of the repository that are loaded, by where they stand."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder, self._modules = folder, 0
+        self._found: dict[tuple[str, int, str], list[types.FunctionType]] = {}
+
+    def look(self) -> None:
+        """Look for them, if more modules are loaded than before: no copy needs to, which would have to copy what it looks at."""
+        if self._modules == len(sys.modules):
+            return
+        self._found, self._modules = {}, len(sys.modules)
         for function in gc.get_objects():
             if type(function) is types.FunctionType and function.__code__.co_filename.startswith(self._folder):
                 code = function.__code__
-                found.setdefault((code.co_filename, code.co_firstlineno, code.co_name), []).append(function)
-        return found
+                self._found.setdefault((code.co_filename, code.co_firstlineno, code.co_name), []).append(function)
+
+    def at(self, path: str, first: int, name: str) -> list[types.FunctionType]:
+        """Those of this name whose first line this is, of the file at a path below the folder."""
+        return self._found.get((os.path.join(self._folder, path), first, name), [])
 
 
 def _watching(folder: str, places: Sequence[str]) -> set[str]:

@@ -211,7 +211,7 @@ class Reporter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        left = self._copies.left_out([item.nodeid for item in session.items])
+        left = self._copies.left_out([item.nodeid for item in session.items], bool(self._told["alone"]))
         if left:
             session.config.option.tbstyle = "no"  # how a failure is told takes longer than most tests do
         own = [item.nodeid for item in session.items if item.nodeid not in left]
