@@ -4,7 +4,7 @@
     solution + tests broken and whole, in copies  -> what tells something, once a task
     attempt  + tests broken and whole, in copies  -> evidence
 
-Some of the tests that decide lie broken on the disk, and each of them is run in copies of the process that runs the tests: as it lies
+Some of the tests that decide lie broken on the disk, and each of them is run in copies of a process that has run no test: as it lies
 there, with another of its expectations broken, and whole. In every copy the others are as they are, nothing has failed before, and
 only the expectation tells one copy from another. Code that notices that it is watched, by whatever, and is honest then, fails the whole
 copy, and code that is not passes the broken one. What the solution passes broken, or fails whole, tells nothing.
