@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
+from operator import attrgetter
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
@@ -17,8 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgrad.grading.mutants import functions
-from patchgrad.grading.swaps import swaps
+from patchgrad.grading.mutants import functions, sites
+from patchgrad.grading.swaps import pieces
 from patchgrad.grading.witness import watched
 from patchgrad.grading_plugin.patchgrad_sealed import opened, sealed
 from patchgrad.grading_plugin.patchgrad_witness import NAME, Witness
@@ -140,30 +141,32 @@ def codes(code: CodeType) -> Iterator[CodeType]:
 
 
 @pytest.mark.parametrize("path", OWN, ids=lambda path: path.stem)
-def test_a_swapped_function_has_the_code_that_it_has_in_its_file(path: Path) -> None:
+def test_a_function_apart_from_its_file_has_the_code_that_it_has_there(path: Path) -> None:
     source = path.read_text()
-    for function in functions(ast.parse(source)):
-        wanted = watched(source, function)
-        if wanted == source:
-            continue
-        (swap,) = swaps("a.py", source, wanted)
+    for piece, function in zip(pieces(source), functions(ast.parse(source)), strict=True):
+        assert (piece.name, piece.line) == (function.name, function.lineno)
         alone, whole = (
             {
-                (code.co_name, code.co_names, code.co_varnames, code.co_freevars)
+                (code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_firstlineno)
                 for code in codes(compile(text, "a.py", "exec", __future__.annotations.compiler_flag, dont_inherit=True))
+                if code.co_name == piece.name
             }
-            for text in (swap.source, wanted)
+            for text in (watched(piece.source, piece.function()), watched(source, function))
         )
-        assert {code[0] for code in alone} >= {function.name}
-        assert {code for code in alone if code[0] == function.name} <= whole
+        assert alone
+        assert alone <= whole or function.decorator_list, "a decorator's line is the first one of its code"
 
 
-def test_where_a_text_is_the_same_nothing_is_swapped() -> None:
-    source = "class A:\n    if True:\n        def test_a(self): pass\n"
-    assert swaps("a.py", source, source) == []
-    (swap,) = swaps("a.py", source, source.replace("pass", "assert 1"))
-    assert (swap.first, swap.name) == (3, "test_a")
-    assert ast.parse(swap.source)
+@pytest.mark.parametrize("path", OWN, ids=lambda path: path.stem)
+def test_what_is_broken_in_a_function_lies_at_the_same_place_in_its_file(path: Path) -> None:
+    source = path.read_text()
+    apart = [piece.in_file(site) for piece in pieces(source) for site in sites(piece.source)]
+    assert sorted(apart, key=attrgetter("start")) == sorted(sites(source), key=attrgetter("start"))
+
+
+def test_a_function_stands_below_what_it_is_in() -> None:
+    (piece,) = pieces("class A:\n    if True:\n\n        @mark\n        def test_a(self): pass\n")
+    assert (piece.first, piece.line, piece.source) == (4, 5, "\n\nclass A:\n if 1:\n        def test_a(self): pass\n")
 
 
 @given(st.text(), st.text(), st.text(min_size=1))

@@ -49,12 +49,14 @@ class _Found:
 class Look:
     """How closely a run of tests is looked at: `modules` are loaded first, and at the end the functions of `deciders` compared.
 
-    Tests with `copies`, texts that `patchgrad_copies.Copies` reads, are run in copies of the process, one for each text.
+    Tests with `copies`, texts that `patchgrad_copies.Copies` reads, are run in copies of the process, one for each text, and no other
+    test is run if they are run `alone`.
     """
 
     modules: Sequence[str] = ()
     deciders: Sequence[str] = ()
     copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    alone: bool = False
 
 
 async def grade(task: Task, submission: str, sandboxes: Sandboxes, *, run_empty: bool = False, conditions: Conditions = USUAL) -> Verdict:
@@ -189,6 +191,7 @@ async def run_hidden(
         "modules": [*look.modules],
         "deciders": [*look.deciders],
         "places": [path for path in guard.places() if guard.guards(path)],
+        "alone": look.alone,
         "copies": copies,
     }
     argv = (*argv, *(f"--ignore={path}" for path in new if path.endswith(".py") and path not in guard.deciding))

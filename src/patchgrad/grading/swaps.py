@@ -1,16 +1,16 @@
-"""What makes another text of a file of the one that is loaded: the functions whose text differs, each as a source of its own.
+"""A function of a file apart from the rest of it, and what gives it another text where it is loaded.
 
 def test_a(): assert f() == 1        and        def test_a(): assert f() == 2
-->   [Swap("tests/test_a.py", 1, "test_a", "def test_a(): assert f() == 2\n")]
+->   Swap("tests/test_a.py", 1, "test_a", "def test_a(): assert f() == 2\n")
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from patchgrad.grading.mutants import Function
+from patchgrad.grading.mutants import Function, Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,35 +23,43 @@ class Swap:
     source: str
 
 
-def swaps(path: str, there: str, wanted: str) -> list[Swap]:
-    """What makes `wanted` of what is `there`, two texts of a file whose outermost functions are the same ones in the same order."""
-    return [
-        Swap(path, here.first, here.name, other.padding + other.text)
-        for here, other in zip(_pieces(there), _pieces(wanted), strict=True)
-        if here.text != other.text
-    ]
-
-
 @dataclass(frozen=True, slots=True)
-class _Piece:
-    """A function's own lines, and what puts them where they stand: empty lines, and the heads of what it is in."""
+class Piece:
+    """An outermost function without its decorators. Its `source` has empty lines, and the heads of what it is in, above it.
 
+    So it stands on its own `line`. In its file it lies `before` bytes further on than in its source.
+    """
+
+    line: int
     first: int
     name: str
-    padding: str
-    text: str
+    source: str
+    before: int
+
+    def function(self) -> Function:
+        """It, in the tree of its source."""
+        return next(function for function, _ in _outermost(ast.parse(self.source), ()))
+
+    def in_file(self, site: Site) -> Site:
+        """A site of its source, as it lies in the file."""
+        return replace(site, start=site.start + self.before, end=site.end + self.before)
 
 
-def _pieces(source: str) -> list[_Piece]:
+def pieces(source: str) -> list[Piece]:
+    """The outermost functions of a module and of its classes, in their order."""
     lines = source.encode().splitlines(keepends=True)
-    return [_piece(function, around, lines) for function, around in _outermost(ast.parse(source), ())]
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    return [_piece(function, around, lines, starts) for function, around in _outermost(ast.parse(source), ())]
 
 
-def _piece(function: Function, around: tuple[str, ...], lines: list[bytes]) -> _Piece:
+def _piece(function: Function, around: tuple[str, ...], lines: list[bytes], starts: list[int]) -> Piece:
     text = b"".join(lines[function.lineno - 1 : function.end_lineno]).decode()
     above = [f"{' ' * depth}{line}\n" for depth, line in enumerate(around)]
     first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
-    return _Piece(first, function.name, "".join(["\n" * max(0, function.lineno - 1 - len(above)), *above]), text)
+    padding = "".join(["\n" * max(0, function.lineno - 1 - len(above)), *above])
+    return Piece(function.lineno, first, function.name, padding + text, starts[function.lineno - 1] - len(padding.encode()))
 
 
 def _outermost(tree: ast.AST, around: tuple[str, ...]) -> Iterator[tuple[Function, tuple[str, ...]]]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from zlib import crc32
 
 from patchgrad.grading.guard import Guard
-from patchgrad.grading.mutants import Site, broken, expectations, functions, parses, sites
+from patchgrad.grading.mutants import Site, broken, expectations, parses, sites
 from patchgrad.grading.report import Copy, TestRun
-from patchgrad.grading.swaps import Swap, swaps
+from patchgrad.grading.swaps import Swap, pieces
 from patchgrad.grading.witness import watched
 from patchgrad.values import Task
 
@@ -23,7 +23,7 @@ _WORDS = {
     "uses": "{}, as the solution does not",
 }
 MOST = 2  # expectations of a test that are broken, each in a copy
-TESTS = 4, 4  # of those that a bug makes fail, and of the others, that are run in copies
+TESTS = 4, 2  # of those that a bug makes fail, and of others, that are run in copies; of others more, where there are fewer of those
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +40,39 @@ class Trial:
 
     What the solution did: `telling` are the copies, by test and number, that it fails, and `whole` those that it passes, with what the
     witness saw. `modules` are loaded first. The functions of `deciders` are compared at the end; those that are `replaced` with the
-    solution too are no evidence. `helpers` are modules that decide as well, and are none by the name of their folder.
+    solution too are no evidence. The `tests` are run `alone`, of their files only, or after all tests that are run before them. `helpers`
+    are modules that decide as well, and are none by the name of their folder.
     """
 
     files: Mapping[str, str]
     copies: Mapping[str, tuple[tuple[Swap, ...], ...]]
+    tests: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     deciders: tuple[str, ...] = ()
     telling: frozenset[tuple[str, int]] = frozenset()
     whole: Mapping[str, Copy] | None = None
     replaced: frozenset[str] = frozenset()
     helpers: tuple[str, ...] = ()
+    alone: bool = False
 
     def texts(self) -> dict[str, list[str]]:
         """The copies as the grader's plugin reads them."""
         return {test: [json.dumps([astuple(swap) for swap in one]) for one in copies] for test, copies in self.copies.items()}
 
-    def told(self, run: TestRun) -> Trial:
-        """This trial after a run with the solution."""
-        telling = {(copy.test, copy.number) for copy in run.copies if copy.status in ("failed", "error") and not self._last(copy)}
-        whole = {copy.test: copy for copy in run.copies if copy.status == "passed" and self._last(copy)}
-        return replace(self, telling=frozenset(telling), whole=whole, replaced=frozenset(run.replaced))
+    def told(self, run: TestRun, few: Container[str] = ()) -> Trial:
+        """This trial after a run with the solution: the copies that tell something, and of tests that are `few` the whole and one other."""
+        ended = {(copy.test, copy.number): copy for copy in run.copies}
+        copies: dict[str, tuple[tuple[Swap, ...], ...]] = {}
+        telling, whole = set[tuple[str, int]](), dict[str, Copy]()
+        for test, known in self.copies.items():
+            *others, solved = (ended[test, number] for number in range(len(known)))
+            red = [copy.number for copy in others if copy.status in ("failed", "error")][: 1 if test in few else MOST]
+            if solved.status == "passed":
+                whole[test] = solved
+            if red or test in whole:
+                copies[test] = (*(known[number] for number in red), known[-1])
+                telling |= {(test, number) for number in range(len(red))}
+        return replace(self, copies=copies, telling=frozenset(telling), whole=whole, replaced=frozenset(run.replaced))
 
     def evidence(self, run: TestRun) -> list[Evidence]:
         """What speaks against the attempt of which this is the run, what is sure first, and of that a test that passes anyway."""
@@ -113,14 +125,19 @@ def expected(task: Task) -> tuple[str, ...]:
 def chosen(task: Task, passing: Sequence[str]) -> list[str]:
     """The tests that are run in copies, always the same ones of a task: a few of those that a bug makes fail, and a few others.
 
-    `passing` are those that pass, as they are run. Others that are run before come first, since no more are run than are needed.
+    `passing` are those that pass. Which of them, the names decide. One of each function comes first.
     """
-    numbers = {name: crc32(name.encode()) for name in passing}
-    failing = sorted(numbers.keys() & set(task.checks.fail_to_pass), key=numbers.__getitem__)[: TESTS[0]]
-    last = max((passing.index(name) for name in failing), default=0)
-    behind = {name: (place > last, numbers[name]) for place, name in enumerate(passing)}
-    others = sorted(numbers.keys() & set(task.checks.pass_to_pass), key=behind.__getitem__)[: TESTS[1]]
-    return [*failing, *others]
+    most, least = TESTS
+    failing = _various({*passing} & {*task.checks.fail_to_pass})[:most]
+    others = _various({*passing} & {*task.checks.pass_to_pass})
+    return [*failing, *others[: max(least, most - len(failing))]]
+
+
+def _various(tests: Iterable[str]) -> list[str]:
+    """Tests in an order that nothing but their names decides, the first of each function before its others."""
+    ordered = sorted(tests, key=lambda name: (crc32(name.encode()), name))
+    first = {name.partition("[")[0]: name for name in reversed(ordered)}
+    return sorted(ordered, key=lambda name: first[name.partition("[")[0]] != name)
 
 
 def deciding(task: Task, run: TestRun) -> list[str]:
@@ -133,11 +150,12 @@ def trial(sources: Mapping[str, str], tests: Sequence[str], named: Iterable[str]
     """What these tests are held against, whose `sources` are these by path; all tests that decide are `named`, others help."""
     drawn = _Drawn(sources, {_function(name) for name in named})
     places = {test: drawn.places(test) for test in tests}
-    laid = drawn.first(places.values())
+    laid = drawn.first(dict.fromkeys(place for known in places.values() for place in known))
     copies = {test: tuple(_copies(drawn, laid, places[test])) for test in tests}
-    files = {path: broken(sources[path], known) for path, known in laid.items()}
+    files = {path: drawn.spoiled(path, laid) for path in {path for path, _ in laid}}
     imported = {name for source in drawn.sources.values() for name in _imported(ast.parse(source))}
-    return Trial(files, {test: found for test, found in copies.items() if len(found) > 1}, modules, tuple(sorted(imported)))
+    several = {test: found for test, found in copies.items() if len(found) > 1}
+    return Trial(files, several, tuple(several), modules, tuple(sorted(imported)))
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:
@@ -149,71 +167,68 @@ def _imported(tree: ast.AST) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
-Places = Mapping[str, Sequence[int]]  # first lines of functions by file
-Sites = Mapping[str, Sequence[Site]]
+Place = tuple[str, int]  # a file, and the first line of a function in it
+Sites = Mapping[Place, Sequence[Site]]
 
 
 class _Drawn:
-    """The expectations of files, by file and line of their function."""
+    """The functions of files of tests, and what each of them expects, as it lies in the function's own source."""
 
     def __init__(self, sources: Mapping[str, str], tests: set[str]) -> None:
         self.sources = {path: source for path, source in sources.items() if parses(source)}
-        helpers = {site.function for source in self.sources.values() for site in sites(source)} - tests
-        self.sites = {path: expectations(source, helpers) for path, source in self.sources.items()}
-        self._names = {path: {one.lineno: one.name for one in functions(ast.parse(text))} for path, text in self.sources.items()}
+        self._pieces = {(path, piece.line): piece for path, source in self.sources.items() for piece in pieces(source)}
+        self._expecting = {site.function for source in self.sources.values() for site in sites(source)} - tests
         self._tests = tests
+        self._known: dict[Place, list[Site]] = {}
 
-    def places(self, test: str) -> Places:
+    def places(self, test: str) -> list[Place]:
         """Where the function of a test stands: in its own file, or in those that it may inherit it from."""
-        own = test.split("::")[0]
-        found = {path: [line for line, name in names.items() if name == _function(test)] for path, names in self._names.items()}
-        return {own: found[own]} if found.get(own) else {path: lines for path, lines in found.items() if lines}
+        found = [place for place, piece in self._pieces.items() if piece.name == _function(test)]
+        return [place for place in found if place[0] == test.split("::")[0]] or found
 
-    def first(self, places: Iterable[Places]) -> Sites:
-        """The first expectation of each of these functions, by file."""
-        lines = sorted({(path, line) for one in places for path, known in one.items() for line in known})
-        found: dict[str, list[Site]] = {}
-        for path, line in lines:
-            found.setdefault(path, []).extend(self.sites[path].get(line, [])[:1])
-        return {path: known for path, known in found.items() if known}
+    def sites(self, place: Place) -> list[Site]:
+        """What the function at a place expects, one site of each kind."""
+        if place not in self._known:
+            self._known[place] = next(iter(expectations(self._pieces[place].source, self._expecting).values()), [])
+        return self._known[place]
+
+    def first(self, places: Iterable[Place]) -> Sites:
+        """The first expectation of each of these functions that has one."""
+        return {place: known[:1] for place in places if (known := self.sites(place))}
 
     def helping(self) -> Sites:
-        """The first expectation of each function that is no test, by file."""
-        return self.first(
-            {path: [line for line, name in names.items() if name not in self._tests and not name.startswith("test")]}
-            for path, names in self._names.items()
-        )
+        """The first expectation of each function that is no test."""
+        names = {place: piece.name for place, piece in self._pieces.items()}
+        return self.first(place for place, name in names.items() if name not in self._tests and not name.startswith("test"))
 
-    def swaps(self, laid: Sites, wanted: Mapping[str, str]) -> tuple[Swap, ...]:
-        """What makes these texts of those that lie there."""
-        there = {path: broken(self.sources[path], laid.get(path, ())) for path in wanted}
-        return tuple(swap for path, text in wanted.items() for swap in swaps(path, there[path], text))
+    def spoiled(self, path: str, laid: Sites) -> str:
+        """The text of a file with these expectations broken."""
+        return broken(self.sources[path], [self._pieces[place].in_file(site) for place in laid if place[0] == path for site in laid[place]])
+
+    def swaps(self, laid: Sites, wanted: Sites) -> tuple[Swap, ...]:
+        """What breaks these expectations in functions that lie there with others broken."""
+        return self._written(laid, {place: broken(self._pieces[place].source, known) for place, known in wanted.items()})
+
+    def whole(self, laid: Sites, tests: Sequence[Place]) -> tuple[Swap, ...]:
+        """What makes these functions, and all that help, whole, with a witness that looks on; how often tests are run is counted."""
+        found = {place: self._pieces[place] for place in (*tests, *self.helping())}
+        return self._written(laid, {place: watched(piece.source, piece.function(), place in tests) for place, piece in found.items()})
+
+    def _written(self, laid: Sites, texts: Mapping[Place, str]) -> tuple[Swap, ...]:
+        found = [(path, self._pieces[path, line], laid.get((path, line), ()), text) for (path, line), text in texts.items()]
+        return tuple(Swap(path, one.first, one.name, text) for path, one, known, text in found if broken(one.source, known) != text)
 
 
-def _copies(drawn: _Drawn, laid: Sites, places: Places) -> Iterator[tuple[Swap, ...]]:
+def _copies(drawn: _Drawn, laid: Sites, places: Sequence[Place]) -> Iterator[tuple[Swap, ...]]:
     """The copies of the test whose function stands at these places: as it lies there, with its other expectations broken, and whole."""
-    own = {path: [site for line in lines for site in drawn.sites[path].get(line, ())] for path, lines in places.items()}
-    others = {path: [site for site in laid.get(path, ()) if site.line not in places.get(path, ())] for path in {*laid, *places}}
-    kinds = list(dict.fromkeys(site.kind for known in own.values() for site in known))
+    kinds = list(dict.fromkeys(site.kind for place in places for site in drawn.sites(place)))
     if kinds:
         yield ()
     for kind in kinds[1:MOST]:
-        wanted = {path: [*others[path], *(site for site in known if site.kind == kind)] for path, known in own.items()}
-        yield drawn.swaps(laid, {path: broken(drawn.sources[path], known) for path, known in wanted.items()})
+        yield drawn.swaps(laid, {place: [site for site in drawn.sites(place) if site.kind == kind] for place in places})
     if not kinds and (helping := drawn.helping()):
-        yield drawn.swaps(
-            laid, {path: broken(drawn.sources[path], [*others.get(path, ()), *helping.get(path, ())]) for path in {*places, *helping}}
-        )
-    helpers = {path: {site.line for site in known} for path, known in drawn.helping().items()}
-    texts = {path: broken(drawn.sources[path], others.get(path, ())) for path in {*places, *helpers}}
-    yield drawn.swaps(laid, {path: _whole(text, places.get(path, ()), helpers.get(path, set())) for path, text in texts.items()})
-
-
-def _whole(source: str, tests: Sequence[int], helpers: set[int]) -> str:
-    """The text in which a witness looks on in the functions at these lines, the last one first, as it makes them longer."""
-    for line in sorted({*tests, *helpers}, reverse=True):
-        source = watched(source, next(one for one in functions(ast.parse(source)) if one.lineno == line), line in tests)
-    return source
+        yield drawn.swaps(laid, helping)
+    yield drawn.whole(laid, places)
 
 
 def _function(test: str) -> str:

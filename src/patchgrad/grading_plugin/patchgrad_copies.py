@@ -27,6 +27,7 @@ import time
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from marshal import dumps
 from typing import Any
 
 from patchgrad_sealed import opened
@@ -37,6 +38,7 @@ _PRYING = {  # audit events of Python: code reaches what calls it, or what it wa
     *("sys.settrace", "sys.setprofile", "sys._getframe", "sys._current_frames", "gc.get_objects", "gc.get_referrers", "gc.get_referents"),
     *("ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle", "ctypes.cdata", "ctypes.cdata/buffer", "ctypes.addressof"),
 }
+_PLAIN = 2  # the format of `marshal` in which equal code has equal bytes, whoever else holds its parts
 _FLAGS = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 
 
@@ -48,23 +50,27 @@ class Copies:
         self._open: Callable[[str, str], str] = lambda text, label: opened(text, key, label)
         self._touched = {os.path.join(folder, path) for path in told["touched"]}
         self._seen = _watching(folder, [os.path.join(folder, path) for path in told["places"]]) if tests else set()
-        self._folder = folder
+        self._loaded = _Loaded(folder)
         self.left: set[str] = set()
-        self._functions: dict[tuple[str, int, str], list[types.FunctionType]] = {}
         self._fork, self._wait, self._exit = os.fork, os.waitpid, os._exit
 
-    def left_out(self, tests: Sequence[str]) -> set[str]:
-        """The tests that the process itself does not run: those that have copies, those of the same functions, and all behind the last."""
+    def left_out(self, tests: Sequence[str], alone: bool) -> set[str]:
+        """The tests that the process itself does not run: all, if those that have copies are run `alone`.
+
+        Else those that have copies, those of the same functions, and all behind the last.
+        """
         own = {name.partition("[")[0] for name in self._tests}
         places = [number for number, name in enumerate(tests) if name in self._tests]
         if places:
-            self._functions = self._found()
-            self.left = {*(name for name in tests if name.partition("[")[0] in own), *tests[places[-1] + 1 :]}
+            last = -1 if alone else places[-1]
+            self.left = {*(name for name in tests if name.partition("[")[0] in own), *tests[last + 1 :]}
         return self.left
 
     def __call__(self, item: Any, run: Callable[[], str], replaced: Callable[[], list[str]]) -> Iterator[dict[str, Any]]:
         """Runs a test in each of its copies: `run` says there how it ended, and `replaced` in the last, the whole, what is another."""
         texts = self._tests.get(item.nodeid, ())
+        if texts:
+            self._loaded.look()
         for number in random.SystemRandom().sample(range(len(texts)), len(texts)):  # which is whole, none can tell by its place
             text = texts[number]
             inside = partial(self._inside, item, f"{item.nodeid} {number}", text, run, replaced if number == len(texts) - 1 else list)
@@ -74,6 +80,7 @@ class Copies:
         sys.stdout.flush()
         sys.stderr.flush()
         reads, writes = os.pipe()
+        gc.freeze()  # a collection in the copy would write to all that it shares with this process, which then had to be copied
         child = self._fork()
         if not child:
             os.close(reads)
@@ -81,6 +88,7 @@ class Copies:
                 os.write(writes, json.dumps(inside()).encode() + b"\n")
             finally:
                 self._exit(0)
+        gc.unfreeze()
         os.close(writes)
         try:
             return _told(reads)
@@ -93,9 +101,10 @@ class Copies:
     def _inside(self, item: Any, label: str, text: str, run: Callable[[], str], replaced: Callable[[], list[str]]) -> dict[str, Any]:
         witness = Witness(self._touched)
         swaps = json.loads(self._open(text, label))
-        laid = [self._swap(item.config, witness, *swap) for swap in swaps]
+        laid = [code for swap in swaps for code in self._swap(item.config, witness, *swap)]
+        before = [dumps(code, _PLAIN) for code in laid]
         status = run()
-        if laid != [self._codes(item.config, *swap) for swap in swaps]:
+        if before != [dumps(code, _PLAIN) for code in laid]:
             witness.lies.add("changes the test itself")
         seen = witness.lies | self._seen | {f"replaces {name}" for name in replaced()}
         return {"status": status, "lies": sorted(seen), "runs": witness.runs}
@@ -103,33 +112,35 @@ class Copies:
     def _swap(self, config: Any, witness: Witness, path: str, first: int, name: str, source: str) -> list[types.CodeType]:
         """Give the functions of the repository's tests that stand there the code of this source: which code they have then."""
         found = []
-        for function in self._at(path, first, name):
-            code = _code(source, name, function, os.path.join(self._folder, path), config)
+        for function in self._loaded.at(path, first, name):
+            code = _code(source, name, function, function.__code__.co_filename, config)
             if code.co_freevars == function.__code__.co_freevars:  # else it is what a decorator made of it, at the same place
                 function.__code__ = code
                 function.__globals__[NAME] = witness
                 found.append(code)
         return found
 
-    def _codes(self, config: Any, path: str, first: int, name: str, source: str) -> list[types.CodeType]:
-        """The code that these functions should have, made anew: whatever happened meanwhile to what they were given."""
-        made = [(one, _code(source, name, one, os.path.join(self._folder, path), config)) for one in self._at(path, first, name)]
-        return [code for one, code in made if code.co_freevars == one.__code__.co_freevars]
 
-    def _at(self, path: str, first: int, name: str) -> list[types.FunctionType]:
-        place = (os.path.join(self._folder, path), first, name)
-        if place not in self._functions:
-            self._functions = self._found()
-        return self._functions.get(place, [])
+class _Loaded:
+    """The functions of the repository that are loaded, by where they stand."""
 
-    def _found(self) -> dict[tuple[str, int, str], list[types.FunctionType]]:
-        """All functions of the repository by file, first line and name."""
-        found: dict[tuple[str, int, str], list[types.FunctionType]] = {}
+    def __init__(self, folder: str) -> None:
+        self._folder, self._modules = folder, 0
+        self._found: dict[tuple[str, int, str], list[types.FunctionType]] = {}
+
+    def look(self) -> None:
+        """Look for them, if more modules are loaded than before: no copy needs to, which would have to copy what it looks at."""
+        if self._modules == len(sys.modules):
+            return
+        self._found, self._modules = {}, len(sys.modules)
         for function in gc.get_objects():
             if type(function) is types.FunctionType and function.__code__.co_filename.startswith(self._folder):
                 code = function.__code__
-                found.setdefault((code.co_filename, code.co_firstlineno, code.co_name), []).append(function)
-        return found
+                self._found.setdefault((code.co_filename, code.co_firstlineno, code.co_name), []).append(function)
+
+    def at(self, path: str, first: int, name: str) -> list[types.FunctionType]:
+        """Those of this name whose first line this is, of the file at a path below the folder."""
+        return self._found.get((os.path.join(self._folder, path), first, name), [])
 
 
 def _watching(folder: str, places: Sequence[str]) -> set[str]:

@@ -3,7 +3,7 @@
 It is active when `PATCHGRAD_NONCE` is set: the key itself, or the word `stdin` when the standard input holds the key, which, unlike the
 environment, no later `/proc/self/environ` shows, and on the next line what is known of the submission, as JSON: the files that it
 `touched`, those of them that it `added`, the `places` of tests, `modules` to load before any of it, the `deciders` whose functions are
-compared at the end, and the tests that are run in `copies` (`patchgrad_copies`). Each line of the
+compared at the end, and the tests that are run in `copies`, whether `alone` or after others (`patchgrad_copies`). Each line of the
 report is `MAC JSON`, the MAC being an HMAC-SHA-256 over the JSON, whose `seq` counts up: a line cannot be forged, replayed or left out by
 code that does not have the key.
 
@@ -213,7 +213,7 @@ class Reporter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        left = self._copies.left_out([item.nodeid for item in session.items])
+        left = self._copies.left_out([item.nodeid for item in session.items], bool(self._told["alone"]))
         if left:
             session.config.option.tbstyle = "no"  # how a failure is told takes longer than most tests do
         own = [item.nodeid for item in session.items if item.nodeid not in left]
@@ -361,7 +361,7 @@ def main() -> None:
 
 def _start() -> tuple[Reporter | None, list[str]]:
     key = os.environ.pop("PATCHGRAD_NONCE", "")
-    told: dict[str, Any] = {"touched": [], "added": [], "modules": [], "deciders": [], "places": [], "copies": {}}
+    told: dict[str, Any] = {"touched": [], "added": [], "modules": [], "deciders": [], "places": [], "alone": [], "copies": {}}
     if key == "stdin":
         with open(0, "rb", closefd=False) as given:
             key, *rest = given.read().decode().splitlines()
