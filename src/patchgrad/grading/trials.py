@@ -16,8 +16,12 @@ from patchgrad.grading.witness import watched
 from patchgrad.values import Task
 
 _WORDS = {
+    "acts": "{}",
+    "belies": "{}",
     "called": "runs the test itself",
     "changes": "{}",
+    "claims": "{}",
+    "edits": "{}",
     "reads": "{}, as the solution does not",
     "replaces": "{}",
     "uses": "{}, as the solution does not",
@@ -136,7 +140,8 @@ def trial(sources: Mapping[str, str], tests: Sequence[str], named: Iterable[str]
     copies = {test: tuple(_copies(drawn, laid, places[test])) for test in tests}
     files = {path: broken(sources[path], known) for path, known in laid.items()}
     imported = {name for source in drawn.sources.values() for name in _imported(ast.parse(source))}
-    return Trial(files, {test: found for test, found in copies.items() if len(found) > 1}, modules, tuple(sorted(imported)))
+    mocks = ("unittest.mock",) if any("mock" in source.lower() for source in sources.values()) else ()
+    return Trial(files, {test: found for test, found in copies.items() if len(found) > 1}, (*modules, *mocks), tuple(sorted(imported)))
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:

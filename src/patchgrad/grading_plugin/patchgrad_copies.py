@@ -29,14 +29,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from patchgrad_functions import Functions
+from patchgrad_mocks import Calls
+from patchgrad_names import NAME, Names
 from patchgrad_sealed import opened
-from patchgrad_witness import NAME, Witness
+from patchgrad_witness import Witness
 
 _SECONDS = 60.0  # for one copy
 _PRYING = {  # audit events of Python: code reaches what calls it, or what it was not given
     *("sys.settrace", "sys.setprofile", "sys._getframe", "sys._current_frames", "gc.get_objects", "gc.get_referrers", "gc.get_referents"),
     *("ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle", "ctypes.cdata", "ctypes.cdata/buffer", "ctypes.addressof"),
 }
+_MOCKS = "unittest.mock"  # where it is loaded first, calls of mocks are kept apart from them
 _FLAGS = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 
 
@@ -47,7 +51,9 @@ class Copies:
         self._tests = tests
         self._open: Callable[[str, str], str] = lambda text, label: opened(text, key, label)
         self._touched = {os.path.join(folder, path) for path in told["touched"]}
-        self._seen = _watching(folder, [os.path.join(folder, path) for path in told["places"]]) if tests else set()
+        self._places = [os.path.join(folder, path) for path in told["places"]]
+        self._seen = _watching(folder, self._places) if tests else set()
+        self._calls = Calls() if _MOCKS in told["modules"] else None
         self._folder = folder
         self.left: set[str] = set()
         self._functions: dict[tuple[str, int, str], list[types.FunctionType]] = {}
@@ -62,12 +68,12 @@ class Copies:
             self.left = {*(name for name in tests if name.partition("[")[0] in own), *tests[places[-1] + 1 :]}
         return self.left
 
-    def __call__(self, item: Any, run: Callable[[], str], replaced: Callable[[], list[str]]) -> Iterator[dict[str, Any]]:
-        """Runs a test in each of its copies: `run` says there how it ended, and `replaced` in the last, the whole, what is another."""
+    def __call__(self, item: Any, run: Callable[[], str], functions: Functions) -> Iterator[dict[str, Any]]:
+        """Runs a test in each of its copies: `run` says there how it ended, and `functions` in the last, the whole, what is another."""
         texts = self._tests.get(item.nodeid, ())
         for number in random.SystemRandom().sample(range(len(texts)), len(texts)):  # which is whole, none can tell by its place
             text = texts[number]
-            inside = partial(self._inside, item, f"{item.nodeid} {number}", text, run, replaced if number == len(texts) - 1 else list)
+            inside = partial(self._inside, item, f"{item.nodeid} {number}", text, run, functions, number == len(texts) - 1)
             yield {"event": "copy", "id": item.nodeid, "number": number, **self._copy(inside)}
 
     def _copy(self, inside: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -90,14 +96,17 @@ class Copies:
                 os.kill(child, signal.SIGKILL)
             self._wait(child, 0)
 
-    def _inside(self, item: Any, label: str, text: str, run: Callable[[], str], replaced: Callable[[], list[str]]) -> dict[str, Any]:
-        witness = Witness(self._touched)
+    def _inside(self, item: Any, label: str, text: str, run: Callable[[], str], functions: Functions, whole: bool) -> dict[str, Any]:
+        if self._calls:
+            self._calls.kept = whole
+        witness = Witness(self._touched, Names(self._folder, self._places), functions, self._calls if whole else None)
         swaps = json.loads(self._open(text, label))
         laid = [self._swap(item.config, witness, *swap) for swap in swaps]
         status = run()
+        witness.over()
         if laid != [self._codes(item.config, *swap) for swap in swaps]:
             witness.lies.add("changes the test itself")
-        seen = witness.lies | self._seen | {f"replaces {name}" for name in replaced()}
+        seen = witness.lies | self._seen | {f"replaces {name}" for name in (functions.replaced() if whole else ())}
         return {"status": status, "lies": sorted(seen), "runs": witness.runs}
 
     def _swap(self, config: Any, witness: Witness, path: str, first: int, name: str, source: str) -> list[types.CodeType]:
@@ -108,6 +117,7 @@ class Copies:
             if code.co_freevars == function.__code__.co_freevars:  # else it is what a decorator made of it, at the same place
                 function.__code__ = code
                 function.__globals__[NAME] = witness
+                witness.names.watch(function)
                 found.append(code)
         return found
 
