@@ -6,6 +6,7 @@ values = [2, 1]; assert middle(values) == sorted(values)[1]   ->   sorted([2, 1]
 from __future__ import annotations
 
 import builtins
+import functools
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -25,7 +26,7 @@ class Kept:
     def see(self, values: Iterable[Any]) -> None:
         """Keep what is a container and was not seen before."""
         for value in values:
-            if type(value) in _HOLDS and id(value) not in self._first and len(self._first) < _ALL:
+            if type(value) in (*_HOLDS, tuple) and id(value) not in self._first and len(self._first) < _ALL:
                 self._first[id(value)] = (value, _copied(value, [_MOST]))
 
     def forget(self) -> None:
@@ -37,9 +38,9 @@ class Kept:
 
         Nothing but functions of Python's own is called for it, with plain values.
         """
-        code = compile(text, "", "eval")
-        held = {name: frame.f_locals[name] for name in _names(code) if name in frame.f_locals}
-        held.update((name, frame.f_globals[name]) for name in _names(code) if name in frame.f_globals and name not in held)
+        code, names = _read(text)
+        spaces = {**frame.f_globals, **frame.f_locals}
+        held = {name: spaces[name] for name in names if name in spaces}
         changed = {name: self._first[id(value)][1] for name, value in held.items() if self._changed(value)}
         if not changed or not all(name in changed or _copied(value, [_MOST]) is not _copied for name, value in held.items()):
             return []
@@ -49,6 +50,12 @@ class Kept:
     def _changed(self, value: Any) -> bool:
         _, before = self._first.get(id(value), (None, _copied))
         return before is not _copied and type(before) is type(value) and bool(before != value)
+
+
+@functools.lru_cache(1000)
+def _read(text: str) -> tuple[types.CodeType, tuple[str, ...]]:
+    code = compile(text, "", "eval")
+    return code, tuple(_names(code))
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-_SECONDS = 1.0  # in which threads that were left behind may end
+_SECONDS = 0.5  # in which threads that were left behind may end
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 

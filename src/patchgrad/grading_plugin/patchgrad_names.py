@@ -36,15 +36,18 @@ class Names:
             self._hold(name, space, name)
             self._hold(name, vars(builtins), name)
         for name in sorted(names & space.keys()):
-            self._of(name, space[name], names)
+            value = space[name]
+            module = isinstance(value, types.ModuleType)
+            if (module or isinstance(value, (type, types.FunctionType))) and not self._tested(
+                value.__name__ if module else value.__module__
+            ):
+                self._of(name, value, names)
 
     def _of(self, name: str, value: Any, names: set[str]) -> None:
-        """Hold what belongs to a value by this name, for functions that use these names."""
-        if self._tested(value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)):
-            return
+        """Hold what belongs to a function, class or module by this name, for functions that use these names."""
         if isinstance(value, types.FunctionType):
             self._codes.setdefault(id(value), (name, value, _made_of(value)))
-        elif isinstance(value, (type, types.ModuleType)):
+        else:
             for key, one in list(vars(value).items()):
                 if isinstance(one, _ACTS) and (key in names or isinstance(value, type)):
                     self._hold(f"{name}.{key}", vars(value), key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -73,7 +74,7 @@ def _hashes_differ(left: Any, right: Any) -> bool:
 def _differs(value: Any, other: Any) -> bool:
     """Is this equal to the other, and what is plain of it is not?"""
     with contextlib.suppress(Exception):
-        if value != other:
+        if value != other or type(value) is Counter:  # which counts what it does not hold as none
             return False
         for base, plainly in _PLAINLY.items():
             if isinstance(value, base) and base in type(value).__mro__ and type(value) is not base:

@@ -132,7 +132,8 @@ class Witness:
         self._looks += 1
         if self._looks < _CLOSELY or random.random() < 0.02:
             self.lies.update(f"replaces {name}" for name in self.names.others())
-            self.lies.update(f"replaces {name}" for one in used for name in self._functions.near(one))
+            with contextlib.suppress(Exception):  # what is used may not say of which module it is
+                self.lies.update(f"replaces {name}" for one in used for name in self._functions.near(one))
 
     def _probe(self, place: str, sign: str, left: Any, right: Any) -> None:
         self._look(type(left), type(right))
