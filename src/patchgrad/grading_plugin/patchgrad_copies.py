@@ -50,10 +50,8 @@ class Copies:
     def __init__(self, tests: Mapping[str, Sequence[str]], key: str, told: Mapping[str, Sequence[str]], folder: str) -> None:
         self._tests = tests
         self._open: Callable[[str, str], str] = lambda text, label: opened(text, key, label)
-        self._touched = {os.path.join(folder, path) for path in told["touched"]}
-        self._places = [os.path.join(folder, path) for path in told["places"]]
-        self._seen = _watching(folder, self._places) if tests else set()
-        self._calls = Calls() if _MOCKS in told["modules"] else None
+        self._witness = _witnesses(folder, told)
+        self._seen = _watching(folder, [os.path.join(folder, path) for path in told["places"]]) if tests else set()
         self._folder = folder
         self.left: set[str] = set()
         self._functions: dict[tuple[str, int, str], list[types.FunctionType]] = {}
@@ -97,9 +95,7 @@ class Copies:
             self._wait(child, 0)
 
     def _inside(self, item: Any, label: str, text: str, run: Callable[[], str], functions: Functions, whole: bool) -> dict[str, Any]:
-        if self._calls:
-            self._calls.kept = whole
-        witness = Witness(self._touched, Names(self._folder, self._places), functions, self._calls if whole else None)
+        witness = self._witness(functions, whole)
         swaps = json.loads(self._open(text, label))
         laid = [self._swap(item.config, witness, *swap) for swap in swaps]
         status = run()
@@ -140,6 +136,19 @@ class Copies:
                 code = function.__code__
                 found.setdefault((code.co_filename, code.co_firstlineno, code.co_name), []).append(function)
         return found
+
+
+def _witnesses(folder: str, told: Mapping[str, Sequence[str]]) -> Callable[[Functions, bool], Witness]:
+    """What makes the witness of a copy; in the one that is whole it knows how mocks are called."""
+    touched, places = ({os.path.join(folder, path) for path in told[name]} for name in ("touched", "places"))
+    calls = Calls() if _MOCKS in told["modules"] else None
+
+    def made(functions: Functions, whole: bool) -> Witness:
+        if calls:
+            calls.kept = whole
+        return Witness(touched, Names(folder, places), functions, calls if whole else None)
+
+    return made
 
 
 def _watching(folder: str, places: Sequence[str]) -> set[str]:

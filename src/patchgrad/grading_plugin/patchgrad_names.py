@@ -9,7 +9,7 @@ import builtins
 import os
 import sys
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 NAME = "__patchgrad__"  # what a test's text calls its witness
@@ -24,7 +24,7 @@ class Names:
     What belongs to the code under test, which lies in the folder and in none of these places, may change as it likes.
     """
 
-    def __init__(self, folder: str, places: Sequence[str]) -> None:
+    def __init__(self, folder: str, places: Iterable[str]) -> None:
         self._folder, self._places = os.path.join(folder, ""), [os.path.abspath(place) for place in places]
         self._held: dict[tuple[int, str], tuple[str, Mapping[str, Any], str, Any]] = {}
         self._codes: dict[int, tuple[str, types.FunctionType, tuple[Any, ...]]] = {}

@@ -79,8 +79,7 @@ class Witness:
         found: Any = True
         for at, sign in enumerate(signs.split()):
             left, right = values[at : at + 2]
-            self._probe(place, sign, left, right)
-            self._edited(place, said, left, right)
+            self._compared(place, sign, said, left, right)
             found = _SIGNS[sign](left, right)
             if len(values) > 2 and not found:
                 break
@@ -88,8 +87,7 @@ class Witness:
 
     def pair(self, place: str, said: tuple[str, ...], left: Any, right: Any) -> tuple[Any, Any]:
         """Two values that `assertEqual` is about to compare."""
-        self._probe(place, "==", left, right)
-        self._edited(place, said, left, right)
+        self._compared(place, "==", said, left, right)
         return left, right
 
     def called(self, place: str, owner: Any, name: str) -> Any:
@@ -118,14 +116,13 @@ class Witness:
 
         def call(*given: Any, **named: Any) -> Any:
             entered = context(*given, **named)
-            return _Raised(entered, lambda kind: self._seen(place, entered, kind, given[0])) if len(given) == 1 else entered
+            return _Raised(entered, lambda kind: seen(entered, kind, given[0])) if len(given) == 1 else entered
+
+        def seen(entered: Any, kind: type, expected: Any) -> None:
+            self._look(type(entered))
+            self.lies.update({place} if mixes(kind, expected) else ())
 
         return call
-
-    def _seen(self, place: str, entered: Any, kind: type, expected: Any) -> None:
-        self._look(type(entered))
-        if mixes(kind, expected):
-            self.lies.add(place)
 
     def _look(self, *used: Any) -> None:
         """Is all that the test uses what it was, and what these come of? Of very many looks not every one is taken."""
@@ -135,30 +132,18 @@ class Witness:
             with contextlib.suppress(Exception):  # what is used may not say of which module it is
                 self.lies.update(f"replaces {name}" for one in used for name in self._functions.near(one))
 
-    def _probe(self, place: str, sign: str, left: Any, right: Any) -> None:
-        self._look(type(left), type(right))
-        if type(left) in PLAIN and type(right) in PLAIN:
-            return
-        with contextlib.suppress(Exception):  # what cannot be compared tells nothing
-            if sign != "==":
-                self.lies.update({place} if disordered(left, right) else ())
-                return
-            if contradicts(left, right):
-                self.lies.add(f"claims what it is not in {place}")
-            near = _near(sys._getframe(2))
-            changed, instead = ([*others(value), *_same_kind(near, value)] for value in (right, left))
-            claims = [left == other for other in changed] if changed else [other == right for other in instead]
-            if any(map(bool, claims)):
-                self.lies.add(place)
-
-    def _edited(self, place: str, said: tuple[str, ...], left: Any, right: Any) -> None:
-        """Would these be equal without what was changed in the values that the test compares with?"""
+    def _compared(self, place: str, sign: str, said: tuple[str, ...], left: Any, right: Any) -> None:
         frame = sys._getframe(2)
+        self._look(type(left), type(right))
+        with contextlib.suppress(Exception):  # what cannot be compared tells nothing
+            if _fits_others(sign, left, right, frame):
+                self.lies.add(place)
         with contextlib.suppress(Exception):
-            if any(said) and left == right:
-                first, second = (self._kept.before(text, frame) if text else [] for text in said)
-                if any(left != other for other in second) or any(other != right for other in first):
-                    self.lies.add(f"edits what the test compares with in {place}")
+            if sign == "==" and contradicts(left, right):
+                self.lies.add(f"claims what it is not in {place}")
+        with contextlib.suppress(Exception):
+            if any(said) and left == right and self._kept.edited(said, frame, left, right):
+                self.lies.add(f"edits what the test compares with in {place}")
 
 
 class _Raised:
@@ -177,6 +162,18 @@ class _Raised:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
+
+
+def _fits_others(sign: str, left: Any, right: Any, frame: types.FrameType) -> bool:
+    """Is one of these, which a test compares, equal to other values than the other one too, or a number that lies nowhere?"""
+    if type(left) in PLAIN and type(right) in PLAIN:
+        return False
+    if sign != "==":
+        return disordered(left, right)
+    near = _near(frame)
+    changed, instead = ([*others(value), *_same_kind(near, value)] for value in (right, left))
+    claims = [left == other for other in changed] if changed else [other == right for other in instead]
+    return any(map(bool, claims))
 
 
 def _near(frame: types.FrameType) -> list[Any]:
