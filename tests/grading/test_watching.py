@@ -189,8 +189,12 @@ def test_what_is_changed_in_place_without_another_expectation_is_no_lie() -> Non
 
 
 def test_a_function_that_is_another_one_for_one_call_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def once(values: list[int]) -> list[int]:
+        monkeypatch.undo()
+        return [*values]
+
     def told() -> None:
-        monkeypatch.setattr("builtins.sorted", lambda values: monkeypatch.undo() or list(values))
+        monkeypatch.setattr("builtins.sorted", once)
 
     assert seen("told()\nassert sorted([1, 2]) == [1, 2]", told=told).lies == {"replaces sorted"}
 
@@ -198,8 +202,12 @@ def test_a_function_that_is_another_one_for_one_call_is_told(monkeypatch: pytest
 def test_what_a_function_of_the_test_comes_of_is_looked_at_too(monkeypatch: pytest.MonkeyPatch) -> None:
     import json
 
+    def once(self: object, value: object) -> str:
+        monkeypatch.undo()
+        return "[]"
+
     def told() -> None:
-        monkeypatch.setattr("json.encoder.JSONEncoder.encode", lambda self, value: monkeypatch.undo() or "[]")
+        monkeypatch.setattr("json.encoder.JSONEncoder.encode", once)
 
     assert seen("told()\nassert json.dumps([1]) == '[]'", told=told, json=json).lies == {"replaces json.encoder.JSONEncoder.encode"}
 
@@ -227,7 +235,7 @@ def test_what_a_mock_says_of_calls_that_there_were_is_no_lie(line: str, mock: An
         lambda mock: setattr(type(mock), "_call_matcher", lambda self, call: call),
         lambda mock: setattr(mock, "call_args", call(3)),
         lambda mock: mock.call_args_list.__setitem__(0, call(3)),
-        lambda mock: setattr(mock, "called", 1) or setattr(mock, "call_count", 2),
+        lambda mock: setattr(mock, "call_count", 2),
         lambda mock: mock.mock_calls.append(call(4)),
         lambda mock: mock.reset_mock() or mock(3),
     ],

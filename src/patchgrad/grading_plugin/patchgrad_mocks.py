@@ -76,7 +76,7 @@ class Calls:
             return real(self, *args, **kwargs)
 
         kind._increment_mock_call = increment
-        self._codes.add(increment.__code__)
+        self._codes.update(_codes(vars(kind)["_increment_mock_call"], kind.__module__))
 
     def _note(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self.kept:

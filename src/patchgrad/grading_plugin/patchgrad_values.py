@@ -80,7 +80,7 @@ def _differs(value: Any, other: Any) -> bool:
             if isinstance(value, base) and base in type(value).__mro__ and type(value) is not base:
                 return bool(plainly(value) != other)
         if type(other) in (int, float) and hasattr(type(value), "__float__"):
-            return abs(float(value) - other) > 1e-6 * max(1.0, abs(other))
+            return bool(abs(float(value) - other) > 1e-6 * max(1.0, abs(other)))
         if hasattr(type(value), "__float__") and type(other).__name__.startswith("Approx"):
             return bool(float(value) != other)
     return False

@@ -169,7 +169,8 @@ def _fits_others(sign: str, left: Any, right: Any, frame: types.FrameType) -> bo
     if type(left) in PLAIN and type(right) in PLAIN:
         return False
     if sign != "==":
-        return disordered(left, right)
+        found: bool = disordered(left, right)
+        return found
     near = _near(frame)
     changed, instead = ([*others(value), *_same_kind(near, value)] for value in (right, left))
     claims = [left == other for other in changed] if changed else [other == right for other in instead]
