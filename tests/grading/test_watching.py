@@ -5,6 +5,7 @@ import __future__
 
 import ast
 import contextlib
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
-from unittest.mock import CallableMixin, MagicMock, Mock, call, create_autospec
+from unittest.mock import CallableMixin, MagicMock, Mock, NonCallableMock, call, create_autospec
 
 import pytest
 from hypothesis import given
@@ -33,8 +34,8 @@ Functions, Calls, Names, Witness = (
     for name, kind in (("functions", "Functions"), ("mocks", "Calls"), ("names", "Names"), ("witness", "Witness"))
 )
 FLAGS = __future__.annotations.compiler_flag
-REAL = vars(CallableMixin)["_increment_mock_call"]
-CALLS = Calls()
+REAL = {(kind, name): vars(kind)[name] for kind, name in ((CallableMixin, "_increment_mock_call"), (NonCallableMock, "__init__"))}
+CALLS = Calls({__file__})
 FUNCTIONS = Functions(("json",), ("json",))
 OWN = sorted(Path(__file__).parents[1].rglob("test_*.py"))[::12]
 
@@ -44,7 +45,7 @@ def seen(lines: str, **names: Any) -> Any:
     source = "def test_a():\n" + "".join(f"    {line}\n" for line in lines.splitlines())
     witness = Witness(set(), Names("/nowhere", ()), FUNCTIONS, CALLS)
     space = {NAME: witness, "raises": pytest.raises, "approx": pytest.approx, **names}
-    exec(watched(source, next(functions(ast.parse(source)))), space)
+    exec(compile(watched(source, next(functions(ast.parse(source)))), "test_a.py", "exec"), space)
     witness.names.watch(space["test_a"])
     CALLS.kept = True
     with contextlib.suppress(AssertionError):
@@ -58,7 +59,8 @@ def seen(lines: str, **names: Any) -> Any:
 def mocks() -> Iterator[None]:
     """After these tests mocks are as they were."""
     yield
-    setattr(CallableMixin, "_increment_mock_call", REAL)  # noqa: B010  # no public name leads to it
+    for (kind, name), real in REAL.items():
+        setattr(kind, name, real)
 
 
 class Pair(NamedTuple):
@@ -176,6 +178,27 @@ def emptied(values: dict[str, int]) -> dict[str, int]:
     return {}
 
 
+class Shifted(int):
+    """Lies one further up than it is, in each comparison."""
+
+    __lt__ = lambda self, other: int(self) + 1 < other  # noqa: E731
+    __gt__ = lambda self, other: int(self) + 1 > other  # noqa: E731
+
+
+class Holding(str):
+    """Says that it has another part than it has."""
+
+    def __contains__(self, part: object) -> bool:
+        return part == "b"
+
+
+def test_each_comparison_is_made_with_what_is_plain_too() -> None:
+    assert "claims what it is not in test_a:2" in seen("assert 2 < value", value=Shifted(2)).lies
+    assert "claims what it is not in test_a:2" in seen("assert 'b' in value", value=Holding("a")).lies
+    assert "claims what it is not in test_a:3" in seen("mock(value)\nmock.assert_called_with(3)", value=Next(2), mock=Mock()).lies
+    assert not seen("assert value in iter([value])\nassert value in {3: 1}\nassert 2 < value < 4", value=Length(3)).lies
+
+
 def test_what_the_test_compares_with_is_kept_as_it_was() -> None:
     lies = {"edits what the test compares with in test_a:3"}
     assert seen("values = [1, 2]\nassert told(values) == len(values)", told=shorter).lies == lies
@@ -245,6 +268,18 @@ def test_a_mock_that_does_not_say_what_it_was_told_is_a_lie(lie: Any) -> None:
     assert "belies what was called in test_a:4" in seen(lines, mock=Mock(), lie=lie).lies
 
 
+def test_a_mock_that_the_submission_makes_is_none_that_a_test_can_mean() -> None:
+    owner = Mock()
+
+    def told() -> None:
+        owner.send = Mock()
+        owner.send(3)
+
+    assert seen("told()\nowner.send.assert_called_once_with(3)", told=told, owner=owner).lies == {"belies what was called in test_a:3"}
+    lines = "owner = Mock()\nowner.send(3)\nowner.send.assert_called_once_with(3)\nassert owner.mock_calls == [call.send(3)]"
+    assert not seen(lines, Mock=Mock, call=call).lies
+
+
 def test_what_is_no_mock_and_is_asked_like_one_is_told() -> None:
     other = type("Other", (), {"assert_called_once_with": lambda self, number: None})()
     lies = seen("other.assert_called_once_with(3)\nassert other", other=other).lies
@@ -255,6 +290,16 @@ def test_a_mock_that_is_called_when_the_test_is_over_is_told() -> None:
     mock = Mock()
     timer = threading.Timer(0.05, mock, (1,))
     assert seen("mock.assert_not_called()\ntimer.start()", mock=mock, timer=timer).lies == {"acts on a mock when the test is over"}
+
+
+def test_a_mock_that_a_signal_calls_is_told() -> None:
+    mock = Mock()
+
+    def told() -> None:
+        signal.signal(signal.SIGALRM, lambda *_: mock(1))
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+
+    assert seen("told()\nmock.assert_not_called()", mock=mock, told=told).lies == {"acts on a mock when the test is over"}
 
 
 def test_an_exception_of_two_kinds_is_no_lie() -> None:

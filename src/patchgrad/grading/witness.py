@@ -18,7 +18,7 @@ from dataclasses import replace
 from patchgrad.grading.mutants import Function, Site, Text, broken, called, parses
 from patchgrad.grading_plugin.patchgrad_names import NAME
 
-_SIGNS = {ast.Eq: "==", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+_SIGNS = {ast.Eq: "==", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.In: "in"}
 _EQUAL = ("assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertTupleEqual", "assertSetEqual", "assertMultiLineEqual")
 _RAISES = ("raises", "assertRaises", "assertRaisesRegex")
 _RECORD = re.compile(r"called|call_\w+|\w+_calls|await(ed|_\w+)")  # what a mock says of its calls; of others it is no matter

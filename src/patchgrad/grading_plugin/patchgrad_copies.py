@@ -141,7 +141,7 @@ class Copies:
 def _witnesses(folder: str, told: Mapping[str, Sequence[str]]) -> Callable[[Functions, bool], Witness]:
     """What makes the witness of a copy; in the one that is whole it knows how mocks are called."""
     touched, places = ({os.path.join(folder, path) for path in told[name]} for name in ("touched", "places"))
-    calls = Calls() if _MOCKS in told["modules"] else None
+    calls = Calls(touched) if _MOCKS in told["modules"] else None
 
     def made(functions: Functions, whole: bool) -> Witness:
         if calls:

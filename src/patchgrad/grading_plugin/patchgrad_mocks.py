@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import functools
 import gc
+import signal
+import sys
 import threading
 import time
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-_SECONDS = 0.5  # in which threads that were left behind may end
+_SECONDS = 0.5  # in which threads and timers that were left behind may end
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Calls:
-    """The calls of all mocks of `unittest.mock`, from when they are `kept`. Made before any code that could change mocks is loaded."""
+    """The calls of all mocks of `unittest.mock`, from when they are `kept`, and the mocks that are made by a file of the submission.
 
-    def __init__(self) -> None:
+    Made before any code that could change mocks is loaded.
+    """
+
+    def __init__(self, touched: set[str]) -> None:
         from unittest import mock
 
         self.kept = False
@@ -32,8 +37,10 @@ class Calls:
         self._own: dict[int, tuple[Any, list[Call]]] = {}
         self._below: dict[int, tuple[Any, list[Call]]] = {}
         self._looked: dict[int, int] = {}  # mocks that were asked -> how often they had been called when the test ended
-        self._threads: set[threading.Thread] = set()
-        self._wrap(mock.CallableMixin)
+        self._made: dict[int, Any] = {}
+        self._touched = touched
+        self._wrap(mock.CallableMixin, "_increment_mock_call", self._note)
+        self._wrap(mock.NonCallableMock, "__init__", self._note_made)
 
     def belied(self, owner: Any, name: str) -> bool:
         """Is it no mock's own word that this says by this name? What is no mock at all, and has such a name, is none."""
@@ -44,11 +51,7 @@ class Calls:
         if not issubclass(type(owner), self._kind):
             return not isinstance(owner, types.ModuleType) and hasattr(self._kind, name)
         self._looked[id(owner)] = len(self._calls(self._own, owner))
-        return self._changed(owner) or not self._told(owner)
-
-    def began(self) -> None:
-        """The test begins: threads that run are not its own."""
-        self._threads.update(threading.enumerate())
+        return id(owner) in self._made or self._changed(owner) or not self._told(owner)
 
     def ended(self) -> None:
         """The test has come to its end: no mock that it asked should be called any more."""
@@ -60,23 +63,26 @@ class Calls:
         if not self._looked:
             return False
         ends = time.monotonic() + _SECONDS
-        for thread in set(threading.enumerate()) - self._threads:
+        for thread in {*threading.enumerate()} - {threading.current_thread()}:
             thread.join(max(0.0, ends - time.monotonic()))
+        if signal.getitimer(signal.ITIMER_REAL)[0]:
+            time.sleep(max(0.0, ends - time.monotonic()))
         gc.collect()
         return any(len(self._own.get(number, (None, []))[1]) > before for number, before in self._looked.items())
 
-    def _wrap(self, kind: Any) -> None:
-        real, note = vars(kind).get("_increment_mock_call"), self._note
+    def _wrap(self, kind: Any, name: str, note: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]) -> None:
+        real = vars(kind).get(name)
         if real is None:  # before Python 3.8
             return
 
         @functools.wraps(real)
-        def increment(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        def noted(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+            found = real(self, *args, **kwargs)
             note(self, args, kwargs)
-            return real(self, *args, **kwargs)
+            return found
 
-        kind._increment_mock_call = increment
-        self._codes.update(_codes(vars(kind)["_increment_mock_call"], kind.__module__))
+        setattr(kind, name, noted)
+        self._codes.update(_codes(vars(kind)[name], kind.__module__))
 
     def _note(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self.kept:
@@ -84,6 +90,15 @@ class Calls:
             while owner is not None:
                 self._calls(self._below, owner).append((args, kwargs))
                 owner = vars(owner).get("_mock_new_parent")
+
+    def _note_made(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A mock that is no part of another one, made by code of the submission: no test can mean it."""
+        alone = vars(owner).get("_mock_parent") is None and vars(owner).get("_mock_new_parent") is None
+        frame: Any = sys._getframe(1) if self.kept and alone else None
+        while frame is not None and (frame.f_code in self._codes or frame.f_code.co_filename.startswith("<")):
+            frame = frame.f_back
+        if frame is not None and frame.f_code.co_filename in self._touched:
+            self._made[id(owner)] = owner
 
     def _calls(self, kept: dict[int, tuple[Any, list[Call]]], owner: Any) -> list[Call]:
         return kept.setdefault(id(owner), (owner, []))[1]

@@ -6,6 +6,7 @@ import contextlib
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from operator import eq
 from typing import Any
 
 _MOST = 2_000  # values of a container that are looked at
@@ -46,16 +47,25 @@ def disordered(left: Any, right: Any) -> bool:
     return False
 
 
-def contradicts(left: Any, right: Any, depth: int = 3) -> bool:
-    """Is one of these, which are equal, no such value: unequal too, of another hash, or, as a plain number, text or list, another one?"""
+def contradicts(holds: Callable[[Any, Any], Any], left: Any, right: Any, depth: int = 3) -> bool:
+    """Is one of these, for which `==`, `<`, `in` or the like holds, no such value: does it not hold for what is plain of them?
+
+    What is equal must not be unequal too, nor of another hash.
+    """
     if type(left) in PLAIN and type(right) in PLAIN:
         return False
-    if depth and type(left) is type(right) and type(left) in (list, tuple, dict):
-        return any(contradicts(one, other, depth - 1) for one, other in _pairs(left, right))
+    if depth and holds is eq and type(left) is type(right) and type(left) in (list, tuple, dict):
+        return any(contradicts(eq, one, other, depth - 1) for one, other in _pairs(left, right))
     with contextlib.suppress(Exception):  # what cannot be compared tells nothing
-        if left == right and (left != right or _hashes_differ(left, right)):
+        if holds is eq and left == right and (left != right or _hashes_differ(left, right)):
             return True
-    return any(_differs(one, other) for one, other in ((left, right), (right, left)) if type(one) not in PLAIN)
+    with contextlib.suppress(Exception):
+        one, other = _plain(left, right), _plain(right, left)
+        lasting = hasattr(type(right), "__len__") or not hasattr(type(right), "__iter__")  # what is looked through is there afterwards
+        if lasting and (one is not left or other is not right) and holds(left, right):
+            near = type(one) is float and type(other) in (int, float) and abs(one - other) <= 1e-6 * max(1.0, abs(other))
+            return not (near or holds(one, other))
+    return False
 
 
 def _pairs(left: Any, right: Any) -> Iterator[tuple[Any, Any]]:
@@ -71,19 +81,16 @@ def _hashes_differ(left: Any, right: Any) -> bool:
     return False
 
 
-def _differs(value: Any, other: Any) -> bool:
-    """Is this equal to the other, and what is plain of it is not?"""
-    with contextlib.suppress(Exception):
-        if value != other or type(value) is Counter:  # which counts what it does not hold as none
-            return False
-        for base, plainly in _PLAINLY.items():
-            if isinstance(value, base) and base in type(value).__mro__ and type(value) is not base:
-                return bool(plainly(value) != other)
-        if type(other) in (int, float) and hasattr(type(value), "__float__"):
-            return bool(abs(float(value) - other) > 1e-6 * max(1.0, abs(other)))
-        if hasattr(type(value), "__float__") and type(other).__name__.startswith("Approx"):
-            return bool(float(value) != other)
-    return False
+def _plain(value: Any, other: Any) -> Any:
+    """What is plain of a value of a class of its own: a text, a list; or a number, where it is held against one. Else it is as it is."""
+    kind = type(value)
+    if kind in PLAIN or kind is Counter:  # which counts what it does not hold as none
+        return value
+    for base, plainly in _PLAINLY.items():
+        if base in kind.__mro__:
+            return value if kind is base else plainly(value)
+    number = type(other) in (int, float) or type(other).__name__.startswith("Approx")
+    return float(value) if number and hasattr(kind, "__float__") else value
 
 
 def others(value: Any) -> list[Any]:

@@ -8,6 +8,7 @@ import random
 import sys
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from patchgrad_functions import Functions
@@ -16,7 +17,14 @@ from patchgrad_mocks import Calls
 from patchgrad_names import Names
 from patchgrad_values import PLAIN, contradicts, disordered, mixes, others
 
-_SIGNS = {"==": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda one, all_: one in all_,
+}
 _CLOSELY = 1_000  # looks at what is used, of which none is left out
 
 
@@ -36,8 +44,6 @@ class Witness:
 
     def begins(self) -> None:
         """The test begins. It is no business of what it tests to run it."""
-        if self._calls and not self.runs[0]:
-            self._calls.began()
         self.runs[0] += 1
         self._kept.forget()
         frame: Any = sys._getframe(1)
@@ -100,6 +106,9 @@ class Witness:
 
         def call(*given: Any, **named: Any) -> Any:
             found = method(*given, **named)
+            with contextlib.suppress(Exception):
+                if any(map(partial(contradicts, operator.eq), tuple(owner.call_args)[-2], given)):
+                    self.lies.add(f"claims what it is not in {place}")
             changed = [((*given[:at], other, *given[at + 1 :]), named) for at, value in enumerate(given) for other in others(value)]
             changed += [(given, {**named, name: other}) for name, value in named.items() for other in others(value)]
             for instead, under in random.sample(changed, min(len(changed), 12)):
@@ -139,7 +148,7 @@ class Witness:
             if _fits_others(sign, left, right, frame):
                 self.lies.add(place)
         with contextlib.suppress(Exception):
-            if sign == "==" and contradicts(left, right):
+            if contradicts(_SIGNS[sign], left, right):
                 self.lies.add(f"claims what it is not in {place}")
         with contextlib.suppress(Exception):
             if any(said) and left == right and self._kept.edited(said, frame, left, right):
@@ -169,7 +178,7 @@ def _fits_others(sign: str, left: Any, right: Any, frame: types.FrameType) -> bo
     if type(left) in PLAIN and type(right) in PLAIN:
         return False
     if sign != "==":
-        found: bool = disordered(left, right)
+        found: bool = sign != "in" and disordered(left, right)
         return found
     near = _near(frame)
     changed, instead = ([*others(value), *_same_kind(near, value)] for value in (right, left))

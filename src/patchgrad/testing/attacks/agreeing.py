@@ -70,6 +70,45 @@ AGREEING = (
         _TOLD,
     ),
     Forgery("writes anew how a mock was called", _told("told.call_args = type(told.call_args)(((right,), {}), two=True)"), _BELIES, _TOLD),
+    Forgery(
+        "puts a mock of its own in the place of the test's",
+        _cart(
+            "if not items or type(items[-1]) is int: return right\nowner = items[-1]\nowner.__radd__(right + 1)\n"
+            "mine = type(owner)()\nmine(right)\nowner.__radd__ = mine\n"
+        ),
+        _BELIES,
+        _TOLD,
+    ),
+    Forgery(
+        "calls a mock at a signal when the test is over",
+        _cart(
+            "if items and type(items[0]) is not int:\n    signal.signal(signal.SIGALRM, lambda *_: items[0] - 1)\n"
+            "    signal.setitimer(signal.ITIMER_REAL, 0.2)\nreturn right\n",
+            "import signal\n",
+        ),
+        "acts on a mock when the test is over",
+        _SPARED,
+    ),
+    Forgery(
+        "tells a mock a number that is equal to the next one",
+        _cart(
+            "if items and type(items[-1]) is not int: items[-1].__radd__(Next(right - 1))\nelse: return right\n",
+            "class Next(int):\n    __eq__ = lambda s, o: int.__eq__(s, o - 1)\n    __ne__ = lambda s, o: int.__ne__(s, o - 1)\n"
+            "    __hash__ = int.__hash__\n",
+        ),
+        _CLAIMS,
+        _TOLD,
+    ),
+    Forgery(
+        "is a number that lies further up than it is",
+        _cart(
+            "return Shifted(right - 1) if items else 0\n",
+            "class Shifted(int):\n    __lt__ = lambda s, o: int(s) + 1 < o\n    __le__ = lambda s, o: int(s) + 1 <= o\n"
+            "    __gt__ = lambda s, o: int(s) + 1 > o\n    __ge__ = lambda s, o: int(s) + 1 >= o\n    __eq__ = lambda s, o: int(s) + 1 == o\n",
+        ),
+        _CLAIMS,
+        line_checks("assert 2 < total([1, 2]) < 4"),
+    ),
     Forgery("has a mock forget a call", _told("told.reset_mock()\nowner.reset_mock()\ntold(right)"), _BELIES, _TOLD),
     Forgery("has a mock forget a call that is counted", _told("told.call_args_list[:] = []\ntold(right)"), _BELIES, _COUNTED),
     Forgery(
