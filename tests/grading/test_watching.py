@@ -235,6 +235,17 @@ def test_what_a_function_of_the_test_comes_of_is_looked_at_too(monkeypatch: pyte
     assert seen("told()\nassert json.dumps([1]) == '[]'", told=told, json=json).lies == {"replaces json.encoder.JSONEncoder.encode"}
 
 
+def test_how_close_numbers_should_be_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"{type(pytest.approx(1)).__module__}.ApproxScalar.DEFAULT_RELATIVE_TOLERANCE"
+
+    def told() -> None:
+        monkeypatch.setattr(type(pytest.approx(1)), "DEFAULT_RELATIVE_TOLERANCE", 0.1)
+
+    lies = seen("told()\nassert 1.01 == approx(1)", told=told).lies
+    monkeypatch.undo()
+    assert lies == {f"replaces {name}"}
+
+
 def test_the_code_and_the_defaults_of_a_helper_are_what_they_were() -> None:
     def helper(found: int = 1) -> int:
         return found
@@ -261,6 +272,7 @@ def test_what_a_mock_says_of_calls_that_there_were_is_no_lie(line: str, mock: An
         lambda mock: setattr(mock, "call_count", 2),
         lambda mock: mock.mock_calls.append(call(4)),
         lambda mock: mock.reset_mock() or mock(3),
+        lambda mock: mock._increment_mock_call(3),
     ],
 )
 def test_a_mock_that_does_not_say_what_it_was_told_is_a_lie(lie: Any) -> None:

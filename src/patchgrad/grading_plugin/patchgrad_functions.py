@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 _DECIDES = {"_pytest", "pytest", "pluggy", "unittest", "hypothesis", "operator", "json", "builtins"}
+_PLAIN = (int, float, str, bool)
 _MOST = 500  # functions that are looked at for one that is used
 Held = tuple[str, Mapping[str, Any], str, object, object]
 
@@ -26,10 +27,13 @@ class Functions:
 
     def replaced(self) -> list[str]:
         """Those that are others now, or are gone: `["json.encoder.JSONEncoder.encode"]`."""
-        return sorted(name for held in self._before.values() for name in _others(held))
+        return sorted(name for held in self._before.values() for name in _others(one for one in held if type(one[3]) not in _PLAIN))
 
     def near(self, used: object) -> list[str]:
-        """Those of them in the module of a function or class that is used, and in the modules that this module names."""
+        """Those of them in the module of a function or class that is used, and in the modules that this module names.
+
+        Constants of their classes are compared here too, such as how close numbers are to be.
+        """
         title = getattr(used, "__module__", None)
         if not isinstance(title, str) or title not in self._before:
             return []
@@ -56,7 +60,7 @@ def _of_module(title: str, module: types.ModuleType) -> Iterator[Held]:
     for name, value in list(vars(module).items()):
         if isinstance(value, type) and value.__module__ == title:
             yield f"{title}.{name}", vars(module), name, value, None
-            own = [(key, one) for key, one in list(vars(value).items()) if _acts(one)]
+            own = [(key, one) for key, one in list(vars(value).items()) if _acts(one) or type(one) in _PLAIN]
             yield from ((f"{title}.{name}.{key}", vars(value), key, one, _code(one)) for key, one in own)
         elif _acts(value):
             yield f"{title}.{name}", vars(module), name, value, _code(value)

@@ -85,7 +85,7 @@ class Calls:
         self._codes.update(_codes(vars(kind)[name], kind.__module__))
 
     def _note(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self.kept:
+        if self.kept and sys._getframe(2).f_code in self._codes:  # else it is no call, and only recorded as one
             self._calls(self._own, owner).append((args, kwargs))
             while owner is not None:
                 self._calls(self._below, owner).append((args, kwargs))
