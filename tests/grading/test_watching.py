@@ -43,7 +43,7 @@ OWN = sorted(Path(__file__).parents[1].rglob("test_*.py"))[::12]
 def seen(lines: str, **names: Any) -> Any:
     """What a witness has seen of a test of these lines, in which these names are known, whether or not it passes."""
     source = "def test_a():\n" + "".join(f"    {line}\n" for line in lines.splitlines())
-    witness = Witness(set(), Names("/nowhere", ()), FUNCTIONS, CALLS)
+    witness = Witness(set(), Names("/nowhere", (), {}), FUNCTIONS, CALLS)
     space = {NAME: witness, "raises": pytest.raises, "approx": pytest.approx, **names}
     exec(compile(watched(source, next(functions(ast.parse(source)))), "test_a.py", "exec"), space)
     witness.names.watch(space["test_a"])
@@ -206,6 +206,39 @@ def test_what_the_test_compares_with_is_kept_as_it_was() -> None:
     assert seen("values = [1, 2]\ncase.assertEqual(told(values), len(values))", told=shorter, case=Mock(spec=["assertEqual"])).lies == lies
 
 
+class Backwards(int):
+    """Is sorted the other way round."""
+
+    def __lt__(self, other: int) -> bool:
+        return int(self) > int(other)
+
+
+def test_what_is_put_into_a_value_or_put_back_when_it_is_compared_is_seen_too() -> None:
+    def rigged(values: list[int]) -> int:
+        values[:] = map(Backwards, values)
+        return max(map(int, values))
+
+    def undone(values: list[int]) -> Any:
+        kept = values.pop()
+        return type("Undone", (int,), {"__eq__": lambda one, other: kept in values or values.append(kept) or int(one) == other})(
+            len(values)
+        )
+
+    lies = seen("values = [1, 2]\nassert told(values) == sorted(values)[0]", told=rigged).lies
+    assert "edits what the test compares with in test_a:3" in lies
+    lies = seen("values = [1, 2]\nassert told(values) == len(values)", told=undone).lies
+    assert "edits what the test compares with in test_a:3" in lies
+
+
+def test_a_name_stands_for_what_it_stood_for_before_any_test() -> None:
+    space: dict[str, Any] = {"helper": len, **globals()}
+    exec("def test_a(): helper()", space)
+    names = Names("/nowhere", (), {id(space): {**space}})
+    space["helper"] = max
+    names.watch(space["test_a"])
+    assert [*names.others()] == ["helper"]
+
+
 def test_what_is_changed_in_place_without_another_expectation_is_no_lie() -> None:
     lines = "values = [2, 1]\nassert told(values) == sorted(values)[0]\nvalues.append(told(values))\nassert told(values) == 1"
     assert not seen(lines, told=lambda values: values.sort() or values[0]).lies
@@ -325,7 +358,7 @@ def test_the_runs_of_a_test_and_those_that_come_to_their_end_are_counted() -> No
 
 def test_a_test_that_what_it_tests_runs_is_told() -> None:
     source = "def test_a():\n    assert 1 == 1\n"
-    witness = Witness({__file__}, Names("/nowhere", ()), Functions((), ()), None)
+    witness = Witness({__file__}, Names("/nowhere", (), {}), Functions((), ()), None)
     space: dict[str, Any] = {NAME: witness}
     exec(watched(source, next(functions(ast.parse(source)))), space)
     space["test_a"]()

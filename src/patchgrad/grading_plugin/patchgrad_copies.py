@@ -30,17 +30,15 @@ from functools import partial
 from typing import Any
 
 from patchgrad_functions import Functions
-from patchgrad_mocks import Calls
-from patchgrad_names import NAME, Names
+from patchgrad_names import NAME
 from patchgrad_sealed import opened
-from patchgrad_witness import Witness
+from patchgrad_witness import Witness, Witnesses
 
 _SECONDS = 60.0  # for one copy
 _PRYING = {  # audit events of Python: code reaches what calls it, or what it was not given
     *("sys.settrace", "sys.setprofile", "sys._getframe", "sys._current_frames", "gc.get_objects", "gc.get_referrers", "gc.get_referents"),
     *("ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle", "ctypes.cdata", "ctypes.cdata/buffer", "ctypes.addressof"),
 }
-_MOCKS = "unittest.mock"  # where it is loaded first, calls of mocks are kept apart from them
 _FLAGS = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 
 
@@ -50,7 +48,7 @@ class Copies:
     def __init__(self, tests: Mapping[str, Sequence[str]], key: str, told: Mapping[str, Sequence[str]], folder: str) -> None:
         self._tests = tests
         self._open: Callable[[str, str], str] = lambda text, label: opened(text, key, label)
-        self._witness = _witnesses(folder, told)
+        self._witnesses = Witnesses(folder, told)
         self._seen = _watching(folder, [os.path.join(folder, path) for path in told["places"]]) if tests else set()
         self._folder = folder
         self.left: set[str] = set()
@@ -63,6 +61,7 @@ class Copies:
         places = [number for number, name in enumerate(tests) if name in self._tests]
         if places:
             self._functions = self._found()
+            self._witnesses.start(function for found in self._functions.values() for function in found)
             self.left = {*(name for name in tests if name.partition("[")[0] in own), *tests[places[-1] + 1 :]}
         return self.left
 
@@ -95,7 +94,7 @@ class Copies:
             self._wait(child, 0)
 
     def _inside(self, item: Any, label: str, text: str, run: Callable[[], str], functions: Functions, whole: bool) -> dict[str, Any]:
-        witness = self._witness(functions, whole)
+        witness = self._witnesses.one(functions, whole)
         swaps = json.loads(self._open(text, label))
         laid = [self._swap(item.config, witness, *swap) for swap in swaps]
         status = run()
@@ -136,19 +135,6 @@ class Copies:
                 code = function.__code__
                 found.setdefault((code.co_filename, code.co_firstlineno, code.co_name), []).append(function)
         return found
-
-
-def _witnesses(folder: str, told: Mapping[str, Sequence[str]]) -> Callable[[Functions, bool], Witness]:
-    """What makes the witness of a copy; in the one that is whole it knows how mocks are called."""
-    touched, places = ({os.path.join(folder, path) for path in told[name]} for name in ("touched", "places"))
-    calls = Calls(touched) if _MOCKS in told["modules"] else None
-
-    def made(functions: Functions, whole: bool) -> Witness:
-        if calls:
-            calls.kept = whole
-        return Witness(touched, Names(folder, places), functions, calls if whole else None)
-
-    return made
 
 
 def _watching(folder: str, places: Sequence[str]) -> set[str]:

@@ -33,12 +33,7 @@ class Kept:
         """The test is begun anew, with other values."""
         self._first.clear()
 
-    def edited(self, said: tuple[str, ...], frame: types.FrameType, left: Any, right: Any) -> bool:
-        """Are these, which are equal and whose texts are these, not so without what was changed in the values that they name?"""
-        first, second = (self._before(text, frame) if text else [] for text in said)
-        return any(left != other for other in second) or any(other != right for other in first)
-
-    def _before(self, text: str, frame: types.FrameType) -> list[Any]:
+    def before(self, text: str, frame: types.FrameType) -> list[Any]:
         """What this expression would be if the values that it names were as they were: one value, and none where that is not known.
 
         Nothing but functions of Python's own is called for it, with plain values.
@@ -54,7 +49,8 @@ class Kept:
 
     def _changed(self, value: Any) -> bool:
         _, before = self._first.get(id(value), (None, _copied))
-        return before is not _copied and type(before) is type(value) and bool(before != value)
+        now = _copied(value, [_MOST])
+        return before is not _copied and (now is _copied or now != before)
 
 
 @functools.lru_cache(1000)

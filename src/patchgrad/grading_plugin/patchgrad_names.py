@@ -21,11 +21,13 @@ _ACTS = type, classmethod, staticmethod, property, *_FUNCTIONS
 class Names:
     """What functions use, as it is when they are given to `watch`; `others()` are those names that stand for something else.
 
-    What belongs to the code under test, which lies in the folder and in none of these places, may change as it likes.
+    What was in the functions' module at `first`, by the number of its dictionary, is what its names are to stand for. What belongs to the
+    code under test, which lies in the folder and in none of these places, may change as it likes.
     """
 
-    def __init__(self, folder: str, places: Iterable[str]) -> None:
+    def __init__(self, folder: str, places: Iterable[str], first: Mapping[int, Mapping[str, Any]]) -> None:
         self._folder, self._places = os.path.join(folder, ""), [os.path.abspath(place) for place in places]
+        self._first = first
         self._held: dict[tuple[int, str], tuple[str, Mapping[str, Any], str, Any]] = {}
         self._codes: dict[int, tuple[str, types.FunctionType, tuple[Any, ...]]] = {}
 
@@ -62,7 +64,10 @@ class Names:
                 yield name
 
     def _hold(self, name: str, space: Mapping[str, Any], key: str) -> None:
-        self._held.setdefault((id(space), key) if isinstance(space, dict) else (0, name), (name, space, key, space.get(key, _NONE)))
+        self._held.setdefault(
+            (id(space), key) if isinstance(space, dict) else (0, name),
+            (name, space, key, self._first.get(id(space), space).get(key, _NONE)),
+        )
 
     def _tested(self, module: Any) -> bool:
         """Is a module of this name one of the code under test?"""

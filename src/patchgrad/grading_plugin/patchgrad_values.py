@@ -89,8 +89,9 @@ def _plain(value: Any, other: Any) -> Any:
     for base, plainly in _PLAINLY.items():
         if base in kind.__mro__:
             return value if kind is base else plainly(value)
-    number = type(other) in (int, float) or type(other).__name__.startswith("Approx")
-    return float(value) if number and hasattr(kind, "__float__") else value
+    if (type(other) in (int, float) or type(other).__name__.startswith("Approx")) and hasattr(kind, "__float__"):
+        return float(value)
+    return int(value) if type(other) is int and hasattr(kind, "__int__") else value
 
 
 def others(value: Any) -> list[Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import os
 import random
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,6 +26,7 @@ _SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
     "in": lambda one, all_: one in all_,
 }
+_MOCKS = "unittest.mock"  # where it is loaded first, calls of mocks are kept apart from them
 _CLOSELY = 1_000  # looks at what is used, of which none is left out
 
 
@@ -144,6 +146,9 @@ class Witness:
     def _compared(self, place: str, sign: str, said: tuple[str, ...], left: Any, right: Any) -> None:
         frame = sys._getframe(2)
         self._look(type(left), type(right))
+        expected: list[list[Any]] = [[], []]
+        with contextlib.suppress(Exception):
+            expected = [self._kept.before(text, frame) if text else [] for text in said]
         with contextlib.suppress(Exception):  # what cannot be compared tells nothing
             if _fits_others(sign, left, right, frame):
                 self.lies.add(place)
@@ -151,8 +156,28 @@ class Witness:
             if contradicts(_SIGNS[sign], left, right):
                 self.lies.add(f"claims what it is not in {place}")
         with contextlib.suppress(Exception):
-            if any(said) and left == right and self._kept.edited(said, frame, left, right):
+            if left == right and (any(other != right for other in expected[0]) or any(left != other for other in expected[1])):
                 self.lies.add(f"edits what the test compares with in {place}")
+
+
+class Witnesses:
+    """Makes the witness of each copy, as the grader's plugin was `told`; in the one that is whole it knows how mocks are called."""
+
+    def __init__(self, folder: str, told: Mapping[str, Sequence[str]]) -> None:
+        self._touched, self._places = ({os.path.join(folder, path) for path in told[name]} for name in ("touched", "places"))
+        self._calls = Calls(self._touched) if _MOCKS in told["modules"] else None
+        self._folder = folder
+        self._first: dict[int, dict[str, Any]] = {}
+
+    def start(self, functions: Iterable[types.FunctionType]) -> None:
+        """Tests are about to be run: what they use stands for what it stands for here."""
+        self._first = {id(space): {**space} for space in (function.__globals__ for function in functions)}
+
+    def one(self, functions: Functions, whole: bool) -> Witness:
+        """The witness of this copy."""
+        if self._calls:
+            self._calls.kept = whole
+        return Witness(self._touched, Names(self._folder, self._places, self._first), functions, self._calls if whole else None)
 
 
 class _Raised:
