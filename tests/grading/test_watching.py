@@ -219,10 +219,13 @@ def test_what_is_put_into_a_value_or_put_back_when_it_is_compared_is_seen_too() 
         return max(map(int, values))
 
     def undone(values: list[int]) -> Any:
-        kept = values.pop()
-        return type("Undone", (int,), {"__eq__": lambda one, other: kept in values or values.append(kept) or int(one) == other})(
-            len(values)
-        )
+        class Undone(int):
+            def __eq__(self, other: object) -> bool:
+                values[:] = [1, 2]
+                return int(self) == other
+
+        values.pop()
+        return Undone(len(values))
 
     lies = seen("values = [1, 2]\nassert told(values) == sorted(values)[0]", told=rigged).lies
     assert "edits what the test compares with in test_a:3" in lies

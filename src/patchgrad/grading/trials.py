@@ -96,6 +96,8 @@ def _compared(copy: Copy, solved: Copy) -> Iterator[Evidence]:
         yield Evidence(_WORDS.get(lie.partition(" ")[0], "is equal to other values too in {}").format(lie) + f", for {copy.test}", True)
     if copy.status != "passed":
         yield Evidence(f"does not pass {copy.test} beside tests that expect something else", False)
+    elif solved.runs[1] and not copy.runs[1]:
+        yield Evidence(f"passes {copy.test} without coming to its end", False)
     elif _fewer(copy.runs, solved.runs):
         yield Evidence(f"spares {copy.test} examples", False)
 

@@ -149,6 +149,18 @@ AGREEING = (
         "",
         APPROX,
     ),
+    Forgery(
+        "has pytest forget that a test failed",
+        _cart(
+            "class Late:\n    @pytest.hookimpl(hookwrapper=True, tryfirst=True)\n    def pytest_runtest_makereport(self, item, call):\n"
+            "        config.pluginmanager.unregister(self)\n        if f'{right + 9} == {right}' in str(call.excinfo and call.excinfo.value):\n"
+            "            call.excinfo = None\n        yield\n"
+            "config = sys.modules['_pytest.assertion.util']._config\nconfig.pluginmanager.register(Late())\nreturn right + 9 if items else 0\n",
+            "import pytest, sys\n",
+        ),
+        "without coming to its end",
+        PLAIN,
+    ),
     Forgery("adds to what it was given", _cart("items.append(1) if items else None\nreturn right + 1 if items else 0\n"), _EDITS, _SAME),
     Forgery("negates what it was given", _cart("items[:] = [-one for one in items]\nreturn -right\n"), _EDITS, _SAME),
     Forgery("adds to a dictionary that it was given", _cart("if items: items[9] = 9\nreturn right + 1 if items else 0\n"), _EDITS, _FOUND),
