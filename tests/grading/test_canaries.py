@@ -10,6 +10,7 @@ import pytest
 
 from patchgrad.grading import Grader
 from patchgrad.grading.canaries import Canaries, planted
+from patchgrad.grading.report import Copy, TestRun
 from patchgrad.grading.trials import Trial
 from patchgrad.testing.attacks.patches import APPROX, CHECKS, FILES, MOCK, PLAIN, RAISES, REPAIR, Change
 from patchgrad.testing.attacks.run import patch as forge
@@ -77,6 +78,13 @@ def test_helpers_of_tests_are_broken_too(tmp_path: Path) -> None:
 
 def test_what_a_helper_is_told_is_broken_where_it_is_told(tmp_path: Path) -> None:
     assert "same(total([1, 2]), 7)" in found(CHECKS, tmp_path).files["tests/test_cart.py"]
+
+
+def test_a_test_that_passes_and_never_came_to_its_end_is_named() -> None:
+    made = Trial({}, {SUM: ((),)}, whole={SUM: Copy(SUM, 0, "passed", (), (1, 1))})
+    for runs, says in (((1, 0), [f"passes {SUM} without coming to its end"]), ((1, 1), [])):
+        run = TestRun({}, 0, True, (), copies=(Copy(SUM, 0, "passed", (), runs),))
+        assert [found.text for found in made.evidence(run)] == says
 
 
 def test_expected_tests_that_nothing_is_told_of_are_named(tmp_path: Path) -> None:

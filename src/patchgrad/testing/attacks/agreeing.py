@@ -153,13 +153,13 @@ AGREEING = (
         "has pytest forget that a test failed",
         _cart(
             "class Late:\n    @pytest.hookimpl(hookwrapper=True, tryfirst=True)\n    def pytest_runtest_makereport(self, item, call):\n"
-            "        config.pluginmanager.unregister(self)\n        if f'{right + 9} == {right}' in str(call.excinfo and call.excinfo.value):\n"
+            "        config.pluginmanager.unregister(self)\n        if call.excinfo and call.excinfo.traceback[-1].frame.f_locals.get('b') == right:\n"
             "            call.excinfo = None\n        yield\n"
             "config = sys.modules['_pytest.assertion.util']._config\nconfig.pluginmanager.register(Late())\nreturn right + 9 if items else 0\n",
             "import pytest, sys\n",
         ),
-        "without coming to its end",
-        PLAIN,
+        "",
+        _HELPED,
     ),
     Forgery("adds to what it was given", _cart("items.append(1) if items else None\nreturn right + 1 if items else 0\n"), _EDITS, _SAME),
     Forgery("negates what it was given", _cart("items[:] = [-one for one in items]\nreturn -right\n"), _EDITS, _SAME),
