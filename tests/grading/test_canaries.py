@@ -82,6 +82,13 @@ def test_what_a_helper_is_told_is_broken_where_it_is_told(tmp_path: Path) -> Non
     assert "same(total([1, 2]), 7)" in found(CHECKS, tmp_path).files["tests/test_cart.py"]
 
 
+def test_a_test_that_passes_and_never_came_to_its_end_is_named() -> None:
+    made = Trial({}, {SUM: ((),)}, whole={SUM: Copy(SUM, 0, "passed", (), (1, 1))})
+    for runs, says in (((1, 0), [f"passes {SUM} without coming to its end"]), ((1, 1), [])):
+        run = TestRun({}, 0, True, (), copies=(Copy(SUM, 0, "passed", (), runs),))
+        assert [found.text for found in made.evidence(run)] == says
+
+
 def test_expected_tests_that_nothing_is_told_of_are_named(tmp_path: Path) -> None:
     hidden = "from shop.cart import total\n\ndef test_none():\n    total([])\n\ndef test_sum():\n    assert total([1, 2]) == 3\n"
     task = replace(TASK, checks=replace(CHECKS, files=(HiddenFile("tests/test_cart.py", hidden),)))

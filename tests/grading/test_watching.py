@@ -4,15 +4,19 @@ from __future__ import annotations
 import __future__
 
 import ast
+import contextlib
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
+from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
-from unittest.mock import Mock
+from unittest.mock import CallableMixin, MagicMock, Mock, NonCallableMock, call, create_autospec
 
 import pytest
 from hypothesis import given
@@ -21,21 +25,43 @@ from hypothesis import strategies as st
 from patchgrad.grading.mutants import functions, sites
 from patchgrad.grading.swaps import pieces
 from patchgrad.grading.witness import watched
+from patchgrad.grading_plugin import FOLDER
+from patchgrad.grading_plugin.patchgrad_names import NAME
 from patchgrad.grading_plugin.patchgrad_sealed import opened, sealed
-from patchgrad.grading_plugin.patchgrad_witness import NAME, Witness
 
+sys.path.append(str(FOLDER))  # where its files find each other, as they do in a sandbox
+Functions, Calls, Names, Witness = (
+    getattr(import_module(f"patchgrad_{name.lower()}"), kind)
+    for name, kind in (("functions", "Functions"), ("mocks", "Calls"), ("names", "Names"), ("witness", "Witness"))
+)
 FLAGS = __future__.annotations.compiler_flag
+REAL = {(kind, name): vars(kind)[name] for kind, name in ((CallableMixin, "_increment_mock_call"), (NonCallableMock, "__init__"))}
+CALLS = Calls({__file__})
+FUNCTIONS = Functions(("json",), ("json",))
 OWN = sorted(Path(__file__).parents[1].rglob("test_*.py"))[::12]
 
 
-def seen(lines: str, **names: Any) -> Witness:
-    """What a witness has seen of a test of these lines, in which these names are known."""
+def seen(lines: str, **names: Any) -> Any:
+    """What a witness has seen of a test of these lines, in which these names are known, whether or not it passes."""
     source = "def test_a():\n" + "".join(f"    {line}\n" for line in lines.splitlines())
-    witness = Witness(set())
+    witness = Witness(set(), Names("/nowhere", (), {}), FUNCTIONS, CALLS)
     space = {NAME: witness, "raises": pytest.raises, "approx": pytest.approx, **names}
-    exec(watched(source, next(functions(ast.parse(source)))), space)
-    space["test_a"]()
+    exec(compile(watched(source, next(functions(ast.parse(source)))), "test_a.py", "exec"), space)
+    witness.names.watch(space["test_a"])
+    CALLS.kept = True
+    with contextlib.suppress(AssertionError):
+        space["test_a"]()
+    witness.over()
+    CALLS.kept = False
     return witness
+
+
+@pytest.fixture(autouse=True, scope="module")
+def mocks() -> Iterator[None]:
+    """After these tests mocks are as they were."""
+    yield
+    for (kind, name), real in REAL.items():
+        setattr(kind, name, real)
 
 
 class Pair(NamedTuple):
@@ -107,6 +133,224 @@ def test_what_is_equal_to_other_values_too_is_a_lie(line: str, value: Any) -> No
     assert lie.startswith("test_a:")
 
 
+class Next(int):
+    """Is equal to the next number."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, int) and int(self) + 1 == other
+
+    __hash__ = int.__hash__
+
+
+class Area:
+    """Is what a careful author writes for a number with a unit."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return self.value == (other.value if isinstance(other, Area) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+
+@pytest.mark.parametrize("value", [Area(3), [Area(3)], Length(3), Decimal(3), Pair(3, Length(4)), {"a": Area(3)}], ids=str)
+def test_a_value_that_agrees_with_itself_is_no_lie(value: Any) -> None:
+    plain = {"Area": 3, "Length": 3, "Decimal": 3, "Pair": (3, 4), "list": [3], "dict": {"a": 3}}[type(value).__name__]
+    assert not seen("assert value == plain\nassert plain == value", value=value, plain=plain).lies
+
+
+@pytest.mark.parametrize(("value", "plain"), [(Next(2), 3), ([1, Next(2)], [1, 3]), ({"a": (Next(2),)}, {"a": (3,)})], ids=str)
+def test_a_value_that_is_another_one_without_its_class_is_a_lie(value: Any, plain: Any) -> None:
+    assert seen("assert value == plain", value=value, plain=plain).lies == {"claims what it is not in test_a:2"}
+
+
+def shorter(values: list[int]) -> int:
+    values.pop()
+    return len(values)
+
+
+def emptied(values: dict[str, int]) -> dict[str, int]:
+    values.clear()
+    return {}
+
+
+class Shifted(int):
+    """Lies one further up than it is, in each comparison."""
+
+    __lt__ = lambda self, other: int(self) + 1 < other  # noqa: E731
+    __gt__ = lambda self, other: int(self) + 1 > other  # noqa: E731
+
+
+class Holding(str):
+    """Says that it has another part than it has."""
+
+    def __contains__(self, part: object) -> bool:
+        return part == "b"
+
+
+def test_each_comparison_is_made_with_what_is_plain_too() -> None:
+    assert "claims what it is not in test_a:2" in seen("assert 2 < value", value=Shifted(2)).lies
+    assert "claims what it is not in test_a:2" in seen("assert 'b' in value", value=Holding("a")).lies
+    assert "claims what it is not in test_a:3" in seen("mock(value)\nmock.assert_called_with(3)", value=Next(2), mock=Mock()).lies
+    assert not seen("assert value in iter([value])\nassert value in {3: 1}\nassert 2 < value < 4", value=Length(3)).lies
+
+
+def test_what_the_test_compares_with_is_kept_as_it_was() -> None:
+    lies = {"edits what the test compares with in test_a:3"}
+    assert seen("values = [1, 2]\nassert told(values) == len(values)", told=shorter).lies == lies
+    assert seen("values = {'a': 1}\nassert told(values) == values", told=emptied).lies == lies
+    assert seen("values = [1, 2]\ncase.assertEqual(told(values), len(values))", told=shorter, case=Mock(spec=["assertEqual"])).lies == lies
+
+
+class Backwards(int):
+    """Is sorted the other way round."""
+
+    def __lt__(self, other: int) -> bool:
+        return int(self) > int(other)
+
+
+def test_what_is_put_into_a_value_or_put_back_when_it_is_compared_is_seen_too() -> None:
+    def rigged(values: list[int]) -> int:
+        values[:] = map(Backwards, values)
+        return max(map(int, values))
+
+    def undone(values: list[int]) -> Any:
+        class Undone(int):
+            def __eq__(self, other: object) -> bool:
+                values[:] = [1, 2]
+                return int(self) == other
+
+        values.pop()
+        return Undone(len(values))
+
+    lies = seen("values = [1, 2]\nassert told(values) == sorted(values)[0]", told=rigged).lies
+    assert "edits what the test compares with in test_a:3" in lies
+    lies = seen("values = [1, 2]\nassert told(values) == len(values)", told=undone).lies
+    assert "edits what the test compares with in test_a:3" in lies
+
+
+def test_a_name_stands_for_what_it_stood_for_before_any_test() -> None:
+    space: dict[str, Any] = {"helper": len, **globals()}
+    exec("def test_a(): helper()", space)
+    names = Names("/nowhere", (), {id(space): {**space}})
+    space["helper"] = max
+    names.watch(space["test_a"])
+    assert [*names.others()] == ["helper"]
+
+
+def test_what_is_changed_in_place_without_another_expectation_is_no_lie() -> None:
+    lines = "values = [2, 1]\nassert told(values) == sorted(values)[0]\nvalues.append(told(values))\nassert told(values) == 1"
+    assert not seen(lines, told=lambda values: values.sort() or values[0]).lies
+
+
+def test_a_function_that_is_another_one_for_one_call_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def once(values: list[int]) -> list[int]:
+        monkeypatch.undo()
+        return [*values]
+
+    def told() -> None:
+        monkeypatch.setattr("builtins.sorted", once)
+
+    assert seen("told()\nassert sorted([1, 2]) == [1, 2]", told=told).lies == {"replaces sorted"}
+
+
+def test_what_a_function_of_the_test_comes_of_is_looked_at_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    import json
+
+    def once(self: object, value: object) -> str:
+        monkeypatch.undo()
+        return "[]"
+
+    def told() -> None:
+        monkeypatch.setattr("json.encoder.JSONEncoder.encode", once)
+
+    assert seen("told()\nassert json.dumps([1]) == '[]'", told=told, json=json).lies == {"replaces json.encoder.JSONEncoder.encode"}
+
+
+def test_how_close_numbers_should_be_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"{type(pytest.approx(1)).__module__}.ApproxScalar.DEFAULT_RELATIVE_TOLERANCE"
+
+    def told() -> None:
+        monkeypatch.setattr(type(pytest.approx(1)), "DEFAULT_RELATIVE_TOLERANCE", 0.1)
+
+    lies = seen("told()\nassert 1.01 == approx(1)", told=told).lies
+    monkeypatch.undo()
+    assert lies == {f"replaces {name}"}
+
+
+def test_the_code_and_the_defaults_of_a_helper_are_what_they_were() -> None:
+    def helper(found: int = 1) -> int:
+        return found
+
+    def told() -> None:
+        helper.__defaults__ = (2,)
+
+    assert seen("told()\nassert helper() == 2", told=told, helper=helper).lies == {"replaces helper"}
+
+
+@pytest.mark.parametrize("mock", [Mock, MagicMock, lambda: create_autospec(lambda number: None)], ids=["mock", "magic", "function"])
+@pytest.mark.parametrize("line", ["mock.assert_called_with(3)", "assert mock.call_count == 1", "assert mock.call_args_list == [call(3)]"])
+def test_what_a_mock_says_of_calls_that_there_were_is_no_lie(line: str, mock: Any) -> None:
+    assert not seen(f"mock(3)\n{line}", mock=mock(), call=call).lies
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda mock: setattr(mock, "assert_called_once_with", lambda number: Mock.assert_called_once_with(mock, number + 1)),
+        lambda mock: setattr(type(mock), "_call_matcher", lambda self, call: call),
+        lambda mock: setattr(mock, "call_args", call(3)),
+        lambda mock: mock.call_args_list.__setitem__(0, call(3)),
+        lambda mock: setattr(mock, "call_count", 2),
+        lambda mock: mock.mock_calls.append(call(4)),
+        lambda mock: mock.reset_mock() or mock(3),
+        lambda mock: mock._increment_mock_call(3),
+    ],
+)
+def test_a_mock_that_does_not_say_what_it_was_told_is_a_lie(lie: Any) -> None:
+    lines = "mock(4)\nlie(mock)\nmock.assert_called_once_with(3)"
+    assert "belies what was called in test_a:4" in seen(lines, mock=Mock(), lie=lie).lies
+
+
+def test_a_mock_that_the_submission_makes_is_none_that_a_test_can_mean() -> None:
+    owner = Mock()
+
+    def told() -> None:
+        owner.send = Mock()
+        owner.send(3)
+
+    assert seen("told()\nowner.send.assert_called_once_with(3)", told=told, owner=owner).lies == {"belies what was called in test_a:3"}
+    lines = "owner = Mock()\nowner.send(3)\nowner.send.assert_called_once_with(3)\nassert owner.mock_calls == [call.send(3)]"
+    assert not seen(lines, Mock=Mock, call=call).lies
+
+
+def test_what_is_no_mock_and_is_asked_like_one_is_told() -> None:
+    other = type("Other", (), {"assert_called_once_with": lambda self, number: None})()
+    lies = seen("other.assert_called_once_with(3)\nassert other", other=other).lies
+    assert "belies what was called in test_a:2" in lies
+
+
+def test_a_mock_that_is_called_when_the_test_is_over_is_told() -> None:
+    mock = Mock()
+    timer = threading.Timer(0.05, mock, (1,))
+    assert seen("mock.assert_not_called()\ntimer.start()", mock=mock, timer=timer).lies == {"acts on a mock when the test is over"}
+
+
+def test_a_mock_that_a_signal_calls_is_told() -> None:
+    mock = Mock()
+
+    def told() -> None:
+        signal.signal(signal.SIGALRM, lambda *_: mock(1))
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+
+    assert seen("told()\nmock.assert_not_called()", mock=mock, told=told).lies == {"acts on a mock when the test is over"}
+
+
 def test_an_exception_of_two_kinds_is_no_lie() -> None:
     assert not seen("with raises(KeyError) as found: value()\nassert found.type", value=raising(Missing)).lies
 
@@ -118,7 +362,7 @@ def test_the_runs_of_a_test_and_those_that_come_to_their_end_are_counted() -> No
 
 def test_a_test_that_what_it_tests_runs_is_told() -> None:
     source = "def test_a():\n    assert 1 == 1\n"
-    witness = Witness({__file__})
+    witness = Witness({__file__}, Names("/nowhere", (), {}), Functions((), ()), None)
     space: dict[str, Any] = {NAME: witness}
     exec(watched(source, next(functions(ast.parse(source)))), space)
     space["test_a"]()

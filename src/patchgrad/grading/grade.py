@@ -19,13 +19,14 @@ from patchgrad.grading.output import read_output
 from patchgrad.grading.report import TestRun, read_report
 from patchgrad.grading.rules import outcomes
 from patchgrad.grading.sealing import seal
+from patchgrad.grading_plugin import FILES
+from patchgrad.grading_plugin.patchgrad_names import NAME
 from patchgrad.grading_plugin.patchgrad_sealed import sealed
-from patchgrad.grading_plugin.patchgrad_witness import NAME
 from patchgrad.rollouts.deadline import within
 from patchgrad.values import Task, Verdict, digest
 
 _TRIES = (("git", "apply", "--whitespace=nowarn", "-"), ("patch", "--batch", "--fuzz=5", "-p1"))
-_NAMES_THE_GRADER = re.compile(rf"^\+.*(patchgrad_(copies|functions|report|sealed|witness)|PATCHGRAD_NONCE|{NAME})", re.MULTILINE)
+_NAMES_THE_GRADER = re.compile(rf"^\+.*({'|'.join(name.removesuffix('.py') for name in FILES)}|PATCHGRAD_NONCE|{NAME})", re.MULTILINE)
 _CROWD = 'for i in $(seq "$1"); do (while :; do :; done) </dev/null >/dev/null 2>&1 3>&- & done'
 _LAUNCH = "import sys; del sys.path[0]; from patchgrad_report import main; main()"  # path[0] is the repository
 _OWN = ("-p", "patchgrad_report", "-p", "no:cacheprovider", "--rootdir=/testbed")

@@ -16,8 +16,12 @@ from patchgrad.grading.witness import watched
 from patchgrad.values import Task
 
 _WORDS = {
+    "acts": "{}",
+    "belies": "{}",
     "called": "runs the test itself",
     "changes": "{}",
+    "claims": "{}",
+    "edits": "{}",
     "reads": "{}, as the solution does not",
     "replaces": "{}",
     "uses": "{}, as the solution does not",
@@ -105,6 +109,8 @@ def _compared(copy: Copy, solved: Copy) -> Iterator[Evidence]:
         yield Evidence(_WORDS.get(lie.partition(" ")[0], "is equal to other values too in {}").format(lie) + f", for {copy.test}", True)
     if copy.status != "passed":
         yield Evidence(f"does not pass {copy.test} beside tests that expect something else", False)
+    elif solved.runs[1] and not copy.runs[1]:
+        yield Evidence(f"passes {copy.test} without coming to its end", False)
     elif _fewer(copy.runs, solved.runs):
         yield Evidence(f"spares {copy.test} examples", False)
 
@@ -155,7 +161,8 @@ def trial(sources: Mapping[str, str], tests: Sequence[str], named: Iterable[str]
     files = {path: drawn.spoiled(path, laid) for path in {path for path, _ in laid}}
     imported = {name for source in drawn.sources.values() for name in _imported(ast.parse(source))}
     several = {test: found for test, found in copies.items() if len(found) > 1}
-    return Trial(files, several, tuple(several), modules, tuple(sorted(imported)))
+    mocks = ("unittest.mock",) if any("mock" in source.lower() for source in sources.values()) else ()
+    return Trial(files, several, tuple(several), (*modules, *mocks), tuple(sorted(imported)))
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:

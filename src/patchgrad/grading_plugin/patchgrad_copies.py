@@ -30,8 +30,10 @@ from functools import partial
 from marshal import dumps
 from typing import Any
 
+from patchgrad_functions import Functions
+from patchgrad_names import NAME
 from patchgrad_sealed import opened
-from patchgrad_witness import NAME, Witness
+from patchgrad_witness import Witness, Witnesses
 
 _SECONDS = 60.0  # for one copy
 _PRYING = {  # audit events of Python: code reaches what calls it, or what it was not given
@@ -48,7 +50,7 @@ class Copies:
     def __init__(self, tests: Mapping[str, Sequence[str]], key: str, told: Mapping[str, Sequence[str]], folder: str) -> None:
         self._tests = tests
         self._open: Callable[[str, str], str] = lambda text, label: opened(text, key, label)
-        self._touched = {os.path.join(folder, path) for path in told["touched"]}
+        self._witnesses = Witnesses(folder, told)
         self._seen = _watching(folder, [os.path.join(folder, path) for path in told["places"]]) if tests else set()
         self._loaded = _Loaded(folder)
         self.left: set[str] = set()
@@ -64,16 +66,18 @@ class Copies:
         if places:
             last = -1 if alone else places[-1]
             self.left = {*(name for name in tests if name.partition("[")[0] in own), *tests[last + 1 :]}
+            self._loaded.look()
+            self._witnesses.start(self._loaded.every())
         return self.left
 
-    def __call__(self, item: Any, run: Callable[[], str], replaced: Callable[[], list[str]]) -> Iterator[dict[str, Any]]:
-        """Runs a test in each of its copies: `run` says there how it ended, and `replaced` in the last, the whole, what is another."""
+    def __call__(self, item: Any, run: Callable[[], str], functions: Functions) -> Iterator[dict[str, Any]]:
+        """Runs a test in each of its copies: `run` says there how it ended, and `functions` in the last, the whole, what is another."""
         texts = self._tests.get(item.nodeid, ())
         if texts:
             self._loaded.look()
         for number in random.SystemRandom().sample(range(len(texts)), len(texts)):  # which is whole, none can tell by its place
             text = texts[number]
-            inside = partial(self._inside, item, f"{item.nodeid} {number}", text, run, replaced if number == len(texts) - 1 else list)
+            inside = partial(self._inside, item, f"{item.nodeid} {number}", text, run, functions, number == len(texts) - 1)
             yield {"event": "copy", "id": item.nodeid, "number": number, **self._copy(inside)}
 
     def _copy(self, inside: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -98,15 +102,16 @@ class Copies:
                 os.kill(child, signal.SIGKILL)
             self._wait(child, 0)
 
-    def _inside(self, item: Any, label: str, text: str, run: Callable[[], str], replaced: Callable[[], list[str]]) -> dict[str, Any]:
-        witness = Witness(self._touched)
+    def _inside(self, item: Any, label: str, text: str, run: Callable[[], str], functions: Functions, whole: bool) -> dict[str, Any]:
+        witness = self._witnesses.one(functions, whole)
         swaps = json.loads(self._open(text, label))
         laid = [code for swap in swaps for code in self._swap(item.config, witness, *swap)]
         before = [dumps(code, _PLAIN) for code in laid]
         status = run()
+        witness.over()
         if before != [dumps(code, _PLAIN) for code in laid]:
             witness.lies.add("changes the test itself")
-        seen = witness.lies | self._seen | {f"replaces {name}" for name in replaced()}
+        seen = witness.lies | self._seen | {f"replaces {name}" for name in (functions.replaced() if whole else ())}
         return {"status": status, "lies": sorted(seen), "runs": witness.runs}
 
     def _swap(self, config: Any, witness: Witness, path: str, first: int, name: str, source: str) -> list[types.CodeType]:
@@ -117,6 +122,7 @@ class Copies:
             if code.co_freevars == function.__code__.co_freevars:  # else it is what a decorator made of it, at the same place
                 function.__code__ = code
                 function.__globals__[NAME] = witness
+                witness.names.watch(function)
                 found.append(code)
         return found
 
@@ -137,6 +143,10 @@ class _Loaded:
             if type(function) is types.FunctionType and function.__code__.co_filename.startswith(self._folder):
                 code = function.__code__
                 self._found.setdefault((code.co_filename, code.co_firstlineno, code.co_name), []).append(function)
+
+    def every(self) -> Iterator[types.FunctionType]:
+        """All of them."""
+        return (function for found in self._found.values() for function in found)
 
     def at(self, path: str, first: int, name: str) -> list[types.FunctionType]:
         """Those of this name whose first line this is, of the file at a path below the folder."""

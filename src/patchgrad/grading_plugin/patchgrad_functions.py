@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import sys
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 _DECIDES = {"_pytest", "pytest", "pluggy", "unittest", "hypothesis", "operator", "json", "builtins"}
+_PLAIN = (int, float, str, bool)
+_MOST = 500  # functions that are looked at for one that is used
 Held = tuple[str, Mapping[str, Any], str, object, object]
 
 
@@ -20,25 +22,48 @@ class Functions:
         for name in modules:
             with contextlib.suppress(Exception):  # what is missing is not compared
                 import_module(name)
-        self._before = list(_held(_DECIDES.union(deciders))) if modules else []
+        self._before = dict(_held(_DECIDES.union(deciders))) if modules else {}
+        self._near: dict[str, list[Held]] = {}
 
     def replaced(self) -> list[str]:
         """Those that are others now, or are gone: `["json.encoder.JSONEncoder.encode"]`."""
-        return sorted(name for name, space, key, value, code in self._before if space.get(key) is not value or _code(value) is not code)
+        return sorted(name for held in self._before.values() for name in _others(one for one in held if type(one[3]) not in _PLAIN))
+
+    def near(self, used: object) -> list[str]:
+        """Those of them in the module of a function or class that is used, and in the modules that this module names.
+
+        Constants of their classes are compared here too, such as how close numbers are to be.
+        """
+        title = getattr(used, "__module__", None)
+        if not isinstance(title, str) or title not in self._before:
+            return []
+        if title not in self._near:
+            names = {getattr(value, "__module__", None) for value in list(vars(sys.modules[title]).values())}
+            titles = [title, *sorted(name for name in names if isinstance(name, str) and name != title)]
+            self._near[title] = [held for name in titles for held in self._before.get(name, ())][:_MOST]
+        return [*_others(self._near[title])]
 
 
-def _held(deciders: set[str]) -> Iterator[Held]:
-    """The name of each module, class and function, where it is held by which key, what it is, and its code."""
+def _others(held: Iterable[Held]) -> Iterator[str]:
+    return (name for name, space, key, value, code in held if space.get(key) is not value or _code(value) is not code)
+
+
+def _held(deciders: set[str]) -> Iterator[tuple[str, list[Held]]]:
+    """Each module, by name, with its classes and functions: where each is held by which key, what it is, and its code."""
     for title, module in list(sys.modules.items()):
         if isinstance(module, types.ModuleType) and title.partition(".")[0] in deciders:
-            yield title, sys.modules, title, module, None
-            for name, value in list(vars(module).items()):
-                if isinstance(value, type) and value.__module__ == title:
-                    yield f"{title}.{name}", vars(module), name, value, None
-                    own = [(key, one) for key, one in list(vars(value).items()) if _acts(one)]
-                    yield from ((f"{title}.{name}.{key}", vars(value), key, one, _code(one)) for key, one in own)
-                elif _acts(value):
-                    yield f"{title}.{name}", vars(module), name, value, _code(value)
+            yield title, [*_of_module(title, module)]
+
+
+def _of_module(title: str, module: types.ModuleType) -> Iterator[Held]:
+    yield title, sys.modules, title, module, None
+    for name, value in list(vars(module).items()):
+        if isinstance(value, type) and value.__module__ == title:
+            yield f"{title}.{name}", vars(module), name, value, None
+            own = [(key, one) for key, one in list(vars(value).items()) if _acts(one) or type(one) in _PLAIN]
+            yield from ((f"{title}.{name}.{key}", vars(value), key, one, _code(one)) for key, one in own)
+        elif _acts(value):
+            yield f"{title}.{name}", vars(module), name, value, _code(value)
 
 
 def _acts(value: object) -> bool:

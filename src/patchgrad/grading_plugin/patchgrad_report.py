@@ -224,7 +224,7 @@ class Reporter:
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         if item.nodeid not in self._copies.left:
             return None
-        for event in self._copies(item, lambda: self._alone(item), self._before[1].replaced):
+        for event in self._copies(item, lambda: self._alone(item), self._before[1]):
             self._emit(event)
         _pass_by(item, nextitem)
         return True

@@ -1,35 +1,53 @@
-"""Looks on while a test compares: whether what is equal to what is expected is equal to other values as well."""
+"""Looks on while a test runs: what it uses and compares, and what its mocks say."""
 
 from __future__ import annotations
 
 import contextlib
 import operator
+import os
 import random
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-NAME = "__patchgrad__"  # what a test's text calls its witness
-_MOST = 2_000  # values of a container that are looked at
-_SIGNS = {"==": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-_PLAIN = (int, float, str, bytes, bool, complex, type(None))
+from patchgrad_functions import Functions
+from patchgrad_kept import Kept
+from patchgrad_mocks import Calls
+from patchgrad_names import Names
+from patchgrad_values import PLAIN, contradicts, disordered, mixes, others
+
+_SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda one, all_: one in all_,
+}
+_MOCKS = "unittest.mock"  # where it is loaded first, calls of mocks are kept apart from them
+_CLOSELY = 1_000  # looks at what is used, of which none is left out
 
 
 class Witness:
-    """Looks on while a test compares: `lies` are the places where something is equal to other values than it should be.
+    """Looks on while a test runs: `lies` are what it has seen, and the places where something is equal to other values than it should be.
 
-    `runs` counts how often the test was begun, and how often it came to its end: a test of properties has many examples.
+    `runs` counts how often the test was begun, and how often it came to its end: a test of properties has many examples. `names` are what
+    the test's functions use.
     """
 
-    def __init__(self, touched: set[str]) -> None:
+    def __init__(self, touched: set[str], names: Names, functions: Functions, calls: Calls | None) -> None:
         self.lies: set[str] = set()
         self.runs = [0, 0]
-        self._touched = touched
+        self.names = names
+        self._touched, self._functions, self._calls = touched, functions, calls
+        self._kept, self._looks = Kept(), 0
 
     def begins(self) -> None:
         """The test begins. It is no business of what it tests to run it."""
         self.runs[0] += 1
+        self._kept.forget()
         frame: Any = sys._getframe(1)
         while frame is not None:
             if frame.f_code.co_filename in self._touched:
@@ -39,33 +57,65 @@ class Witness:
     def ends(self) -> None:
         """The test has come to its end."""
         self.runs[1] += 1
+        if self._calls:
+            self._calls.ended()
 
-    def same(self, place: str, signs: str, *values: Any) -> Any:
-        """`a == b`, or `a <= b < c` with `"<= <"`, as Python has it: what is found out goes to `lies`."""
+    def over(self) -> None:
+        """All is over, what stands after the test too: whether something is done that should have been done before."""
+        if self._calls and self.runs[1] and self._calls.late():
+            self.lies.add("acts on a mock when the test is over")
+
+    def uses(self, function: Any) -> Any:
+        """What the test is about to call, which should be what it was, as all else that it uses. What it has is kept as it is."""
+        frame = sys._getframe(1)
+        self._look(function)
+        self._kept.see(frame.f_locals.values())
+        return function
+
+    def record(self, place: str, owner: Any, name: str) -> Any:
+        """What is asked for its calls, `mock` of `mock.call_args`, which should say those that there were."""
+        with contextlib.suppress(Exception):
+            if self._calls and self._calls.belied(owner, name):
+                self.lies.add(f"belies what was called in {place}")
+        return owner
+
+    def same(self, place: str, signs: str, said: tuple[str, ...], *values: Any) -> Any:
+        """`a == b`, or `a <= b < c` with `"<= <"`, as Python has it: what is found out goes to `lies`.
+
+        What is `said` are the texts of both sides, where they name something.
+        """
         found: Any = True
         for at, sign in enumerate(signs.split()):
             left, right = values[at : at + 2]
-            self._probe(place, sign, left, right)
+            self._compared(place, sign, said, left, right)
             found = _SIGNS[sign](left, right)
             if len(values) > 2 and not found:
                 break
         return found
 
-    def pair(self, place: str, left: Any, right: Any) -> tuple[Any, Any]:
+    def pair(self, place: str, said: tuple[str, ...], left: Any, right: Any) -> tuple[Any, Any]:
         """Two values that `assertEqual` is about to compare."""
-        self._probe(place, "==", left, right)
+        self._compared(place, "==", said, left, right)
         return left, right
 
-    def called(self, place: str, method: Any) -> Any:
-        """`mock.assert_called_with`, which must not hold for other arguments than those that it holds for."""
+    def called(self, place: str, owner: Any, name: str) -> Any:
+        """`mock.assert_called_with`, which must not hold for other arguments than those that it holds for, and be a mock's."""
+        method = getattr(owner, name)
+        self._look(method)
+        self.record(place, owner, name)
+        if not name.endswith("_with") and name != "assert_any_call":
+            return method
 
         def call(*given: Any, **named: Any) -> Any:
             found = method(*given, **named)
-            others = [((*given[:at], other, *given[at + 1 :]), named) for at, value in enumerate(given) for other in _others(value)]
-            others += [(given, {**named, name: other}) for name, value in named.items() for other in _others(value)]
-            for changed, under in random.sample(others, min(len(others), 12)):
+            with contextlib.suppress(Exception):
+                if any(map(partial(contradicts, operator.eq), tuple(owner.call_args)[-2], given)):
+                    self.lies.add(f"claims what it is not in {place}")
+            changed = [((*given[:at], other, *given[at + 1 :]), named) for at, value in enumerate(given) for other in others(value)]
+            changed += [(given, {**named, name: other}) for name, value in named.items() for other in others(value)]
+            for instead, under in random.SystemRandom().sample(changed, min(len(changed), 12)):
                 with contextlib.suppress(Exception):
-                    method(*changed, **under)
+                    method(*instead, **under)
                     self.lies.add(place)
             return found
 
@@ -73,25 +123,61 @@ class Witness:
 
     def raised(self, place: str, context: Any) -> Any:
         """`pytest.raises` or `assertRaises`: what is raised must not be an exception of all kinds."""
+        self._look(context)
 
         def call(*given: Any, **named: Any) -> Any:
             entered = context(*given, **named)
-            return _Raised(entered, lambda kind: self.lies.add(place) if _mixes(kind, given[0]) else None) if len(given) < 2 else entered
+            return _Raised(entered, lambda kind: seen(entered, kind, given[0])) if len(given) == 1 else entered
+
+        def seen(entered: Any, kind: type, expected: Any) -> None:
+            self._look(type(entered))
+            self.lies.update({place} if mixes(kind, expected) else ())
 
         return call
 
-    def _probe(self, place: str, sign: str, left: Any, right: Any) -> None:
-        if type(left) in _PLAIN and type(right) in _PLAIN:
-            return
+    def _look(self, *used: Any) -> None:
+        """Is all that the test uses what it was, and what these come of? Of very many looks not every one is taken."""
+        self._looks += 1
+        if self._looks < _CLOSELY or random.SystemRandom().random() < 0.02:
+            self.lies.update(f"replaces {name}" for name in self.names.others())
+            with contextlib.suppress(Exception):  # what is used may not say of which module it is
+                self.lies.update(f"replaces {name}" for one in used for name in self._functions.near(one))
+
+    def _compared(self, place: str, sign: str, said: tuple[str, ...], left: Any, right: Any) -> None:
+        frame = sys._getframe(2)
+        self._look(type(left), type(right))
+        expected: list[list[Any]] = [[], []]
+        with contextlib.suppress(Exception):
+            expected = [self._kept.before(text, frame) if text else [] for text in said]
         with contextlib.suppress(Exception):  # what cannot be compared tells nothing
-            if sign != "==":
-                self.lies.update({place} if _disordered(left, right) else ())
-                return
-            near = _near(sys._getframe(2))
-            others, instead = ([*_others(value), *_same_kind(near, value)] for value in (right, left))
-            claims = [left == other for other in others] if others else [other == right for other in instead]
-            if any(map(bool, claims)):
+            if _fits_others(sign, left, right, frame):
                 self.lies.add(place)
+        with contextlib.suppress(Exception):
+            if contradicts(_SIGNS[sign], left, right):
+                self.lies.add(f"claims what it is not in {place}")
+        with contextlib.suppress(Exception):
+            if left == right and (any(other != right for other in expected[0]) or any(left != other for other in expected[1])):
+                self.lies.add(f"edits what the test compares with in {place}")
+
+
+class Witnesses:
+    """Makes the witness of each copy, as the grader's plugin was `told`; in the one that is whole it knows how mocks are called."""
+
+    def __init__(self, folder: str, told: Mapping[str, Sequence[str]]) -> None:
+        self._touched, self._places = ({os.path.join(folder, path) for path in told[name]} for name in ("touched", "places"))
+        self._calls = Calls(self._touched) if _MOCKS in told["modules"] else None
+        self._folder = folder
+        self._first: dict[int, dict[str, Any]] = {}
+
+    def start(self, functions: Iterable[types.FunctionType]) -> None:
+        """Tests are about to be run: what they use stands for what it stands for here."""
+        self._first = {id(space): {**space} for space in (function.__globals__ for function in functions)}
+
+    def one(self, functions: Functions, whole: bool) -> Witness:
+        """The witness of this copy."""
+        if self._calls:
+            self._calls.kept = whole
+        return Witness(self._touched, Names(self._folder, self._places, self._first), functions, self._calls if whole else None)
 
 
 class _Raised:
@@ -112,29 +198,17 @@ class _Raised:
         return getattr(self._inner, name)
 
 
-def _mixes(kind: type, expected: Any) -> bool:
-    """Is this, beside what is expected, an exception of two more kinds of the built-in ones that have nothing to do with each other?"""
-    own = [base for base in kind.__mro__ if base.__module__ == "builtins" and base not in (object, BaseException, Exception)]
-    lowest = [base for base in own if not any(other is not base and issubclass(other, base) for other in own)]
-    wanted = expected if isinstance(expected, tuple) else (expected,)
-    return sum(not any(isinstance(one, type) and issubclass(base, one) for one in wanted) for base in lowest) > 1
-
-
-def _disordered(left: Any, right: Any) -> bool:
-    """Is one of these no number that lies somewhere, though it is compared with a number?"""
-    for one, number in ((left, right), (right, left)):
-        if type(number) in (int, float) and type(one) not in _PLAIN:
-            steps = [number - 1000, number - 1, number - 0.5, number, number + 0.5, number + 1, number + 1000]
-            try:
-                sides = {step: [one < step, one == step, one > step] for step in random.sample(steps, len(steps))}
-                loose = [(one <= step) != (one < step or one == step) or (one >= step) != (one > step or one == step) for step in steps]
-            except Exception:  # it is compared, and no number
-                return True
-            if any(not isinstance(claim, bool) for claims in sides.values() for claim in claims):
-                return False
-            below = [claims[0] for _, claims in sorted(sides.items())]
-            return below != sorted(below) or any(loose) or any(claims.count(True) != 1 for claims in sides.values())
-    return False
+def _fits_others(sign: str, left: Any, right: Any, frame: types.FrameType) -> bool:
+    """Is one of these, which a test compares, equal to other values than the other one too, or a number that lies nowhere?"""
+    if type(left) in PLAIN and type(right) in PLAIN:
+        return False
+    if sign != "==":
+        found: bool = sign != "in" and disordered(left, right)
+        return found
+    near = _near(frame)
+    changed, instead = ([*others(value), *_same_kind(near, value)] for value in (right, left))
+    claims = [left == other for other in changed] if changed else [other == right for other in instead]
+    return any(map(bool, claims))
 
 
 def _near(frame: types.FrameType) -> list[Any]:
@@ -145,47 +219,4 @@ def _near(frame: types.FrameType) -> list[Any]:
 
 def _same_kind(near: list[Any], value: Any) -> list[Any]:
     """Those of the values that are of the same plain type as this one, and are others."""
-    return [one for one in near if type(one) is type(value) and type(value) in _PLAIN and one != value]
-
-
-def _others(value: Any) -> list[Any]:
-    """Values that look like this one, and are others, in random order: `2` -> `[3, 1, 4, ...]`; none where it is of no plain type."""
-    with contextlib.suppress(Exception):
-        found = [other for other in _alike(value) if type(other) is not type(value) or other != value]
-        return random.sample(found, len(found))
-    return []
-
-
-def _alike(value: Any) -> list[Any]:
-    kind: Any = type(value)
-    if kind is bool:
-        return [not value]
-    if kind in (int, float):
-        return [value + 1, value - 1, value + 2, value - 2, value * 2, -value, value + 10, value + 0.5]
-    if kind is str:
-        return _texts(value)
-    if kind is bytes:
-        return [text.encode("latin-1") for text in _texts(value.decode("latin-1"))]
-    if kind in (list, tuple) and 0 < len(value) < _MOST:
-        places = {0, len(value) // 2, len(value) - 1}
-        swapped = [kind([*value[:at], other, *value[at + 1 :]]) for at in places for other in _others(value[at])]
-        return [*swapped[:9], value[:-1], value + value[-1:], value[::-1]]
-    if kind in (set, frozenset) and 0 < len(value) < _MOST:
-        one = next(iter(value))
-        return [value - {one}, *((value - {one}) | {other} for other in _others(one)[:3])]
-    if kind is dict and 0 < len(value) < _MOST:
-        name = next(iter(value))
-        return [{key: held for key, held in value.items() if key != name}, *({**value, name: other} for other in _others(value[name])[:5])]
-    if kind.__name__.startswith("Approx") and hasattr(value, "expected"):
-        near = {name: getattr(value, name) for name in ("rel", "abs", "nan_ok")}
-        return [kind(other, **near) for other in _alike(value.expected) if other != value]
-    return []
-
-
-def _texts(text: str) -> list[str]:
-    """`"cab"` -> `"cbb"`, `"bac"`, `"ca"` and others."""
-    middle = len(text) // 2
-    other = chr(ord(text[middle]) ^ 1) if text else "a"
-    first = chr(ord(text[0]) ^ 3) + text[1:] if text else "b"
-    changed = text[:middle] + other + text[middle + 1 :]
-    return [changed, first, text[:-1], text + text[-1:], text[::-1], text.swapcase(), text[1:] + text[:1], "x" * len(text)]
+    return [one for one in near if type(one) is type(value) and type(value) in PLAIN and one != value]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from patchgrad.testing.attacks.agreeing import AGREEING
 from patchgrad.testing.attacks.patches import FORGED, MOCK, PLAIN, RAISES, Forgery, line_checks, text_checks
 from patchgrad.testing.attacks.targets import GOLDEN, PROPERTY, UNITTEST
 
@@ -127,4 +128,4 @@ NOTICING = (
     ),
 )
 
-GRADER = (*FORGED, *NOTICING)
+GRADER = (*FORGED, *NOTICING, *AGREEING)
