@@ -240,7 +240,7 @@ def test_a_name_stands_for_what_it_stood_for_before_any_test() -> None:
     names = Names("/nowhere", (), {id(space): {**space}})
     space["helper"] = max
     names.watch(space["test_a"])
-    assert [*names.others()] == ["helper"]
+    assert [*names.others(space["test_a"].__code__)] == ["helper"]
 
 
 def test_what_is_changed_in_place_without_another_expectation_is_no_lie() -> None:

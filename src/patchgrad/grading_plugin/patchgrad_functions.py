@@ -35,7 +35,7 @@ class Functions:
         Constants of their classes are compared here too, such as how close numbers are to be.
         """
         title = getattr(used, "__module__", None)
-        if not isinstance(title, str) or title not in self._before:
+        if not isinstance(title, str) or title not in self._before or title == "builtins":  # where classes cannot change
             return []
         if title not in self._near:
             names = {getattr(value, "__module__", None) for value in list(vars(sys.modules[title]).values())}

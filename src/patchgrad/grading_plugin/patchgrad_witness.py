@@ -68,7 +68,7 @@ class Witness:
     def uses(self, function: Any) -> Any:
         """What the test is about to call, which should be what it was, as all else that it uses. What it has is kept as it is."""
         frame = sys._getframe(1)
-        self._look(function)
+        self._look(frame, function)
         self._kept.see(frame.f_locals.values())
         return function
 
@@ -101,7 +101,7 @@ class Witness:
     def called(self, place: str, owner: Any, name: str) -> Any:
         """`mock.assert_called_with`, which must not hold for other arguments than those that it holds for, and be a mock's."""
         method = getattr(owner, name)
-        self._look(method)
+        self._look(sys._getframe(1), method)
         self.record(place, owner, name)
         if not name.endswith("_with") and name != "assert_any_call":
             return method
@@ -123,29 +123,30 @@ class Witness:
 
     def raised(self, place: str, context: Any) -> Any:
         """`pytest.raises` or `assertRaises`: what is raised must not be an exception of all kinds."""
-        self._look(context)
+        frame = sys._getframe(1)
+        self._look(frame, context)
 
         def call(*given: Any, **named: Any) -> Any:
             entered = context(*given, **named)
             return _Raised(entered, lambda kind: seen(entered, kind, given[0])) if len(given) == 1 else entered
 
         def seen(entered: Any, kind: type, expected: Any) -> None:
-            self._look(type(entered))
+            self._look(frame, type(entered))
             self.lies.update({place} if mixes(kind, expected) else ())
 
         return call
 
-    def _look(self, *used: Any) -> None:
-        """Is all that the test uses what it was, and what these come of? Of very many looks not every one is taken."""
+    def _look(self, frame: types.FrameType, *used: Any) -> None:
+        """Is all that this function of the test uses what it was, and what these come of? Of very many looks not every one is taken."""
         self._looks += 1
         if self._looks < _CLOSELY or random.SystemRandom().random() < 0.02:
-            self.lies.update(f"replaces {name}" for name in self.names.others())
+            self.lies.update(f"replaces {name}" for name in self.names.others(frame.f_code))
             with contextlib.suppress(Exception):  # what is used may not say of which module it is
                 self.lies.update(f"replaces {name}" for one in used for name in self._functions.near(one))
 
     def _compared(self, place: str, sign: str, said: tuple[str, ...], left: Any, right: Any) -> None:
         frame = sys._getframe(2)
-        self._look(type(left), type(right))
+        self._look(frame, type(left), type(right))
         expected: list[list[Any]] = [[], []]
         with contextlib.suppress(Exception):
             expected = [self._kept.before(text, frame) if text else [] for text in said]
