@@ -61,6 +61,7 @@ class Warden:
         self._turn = 0
         self._fresh = ShellState()  # what a shell begins with
         self._script = ""  # what the agent has made of its own
+        self._plain = True  # does a word call there what it calls in a fresh shell?
         self._others: list[str] = []  # the processes beside it
         self._settled = False  # is the command one that changes neither?
         self._watched = False  # may there be somebody beside a shell that waits?
@@ -142,7 +143,7 @@ class Warden:
 
     def _open(self, header: Header) -> None:
         self._limits, self._directory, self._script = header["limits"], header["directory"], header["shell"]
-        self._ended = b""
+        self._plain, self._ended = not self._script, b""
         with contextlib.suppress(OSError):
             os.mkdir("/tmp/home")
         if self._shell is not None:
@@ -177,7 +178,7 @@ class Warden:
 
     def _start_shell(self) -> Child:
         argv = ["bash", "--norc", "--noprofile", "-c", shell.loop(self._ulimit()), "bash", self._directory, ""]
-        self._script = ""
+        self._script, self._plain = "", True
         return self._start(argv, self._environment, os.open(os.devnull, os.O_RDONLY), False)
 
     def _run(self, header: Header) -> None:
@@ -186,7 +187,7 @@ class Warden:
         self._shell.say(self._ended)
         self._ended = b""
         self._turn += 1
-        self._settled = bool(header["settled"] and not self._script and not self._others)
+        self._settled = bool(header["settled"] and self._plain and not self._others)
         self._operation = Operation(self._shell, header["timeout"], header["wall"], self._turn)
         for name in ("go", "status"):  # a waiting shell has left nothing in either, so what is there was not said by it
             drain(self._fifos[name], lambda data: None)
@@ -267,7 +268,8 @@ class Warden:
         code, folder, *sections = found
         self._directory, self._status = os.fsdecode(folder), b""
         if sections:
-            self._script = ShellState.read(sections).since(self._fresh)
+            state = ShellState.read(sections)
+            self._script, self._plain = state.since(self._fresh), state.calls_as(self._fresh)
         self._finish("ok", int(code[:3]), spent(operation.child.pid) - operation.spent)
 
     def _gone(self, child: Child) -> None:
