@@ -52,6 +52,20 @@ def test_bash_is_asked_after_what_may_change_it(command: str) -> None:
     assert not settled(command)
 
 
+@pytest.mark.parametrize("command", ["cd /; cd /tmp", "x=1; export Y=2", "set -o pipefail", "umask 077", "set -- a b", "PATH=/no:$PATH"])
+def test_in_a_shell_with_other_variables_a_word_calls_what_it_did(command: str) -> None:
+    fresh, then = told(command)
+    assert then.since(fresh)
+    assert then.calls_as(fresh)
+
+
+@pytest.mark.parametrize("command", ["ls() { x=1; }", "alias ls='cd /'", "trap 'x=1' DEBUG", "command_not_found_handle() { x=1; }"])
+def test_in_a_shell_with_functions_aliases_or_traps_a_word_may_call_something_else(command: str) -> None:
+    fresh, then = told(command)
+    assert not then.calls_as(fresh)
+    assert not ShellState.read([b"cut off", *[b""] * (SECTIONS - 1)]).calls_as(fresh)
+
+
 WORDS = st.sampled_from(
     [
         "ls",

@@ -22,7 +22,7 @@ from functools import partial
 
 from patchgrad.sandboxes.bwrap.warm import Cold, Pytest
 from patchgrad.sandboxes.linux import shell, system
-from patchgrad.sandboxes.linux.children import Child, drain, pipe, spawn
+from patchgrad.sandboxes.linux.children import OUT_OF_MEMORY, OUT_OF_MEMORY_BEFORE, Child, drain, pipe, spawn
 from patchgrad.sandboxes.linux.clock import Clock, look, spent
 from patchgrad.sandboxes.linux.frames import Header, Reader, pack
 from patchgrad.sandboxes.linux.leftovers import command_of
@@ -61,8 +61,11 @@ class Warden:
         self._turn = 0
         self._fresh = ShellState()  # what a shell begins with
         self._script = ""  # what the agent has made of its own
+        self._plain = True  # does a word call there what it calls in a fresh shell?
         self._others: list[str] = []  # the processes beside it
         self._settled = False  # is the command one that changes neither?
+        self._watched = False  # may there be somebody beside a shell that waits?
+        self._ended = b""  # what the next command is told of an end that came before it
         self._operation: Operation | None = None
         self._callers: dict[int, Caller] = {}
         self._exits: dict[int, tuple[int, float]] = {}
@@ -84,24 +87,29 @@ class Warden:
         """Until the nest goes away; the kernel then ends everything in this namespace."""
         checked = 0.0
         while True:
-            wait = _TICK if self._operation else 1.0 if self._shell or self._callers else None
+            wait = _TICK if self._operation or self._watched else 1.0 if self._shell or self._callers else None
             for key, _ in self._selector.select(wait):
                 if self._selector.get_map().get(key.fd) is key:  # an earlier event of this round may have closed it
                     key.data()
             now = time.monotonic()
-            if self._operation and now - checked > _TICK:
+            if (self._operation or self._watched) and now - checked > _TICK:
                 checked = now
-                self._check(self._operation, now)
+                self._check(now)
             elif self._operation is None:
                 self._reap()
 
-    def _check(self, operation: Operation, now: float) -> None:
+    def _check(self, now: float) -> None:
         self._reap()
-        seen = look()
-        if operation.clock.tick(seen) > operation.seconds or now > operation.deadline:
+        seen, operation = look(), self._operation
+        if operation is None:
+            self._watched = bool(seen.resident.keys() - {self._shell.pid if self._shell else 0})
+        if operation and (operation.clock.tick(seen) > operation.seconds or now > operation.deadline):
             self._end("timeout")
         elif seen.hold(self._limits["memory"]):
-            operation.child.say(b"\nKilled: out of memory, the processes of this sandbox together held more than its limit.\n")
+            if operation:
+                operation.child.say(OUT_OF_MEMORY)
+            else:
+                self._ended = OUT_OF_MEMORY_BEFORE
             self._end("out of memory")
 
     def _reap(self) -> None:
@@ -135,6 +143,7 @@ class Warden:
 
     def _open(self, header: Header) -> None:
         self._limits, self._directory, self._script = header["limits"], header["directory"], header["shell"]
+        self._plain, self._ended = not self._script, b""
         with contextlib.suppress(OSError):
             os.mkdir("/tmp/home")
         if self._shell is not None:
@@ -169,14 +178,16 @@ class Warden:
 
     def _start_shell(self) -> Child:
         argv = ["bash", "--norc", "--noprofile", "-c", shell.loop(self._ulimit()), "bash", self._directory, ""]
-        self._script = ""
+        self._script, self._plain = "", True
         return self._start(argv, self._environment, os.open(os.devnull, os.O_RDONLY), False)
 
     def _run(self, header: Header) -> None:
         if self._shell is None:
             self._shell = self._start_shell()
+        self._shell.say(self._ended)
+        self._ended = b""
         self._turn += 1
-        self._settled = bool(header["settled"] and not self._script and not self._others)
+        self._settled = bool(header["settled"] and self._plain and not self._others)
         self._operation = Operation(self._shell, header["timeout"], header["wall"], self._turn)
         for name in ("go", "status"):  # a waiting shell has left nothing in either, so what is there was not said by it
             drain(self._fifos[name], lambda data: None)
@@ -257,7 +268,8 @@ class Warden:
         code, folder, *sections = found
         self._directory, self._status = os.fsdecode(folder), b""
         if sections:
-            self._script = ShellState.read(sections).since(self._fresh)
+            state = ShellState.read(sections)
+            self._script, self._plain = state.since(self._fresh), state.calls_as(self._fresh)
         self._finish("ok", int(code[:3]), spent(operation.child.pid) - operation.spent)
 
     def _gone(self, child: Child) -> None:
@@ -281,11 +293,14 @@ class Warden:
             self._finish(state, None, operation.clock.cpu)
             if not operation.turn:
                 self._close(operation.child)
+        elif self._shell is not None:
+            self._close(self._shell)
 
     def _finish(self, state: str, code: int | None, cpu: float) -> None:
         operation, self._operation = self._operation, None
         if operation is None:
             return
+        self._watched = True
         text, cut, report = operation.child.take()
         seconds = time.monotonic() - operation.clock.start
         header: Header = {"state": state, "code": code, "cut": cut, "text": len(text), **self._stands()}

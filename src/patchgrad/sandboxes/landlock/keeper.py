@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from patchgrad.sandboxes.landlock.confine import confine, ruleset
 from patchgrad.sandboxes.linux import shell, shell_state, system, tree
-from patchgrad.sandboxes.linux.children import Child, holding, pipe
+from patchgrad.sandboxes.linux.children import OUT_OF_MEMORY, OUT_OF_MEMORY_BEFORE, Child, holding, pipe
 from patchgrad.sandboxes.linux.clock import Clock, look, spent
 from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, pack
 from patchgrad.sandboxes.linux.leftovers import command_of
@@ -74,12 +74,13 @@ class Keeper:
         self._fresh = ShellState()  # what a shell begins with
         self._script = ""  # what the agent has made of its own
         self._exits: dict[int, tuple[int, float]] = {}
+        self._ended = b""  # what the next command is told of an end that came before it
 
     def serve(self) -> None:
         operations = {"run": self._run, "exec": self._exec, "end": self._end, "write": self._write}
         frames = Reader()
         try:
-            while data := self._control.recv(1 << 16):
+            while data := self._asked():
                 for header, body in frames.feed(data):
                     self._control.sendall(pack(*operations[header["op"]](header, body)))
         except (Ended, ConnectionError):
@@ -87,9 +88,25 @@ class Keeper:
         finally:
             self._end_all()
 
+    def _asked(self) -> bytes:
+        """What the trainer says next. Until then those whom a command has left behind are watched, as long as there are any."""
+        while not select.select([self._control], [], [], _TICK)[0]:
+            self._reap()
+            found = descendants()
+            if look(found).hold(self._limits["memory"]):
+                self._ended = OUT_OF_MEMORY_BEFORE
+                self._end_all()
+                self._close_shell()
+                self._script = ""
+            elif not {*found} - {self._shell.pid if self._shell else 0}:
+                break
+        return self._control.recv(1 << 16)
+
     def _run(self, header: Header, body: bytes) -> Frame:
         if self._shell is None:
             self._shell = self._open_shell()
+        self._shell.say(self._ended)
+        self._ended = b""
         operation = Operation(self._shell, header)
         del self._shell.report[:]
         state = "died"
@@ -172,7 +189,7 @@ class Keeper:
     def _end(self, header: Header, body: bytes) -> Frame:
         self._end_all()
         self._close_shell()
-        self._directory, self._script = header["directory"], header["shell"]
+        self._directory, self._script, self._ended = header["directory"], header["shell"], b""
         return {}, b""
 
     def _write(self, header: Header, body: bytes) -> Frame:
@@ -248,7 +265,7 @@ class Keeper:
         if operation.clock.tick(seen) > operation.seconds or time.monotonic() > operation.deadline:
             return "timeout"
         if seen.hold(self._limits["memory"]):
-            operation.child.say(b"\nKilled: out of memory, the processes of this sandbox together held more than its limit.\n")
+            operation.child.say(OUT_OF_MEMORY)
             return "out of memory"
         if len(found) > self._limits["processes"] + 8:
             operation.child.say(b"\nKilled: this sandbox had more processes than its limit.\n")

@@ -9,6 +9,8 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 
 REPORT_CAP = 8 << 20
+OUT_OF_MEMORY = b"\nKilled: out of memory, the processes of this sandbox together held more than its limit.\n"
+OUT_OF_MEMORY_BEFORE = b"Killed before this command: out of memory, the processes of this sandbox together held more than its limit.\n"
 _HIGH = 64  # our own descriptors live above those that a child is given
 _CHUNK = 1 << 16
 

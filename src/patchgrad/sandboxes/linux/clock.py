@@ -11,6 +11,7 @@ It is read ten times a second from /proc by the warden, which sees the cell's pr
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterable
@@ -27,7 +28,7 @@ class Processes:
 
     def hold(self, limit: int) -> bool:
         """Is it more than `limit` bytes? What several share is shared out among them, but only where it decides: that costs a walk."""
-        return sum(self.resident.values()) > limit and sum(_proportional(pid) or size for pid, size in self.resident.items()) > limit
+        return sum(self.resident.values()) > limit and sum(_proportional(pid, size) for pid, size in self.resident.items()) > limit
 
 
 class Clock:
@@ -70,17 +71,35 @@ def look(processes: Iterable[int] | None = None) -> Processes:
             continue
         runnable = runnable or fields[0] in (b"R", b"D")
         ticks += sum(int(field) for field in fields[11:15])
-        resident[int(name)] = int(fields[21]) * _PAGE
+        holder, size = int(name), int(fields[21]) * _PAGE
+        if not size and int(fields[17]) > 1:  # its first thread has ended, and the memory is shown at the others
+            holder, size = _of_threads(holder)
+        resident[holder] = size
     return Processes(runnable, ticks / _TICKS, resident)
 
 
-def _proportional(pid: int) -> int:
-    """A process's own memory and its part of what it shares, shared files of no name included; 0 when it does not let itself be read."""
+def _of_threads(pid: int) -> tuple[int, int]:
+    """A thread of the process that is still there, and the bytes it shows."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{name}/stat", "rb") as file:
+                if pages := int(file.read().rpartition(b")")[2].split()[21]):
+                    return int(name), pages * _PAGE
+    return pid, 0
+
+
+def _proportional(pid: int, size: int) -> int:
+    """A process's own memory and its part of what it shares, shared files of no name included.
+
+    It is nothing where the process has ended meanwhile, and `size` where it does not let itself be read.
+    """
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
             return next(int(line.split()[1]) * 1024 for line in file if line.startswith(b"Pss:"))
-    except (OSError, StopIteration):
+    except (FileNotFoundError, ProcessLookupError):
         return 0
+    except (OSError, StopIteration):
+        return size
 
 
 def spent(pid: int) -> float:

@@ -30,8 +30,8 @@ builtin eval "$__command"; set -- "$__size" "$__script"; __turn=0?; command exec
 _LOOP = """
 cd -- "$1" 2>/dev/null || cd /testbed; __script=$2; shift 2
 while :; do while __code=$?; :; do
-[ -z "$__turn" ] || { [ "$__turn" = "${__turn%\\?}" ] || { QUESTION }
-builtin printf '%s\\0%s\\0%s\\0' "${__turn%\\?}" "$__code" "$PWD"; } > LINE/status 2>/dev/null
+[ -z "$__turn" ] || { [ "$__turn" = "${__turn%\\?}" ] || { QUESTION } 2>/dev/null
+builtin printf '%s\\0%s\\0%s\\0' "${__turn%\\?}" "$__code" "$PWD"; } > LINE/status
 __turn=
 [ -z "$__script" ] || { builtin eval "$__script"; } >/dev/null 2>&1
 __script=

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 _CAP = 16 << 10  # characters of a script that is kept: it stands in every turn that comes after
 UNKEPT = "# more than is kept\n"  # in place of a longer one
 SECTIONS = 6
+_CALLS = 3  # of the sections behind the variables, the first that decide what a word calls: functions, aliases and traps
 MOST_TOLD = 1 << 18  # bytes of a shell's answer that are looked at: of a larger state there is nothing to keep
 
 ASK = r"""
@@ -87,6 +88,10 @@ class ShellState:
         script = "".join((*parts, options))
         return script if len(script) <= _CAP else UNKEPT
 
+    def calls_as(self, fresh: ShellState) -> bool:
+        """Does each word call what it called in that state? Variables and options change nothing of that, functions and aliases do."""
+        return "SHELLOPTS" in self.variables and self.rest[:_CALLS] == fresh.rest[:_CALLS]
+
     def _switched(self, fresh: ShellState, name: str, on: str, off: str) -> str:
         now, before = (_words(one.variables.get(name, "")) for one in (self, fresh))
         return "".join(f"{on} {option}\n" for option in sorted(now - before)) + "".join(
@@ -125,10 +130,10 @@ def _words(line: str) -> set[str]:
 
 
 def settled(command: str) -> bool:
-    """Is it a call of programs, from which a bash that nobody has changed comes back as it was?
+    """Is it a call of programs, from which a bash whose words call what they did comes back as it was?
 
     `settled("grep -n total shop/*.py | head -3")` is true; `settled("cd shop && ls")` and `settled("x=1")` are not. A word that is none
-    of bash's own names a program, as long as there is no function and no alias, and then bash is asked in any case.
+    of bash's own names a program, as long as there is no function, alias or trap (`calls_as`), and then bash is asked in any case.
     """
     if len(command) > _LONGEST or _SETTLED.fullmatch(command) is None:
         return False

@@ -192,6 +192,26 @@ HOARDING = (
         ends=("died", "out of memory"),
     ),
     Attack(
+        "many processes hoard memory behind a thread that has ended",
+        (
+            python("""
+            import ctypes, os, threading, time
+            said, say = os.pipe()
+            def hoard():
+                while open(f"/proc/{os.getpid()}/stat").read().rpartition(")")[2].split()[0] != "Z": time.sleep(0.01)
+                block = bytearray(b"x") * (60 << 20); os.write(say, b"x"); time.sleep(6)
+            for n in range(24):
+                try:
+                    if os.fork() == 0: threading.Thread(target=hoard).start(); ctypes.CDLL(None).syscall(60, 0)
+                except OSError: break
+            for n in range(12): os.read(said, 1)
+            time.sleep(2); print("BREACH")
+        """),
+        ),
+        ends=("died", "out of memory"),
+        machine="x86_64",
+    ),
+    Attack(
         "memory in files without a name",
         (
             python("""
