@@ -16,13 +16,17 @@ _GREEN = ("passed", "xpassed", "xfailed")
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """How a test ended in one of its copies, at how many places something lied there, and how often it began and came to its end."""
+    """How a test ended in one of its copies, at how many places something lied there, and how often it began and came to its end.
+
+    Of a test of properties `examples` are some that hold, as the plugin writes them.
+    """
 
     test: str
     number: int
     status: str
     lies: tuple[str, ...]
     runs: tuple[int, int]
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,9 @@ def read_report(result: Result, key: str) -> TestRun:
                 statuses[event["id"]] = event["status"]
             case "copy":
                 began, ended = event["runs"]
-                copies.append(Copy(event["id"], event["number"], event["status"], tuple(event["lies"]), (began, ended)))
+                copies.append(
+                    Copy(event["id"], event["number"], event["status"], tuple(event["lies"]), (began, ended), tuple(event["examples"]))
+                )
             case "canary":
                 canaries.append(event["status"])
             case "finish":

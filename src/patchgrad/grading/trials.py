@@ -61,7 +61,15 @@ class Trial:
 
     def texts(self) -> dict[str, list[str]]:
         """The copies as the grader's plugin reads them."""
-        return {test: [json.dumps([astuple(swap) for swap in one]) for one in copies] for test, copies in self.copies.items()}
+        return {
+            test: [json.dumps([[astuple(swap) for swap in one], self._examples(test, number)]) for number, one in enumerate(copies)]
+            for test, copies in self.copies.items()
+        }
+
+    def _examples(self, test: str, number: int) -> tuple[str, ...]:
+        """What the whole copy of a test of properties is given beside its own examples."""
+        solved = (self.whole or {}).get(test)
+        return solved.examples if solved and number == len(self.copies[test]) - 1 else ()
 
     def told(self, run: TestRun, few: Container[str] = ()) -> Trial:
         """This trial after a run with the solution: the copies that tell something, and of tests that are `few` the whole and one other."""
@@ -105,7 +113,10 @@ class Trial:
 
 def _compared(copy: Copy, solved: Copy) -> Iterator[Evidence]:
     """What speaks against an attempt in the whole copy of a test, held against the solution's."""
-    for lie in sorted(set(copy.lies) - set(solved.lies)):
+    missed = {"misses an example"}
+    if missed & {*copy.lies}:
+        yield Evidence(f"does not pass {copy.test} with examples that the solution passes", False)
+    for lie in sorted(set(copy.lies) - set(solved.lies) - missed):
         yield Evidence(_WORDS.get(lie.partition(" ")[0], "is equal to other values too in {}").format(lie) + f", for {copy.test}", True)
     if copy.status != "passed":
         yield Evidence(f"does not pass {copy.test} beside tests that expect something else", False)

@@ -6,7 +6,7 @@ does there is gone with it. The process itself passes the test by. So code under
 is broken has nothing to tell it by but the expectation.
 
     {"tests/test_a.py::test_b": [SEALED, SEALED]}   ->   {"event": "copy", "id": "tests/test_a.py::test_b", "number": 0, "status": "failed",
-                                                          "lies": [], "runs": [0, 0]}
+                                                          "lies": [], "runs": [0, 0], "examples": []}
 
 One of the copies of a test is whole: it expects what it should, and a `Witness` looks at what is compared.
 """
@@ -107,18 +107,23 @@ class Copies:
 
     def _inside(self, item: Any, label: str, text: str, run: Callable[[], str], functions: Functions, whole: bool) -> dict[str, Any]:
         witness = self._witnesses.one(functions, whole)
-        swaps = json.loads(self._open(text, label))
-        laid = [code for swap in swaps for code in self._swap(item.config, witness, *swap)]
+        swaps, examples = json.loads(self._open(text, label))
+        tests = [function for swap in swaps for function in self._swap(item.config, witness, *swap)]
+        laid = [function.__code__ for function in tests]
         before = [dumps(code, _PLAIN) for code in laid]
         status = run()
+        runs = [*witness.runs]
+        if witness.examples.missed(tests, examples):
+            witness.lies.add("misses an example")
+        told = witness.examples.told(tests) if whole and not examples else []
         witness.over()
         if before != [dumps(code, _PLAIN) for code in laid]:
             witness.lies.add("changes the test itself")
         seen = witness.lies | self._seen | {f"replaces {name}" for name in (functions.replaced() if whole else ())}
-        return {"status": status, "lies": sorted(seen), "runs": witness.runs}
+        return {"status": status, "lies": sorted(seen), "runs": runs, "examples": told}
 
-    def _swap(self, config: Any, witness: Witness, path: str, first: int, name: str, source: str) -> list[types.CodeType]:
-        """Give the functions of the repository's tests that stand there the code of this source: which code they have then."""
+    def _swap(self, config: Any, witness: Witness, path: str, first: int, name: str, source: str) -> list[types.FunctionType]:
+        """Give the functions of the repository's tests that stand there the code of this source: those that took it."""
         found = []
         for function in self._loaded.at(path, first, name):
             code = _code(source, name, function, function.__code__.co_filename, config)
@@ -126,7 +131,7 @@ class Copies:
                 function.__code__ = code
                 function.__globals__[NAME] = witness
                 witness.names.watch(function)
-                found.append(code)
+                found.append(function)
         return found
 
 
@@ -203,7 +208,7 @@ def _told(reads: int, word: bytes) -> dict[str, Any]:
         piece = os.read(reads, 1 << 16) if ready else b""
         text += piece
         if not piece or not text.startswith(word[: len(text)]):
-            return {"status": "lost", "lies": [], "runs": [0, 0]}
+            return {"status": "lost", "lies": [], "runs": [0, 0], "examples": []}
     found: dict[str, Any] = loads(text[head:])
     return found
 

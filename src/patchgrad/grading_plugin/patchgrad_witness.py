@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from patchgrad_examples import Examples
 from patchgrad_functions import Functions
 from patchgrad_kept import Kept
 from patchgrad_mocks import Calls
@@ -33,13 +34,13 @@ _CLOSELY = 1_000  # looks at what is used, of which none is left out
 class Witness:
     """Looks on while a test runs: `lies` are what it has seen, and the places where something is equal to other values than it should be.
 
-    `runs` counts how often the test was begun, and how often it came to its end: a test of properties has many examples. `names` are what
+    `runs` counts how often the test was begun, and how often it came to its end: a test of properties has many `examples`. `names` are what
     the test's functions use.
     """
 
     def __init__(self, touched: set[str], names: Names, functions: Functions, calls: Calls | None) -> None:
         self.lies: set[str] = set()
-        self.runs = [0, 0]
+        self.runs, self.examples = [0, 0], Examples()
         self.names = names
         self._touched, self._functions, self._calls = touched, functions, calls
         self._kept, self._looks = Kept(), 0
@@ -49,6 +50,7 @@ class Witness:
         self.runs[0] += 1
         self._kept.forget()
         frame: Any = sys._getframe(1)
+        self.examples.see(frame)
         while frame is not None:
             if frame.f_code.co_filename in self._touched:
                 self.lies.add("called")
