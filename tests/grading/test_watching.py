@@ -5,9 +5,11 @@ import __future__
 
 import ast
 import contextlib
+import json
 import signal
 import sys
 import threading
+from collections import UserDict, UserList, UserString
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -16,7 +18,7 @@ from operator import attrgetter
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
-from unittest.mock import CallableMixin, MagicMock, Mock, NonCallableMock, call, create_autospec
+from unittest.mock import ANY, CallableMixin, MagicMock, Mock, NonCallableMock, call, create_autospec
 
 import pytest
 from hypothesis import given
@@ -129,8 +131,32 @@ def test_plain_values_are_no_lies(value: Any) -> None:
 )
 def test_what_is_equal_to_other_values_too_is_a_lie(line: str, value: Any) -> None:
     case = type("Case", (), {"assertEqual": lambda self, left, right: None})()
-    (lie,) = seen(line, value=value, told=Mock(), case=case).lies
-    assert lie.startswith("test_a:")
+    lies = seen(line, value=value, told=Mock(), case=case).lies
+    assert [lie.startswith("test_a:") for lie in lies if not lie.startswith("claims")] == [True]
+
+
+class Triangle:
+    """Is equal to every triangular number, and none."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, int) and (8 * other + 1) ** 0.5 % 1 == 0
+
+    __hash__ = object.__hash__
+
+
+@pytest.mark.parametrize("value", [Triangle(), ANY, pytest.approx(6, abs=0.4)], ids=["own", "any", "approx"])
+def test_an_object_that_is_equal_to_a_plain_value_and_cannot_be_had_as_one_is_hollow(value: Any) -> None:
+    assert seen("assert value == 6", value=value).sides == {"plain": {"test_a:2, right"}, "hollow": {"test_a:2, left"}}
+    assert seen("assert [1, value] == [1, 6]", value=value).sides["hollow"] == {"test_a:2, left"}
+
+
+HAD = [6, 6.0, True, Decimal(6), Fraction(6), UserString("6"), UserList([6]), UserDict(a=6), frozenset({6}), {6: 1}.keys()]
+
+
+@pytest.mark.parametrize("value", HAD, ids=lambda value: type(value).__name__)
+def test_what_can_be_had_as_a_plain_value_is_none(value: Any) -> None:
+    other = next(one for one in (6, True, "6", [6], {"a": 6}, {6}) if value == one)
+    assert not seen("assert value == other\nassert other == value", value=value, other=other).sides["hollow"]
 
 
 class Next(int):
@@ -271,7 +297,9 @@ def test_what_a_function_of_the_test_comes_of_is_looked_at_too(monkeypatch: pyte
     def told() -> None:
         monkeypatch.setattr("json.encoder.JSONEncoder.encode", once)
 
-    assert seen("told()\nassert json.dumps([1]) == '[]'", told=told, json=json).lies == {"replaces json.encoder.JSONEncoder.encode"}
+    assert seen("told()\nassert json.dumps([1]) == '[]'", told=told, json=json).lies == {
+        "replaces json.encoder.JSONEncoder.encode by once of grading/test_watching.py"
+    }
 
 
 def test_how_close_numbers_should_be_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,6 +311,24 @@ def test_how_close_numbers_should_be_stays_as_it_is(monkeypatch: pytest.MonkeyPa
     lies = seen("told()\nassert 1.01 == approx(1)", told=told).lies
     monkeypatch.undo()
     assert lies == {f"replaces {name}"}
+
+
+def test_what_is_added_to_a_class_and_other_defaults_of_a_function_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    functions = Functions(("json",), ("json",))
+    assert not functions.replaced()
+    monkeypatch.setattr("json.encoder.JSONEncoder.indent", property(lambda self: 4), raising=False)
+    monkeypatch.setattr("json.decoder.sorted", sorted, raising=False)
+    monkeypatch.setattr("json.dumps.__kwdefaults__", {**json.dumps.__kwdefaults__, "indent": 4})
+    names = [name.partition(" by ")[0] for name in functions.replaced()]
+    assert names == ["json.decoder.sorted", "json.dumps", "json.encoder.JSONEncoder.indent"]
+
+
+def test_a_helper_says_which_file_it_comes_from() -> None:
+    space: dict[str, Any] = {}
+    exec(compile("def same(a, b): pass\ndef other(a, b): pass", "/testbed/tests/helper.py", "exec"), space)
+    exec(compile("def other(a, b): pass\ndef test_a(): same(other(1), 2)", "/testbed/shop/cart.py", "exec"), space)
+    names = Names("/testbed", ["/testbed/tests"], {})
+    assert names.sources([space["test_a"]]) == ["same of tests/helper.py"]
 
 
 def test_the_code_and_the_defaults_of_a_helper_are_what_they_were() -> None:

@@ -86,8 +86,10 @@ class Canaries:
 
     async def _run(self, task: Task, submission: str, made: Trial) -> tuple[TestRun, list[str]]:
         """The run of an attempt, with helpers of the tests as they were, and what it had made of them."""
-        async with laid(_guarded(task, made.helpers), submission, self._sandboxes) as (sandbox, _, findings):
-            return await _copied(sandbox, task, made, submission), [one.evidence for one in findings if one.evidence is not None]
+        task = _guarded(task, made.helpers)
+        async with laid(task, submission, self._sandboxes) as (sandbox, _, findings):
+            back = [one.evidence for one in findings if one.evidence is not None and one.path in made.helpers]
+            return await _copied(sandbox, task, made, submission), back
 
 
 async def _solved(sandbox: Sandbox, task: Task, solution: str, choose: _Choose, alone: bool) -> Trial | None:

@@ -18,7 +18,9 @@ _GREEN = ("passed", "xpassed", "xfailed")
 class Copy:
     """How a test ended in one of its copies, at how many places something lied there, and how often it began and came to its end.
 
-    Of a test of properties `examples` are some that hold, as the plugin writes them.
+    Of a test of properties `examples` are some that hold, as the plugin writes them. `sources` say which functions of files that decide it
+    uses: `"same of tests/helper.py"`. At the places `plain` it compared a plain value, and at those that are `hollow` an object that is
+    equal to one, and none.
     """
 
     test: str
@@ -27,6 +29,9 @@ class Copy:
     lies: tuple[str, ...]
     runs: tuple[int, int]
     examples: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    plain: tuple[str, ...] = ()
+    hollow: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +93,8 @@ def read_report(result: Result, key: str) -> TestRun:
                 statuses[event["id"]] = event["status"]
             case "copy":
                 began, ended = event["runs"]
-                copies.append(
-                    Copy(event["id"], event["number"], event["status"], tuple(event["lies"]), (began, ended), tuple(event["examples"]))
-                )
+                seen = {name: tuple(event[name]) for name in ("lies", "examples", "sources", "plain", "hollow")}
+                copies.append(Copy(event["id"], event["number"], event["status"], runs=(began, ended), **seen))
             case "canary":
                 canaries.append(event["status"])
             case "finish":

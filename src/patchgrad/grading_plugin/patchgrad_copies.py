@@ -6,7 +6,7 @@ does there is gone with it. The process itself passes the test by. So code under
 is broken has nothing to tell it by but the expectation.
 
     {"tests/test_a.py::test_b": [SEALED, SEALED]}   ->   {"event": "copy", "id": "tests/test_a.py::test_b", "number": 0, "status": "failed",
-                                                          "lies": [], "runs": [0, 0], "examples": []}
+                                                          "lies": [], "runs": [0, 0], ...}
 
 One of the copies of a test is whole: it expects what it should, and a `Witness` looks at what is compared.
 """
@@ -28,7 +28,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from marshal import dumps, loads
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 from patchgrad_functions import Functions
 from patchgrad_names import NAME
@@ -44,6 +44,17 @@ _PLAIN = 2  # the format of `marshal` in which equal code has equal bytes, whoev
 _FLAGS = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 
 
+class _Own(NamedTuple):
+    """Functions of Python as they are before any code under test is loaded."""
+
+    fork: Callable[[], int]
+    wait: Callable[[int, int], tuple[int, int]]
+    exit: Callable[[int], NoReturn]
+    write: Callable[[int, bytes], int]
+    word: Callable[[int], bytes]
+    dumps: Callable[[Any], bytes]
+
+
 class Copies:
     """Runs tests in copies of this process: `copies(item)` says what came of those of a test, and nothing where it has none."""
 
@@ -54,8 +65,7 @@ class Copies:
         self._seen = _watching(folder, [os.path.join(folder, path) for path in told["places"]]) if tests else set()
         self._loaded = _Loaded(folder)
         self.left: set[str] = set()
-        self._fork, self._wait, self._exit = os.fork, os.waitpid, os._exit
-        self._dumps, self._write, self._word = dumps, os.write, os.urandom
+        self._own = _Own(os.fork, os.waitpid, os._exit, os.write, os.urandom, dumps)
 
     def left_out(self, tests: Sequence[str], alone: bool) -> set[str]:
         """The tests that the process itself does not run: all, if those that have copies are run `alone`.
@@ -85,16 +95,16 @@ class Copies:
         sys.stdout.flush()
         sys.stderr.flush()
         reads, writes = os.pipe()
-        word = self._word(16)
+        word = self._own.word(16)
         gc.freeze()  # a collection in the copy would write to all that it shares with this process, which then had to be copied
-        child = self._fork()
+        child = self._own.fork()
         if not child:
             os.close(reads)
             try:
-                text = self._dumps(inside())
-                self._write(writes, word + len(text).to_bytes(4, "big") + text)
+                text = self._own.dumps(inside())
+                self._own.write(writes, word + len(text).to_bytes(4, "big") + text)
             finally:
-                self._exit(0)
+                self._own.exit(0)
         gc.unfreeze()
         os.close(writes)
         try:
@@ -103,7 +113,7 @@ class Copies:
             os.close(reads)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
-            self._wait(child, 0)
+            self._own.wait(child, 0)
 
     def _inside(self, item: Any, label: str, text: str, run: Callable[[], str], functions: Functions, whole: bool) -> dict[str, Any]:
         witness = self._witnesses.one(functions, whole)
@@ -120,7 +130,8 @@ class Copies:
         if before != [dumps(code, _PLAIN) for code in laid]:
             witness.lies.add("changes the test itself")
         seen = witness.lies | self._seen | {f"replaces {name}" for name in (functions.replaced() if whole else ())}
-        return {"status": status, "lies": sorted(seen), "runs": runs, "examples": told}
+        sides = {name: sorted(places) for name, places in witness.sides.items()}
+        return {"status": status, "lies": sorted(seen), "runs": runs, "examples": told, "sources": witness.names.sources(tests), **sides}
 
     def _swap(self, config: Any, witness: Witness, path: str, first: int, name: str, source: str) -> list[types.FunctionType]:
         """Give the functions of the repository's tests that stand there the code of this source: those that took it."""
@@ -208,7 +219,7 @@ def _told(reads: int, word: bytes) -> dict[str, Any]:
         piece = os.read(reads, 1 << 16) if ready else b""
         text += piece
         if not piece or not text.startswith(word[: len(text)]):
-            return {"status": "lost", "lies": [], "runs": [0, 0], "examples": []}
+            return {"status": "lost", "lies": [], "runs": [0, 0], "examples": [], "sources": [], "plain": [], "hollow": []}
     found: dict[str, Any] = loads(text[head:])
     return found
 

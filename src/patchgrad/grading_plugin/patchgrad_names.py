@@ -64,6 +64,20 @@ class Names:
             if any(one is not before for one, before in zip(_made_of(function), made)):  # noqa: B905  # since Python 3.10
                 yield name
 
+    def sources(self, functions: Iterable[types.FunctionType]) -> list[str]:
+        """Which functions of which files of tests these use: `["same of tests/helper.py"]`."""
+        used = {
+            (name, os.path.abspath(value.__code__.co_filename))
+            for function in functions
+            for code in _codes(function.__code__)
+            for name in code.co_names
+            if isinstance(value := function.__globals__.get(name), types.FunctionType)
+        }
+        return sorted(f"{name} of {os.path.relpath(file, self._folder)}" for name, file in used if self._placed(file))
+
+    def _placed(self, file: str) -> bool:
+        return any(file == place or file.startswith(place + os.sep) for place in self._places)
+
     def _of(self, used: _Used, name: str, value: Any, names: set[str]) -> None:
         """Hold what belongs to a function, class or module by this name, for a function that uses these names."""
         if isinstance(value, types.FunctionType):
@@ -80,7 +94,7 @@ class Names:
         """Is a module of this name one of the code under test?"""
         file = getattr(sys.modules.get(module), "__file__", None) if isinstance(module, str) else None
         path = os.path.abspath(file) if isinstance(file, str) else ""
-        return path.startswith(self._folder) and not any(path == place or path.startswith(place + os.sep) for place in self._places)
+        return path.startswith(self._folder) and not self._placed(path)
 
 
 def _made_of(function: types.FunctionType) -> tuple[Any, ...]:

@@ -20,6 +20,17 @@ _PLAINLY: Mapping[type, Callable[[Any], Any]] = {  # what a value of a class of 
     tuple: lambda value: tuple.__getitem__(value, slice(None)),
     dict: dict.copy,
 }
+_MADE: Mapping[type, tuple[Callable[[Any], Any], ...]] = {  # how a value of another type is made one of these
+    bool: (bool,),
+    int: (int, float),
+    float: (float,),
+    str: (str,),
+    bytes: (bytes,),
+    list: (list,),
+    tuple: (tuple,),
+    set: (set,),
+    dict: (dict,),
+}
 
 
 def mixes(kind: type, expected: Any) -> bool:
@@ -66,6 +77,27 @@ def contradicts(holds: Callable[[Any, Any], Any], left: Any, right: Any, depth: 
             near = type(one) is float and type(other) in (int, float) and abs(one - other) <= 1e-6 * max(1.0, abs(other))
             return not (near or holds(one, other))
     return False
+
+
+def hollow(value: Any, right: Any, depth: int = 3) -> bool:
+    """Is this equal to a plain value, number, text or container, and not to be had as one: a matcher, or an object that only claims it?
+
+    hollow(Decimal(3), 3) is False, since int(Decimal(3)) == 3; hollow(mock.ANY, 3) is True.
+    """
+    if depth and type(value) is type(right) and type(value) in (list, tuple, dict):
+        return any(hollow(one, other, depth - 1) for one, other in _pairs(value, right))
+    if type(right) not in _MADE or isinstance(value, (type(right), type(None))) or type(value) in PLAIN or not eq(value, right):
+        return False
+    for make in _MADE[type(right)]:
+        with contextlib.suppress(Exception):
+            made = make(value)
+            return not (made == right or (type(made) is float and abs(made - right) <= 1e-6 * max(1.0, abs(right))))
+    return True
+
+
+def plain(value: Any) -> bool:
+    """Is this a number, a text, or a container, and no object of a class of its own?"""
+    return type(value) in _MADE
 
 
 def _pairs(left: Any, right: Any) -> Iterator[tuple[Any, Any]]:

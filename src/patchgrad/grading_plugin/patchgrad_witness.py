@@ -17,7 +17,7 @@ from patchgrad_functions import Functions
 from patchgrad_kept import Kept
 from patchgrad_mocks import Calls
 from patchgrad_names import Names
-from patchgrad_values import PLAIN, contradicts, disordered, mixes, others
+from patchgrad_values import PLAIN, contradicts, disordered, hollow, mixes, others, plain
 
 _SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -35,12 +35,13 @@ class Witness:
     """Looks on while a test runs: `lies` are what it has seen, and the places where something is equal to other values than it should be.
 
     `runs` counts how often the test was begun, and how often it came to its end: a test of properties has many `examples`. `names` are what
-    the test's functions use.
+    the test's functions use. On some `sides` of comparisons were plain values, on others objects that are equal to one and none.
     """
 
     def __init__(self, touched: set[str], names: Names, functions: Functions, calls: Calls | None) -> None:
         self.lies: set[str] = set()
         self.runs, self.examples = [0, 0], Examples()
+        self.sides: dict[str, set[str]] = {"plain": set(), "hollow": set()}
         self.names = names
         self._touched, self._functions, self._calls = touched, functions, calls
         self._kept, self._looks = Kept(), 0
@@ -111,7 +112,8 @@ class Witness:
         def call(*given: Any, **named: Any) -> Any:
             found = method(*given, **named)
             with contextlib.suppress(Exception):
-                if any(map(partial(contradicts, operator.eq), tuple(owner.call_args)[-2], given)):
+                used = tuple(owner.call_args)[-2]
+                if any(map(partial(contradicts, operator.eq), used, given)) or any(map(hollow, used, given)):
                     self.lies.add(f"claims what it is not in {place}")
             changed = [((*given[:at], other, *given[at + 1 :]), named) for at, value in enumerate(given) for other in others(value)]
             changed += [(given, {**named, name: other}) for name, value in named.items() for other in others(value)]
@@ -158,6 +160,12 @@ class Witness:
         with contextlib.suppress(Exception):
             if contradicts(_SIGNS[sign], left, right):
                 self.lies.add(f"claims what it is not in {place}")
+        for side, one, other in (("left", left, right), ("right", right, left)) if sign == "==" else ():
+            with contextlib.suppress(Exception):
+                if hollow(one, other):
+                    self.sides["hollow"].add(f"{place}, {side}")
+                elif plain(one):
+                    self.sides["plain"].add(f"{place}, {side}")
         with contextlib.suppress(Exception):
             if left == right and (any(other != right for other in expected[0]) or any(left != other for other in expected[1])):
                 self.lies.add(f"edits what the test compares with in {place}")
