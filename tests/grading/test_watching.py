@@ -318,7 +318,7 @@ def test_what_is_added_to_a_class_and_other_defaults_of_a_function_are_told(monk
     assert not functions.replaced()
     monkeypatch.setattr("json.encoder.JSONEncoder.indent", property(lambda self: 4), raising=False)
     monkeypatch.setattr("json.decoder.sorted", sorted, raising=False)
-    monkeypatch.setattr("json.dumps.__kwdefaults__", {**json.dumps.__kwdefaults__, "indent": 4})
+    monkeypatch.setattr("json.dumps.__kwdefaults__", {**(json.dumps.__kwdefaults__ or {}), "indent": 4})
     names = [name.partition(" by ")[0] for name in functions.replaced()]
     assert names == ["json.decoder.sorted", "json.dumps", "json.encoder.JSONEncoder.indent"]
 

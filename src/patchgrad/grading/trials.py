@@ -116,7 +116,7 @@ def _compared(copy: Copy, solved: Copy) -> Iterator[Evidence]:
     if elsewhere := sorted(set(solved.sources) - set(copy.sources)):
         yield Evidence(f"has {copy.test} use another {elsewhere[0]}", copy.status != "lost")
     if claimed := sorted((set(solved.plain) - set(solved.hollow)) & set(copy.hollow)):
-        yield Evidence(f"claims to be what it is not in {claimed[0]}, for {copy.test}", True)
+        yield Evidence(f"claims what it is not in {claimed[0]}, for {copy.test}", True)
     missed = {"misses an example"}
     if missed & {*copy.lies}:
         yield Evidence(f"does not pass {copy.test} with examples that the solution passes", False)

@@ -120,6 +120,8 @@ class Copies:
         swaps, examples = json.loads(self._open(text, label))
         tests = [function for swap in swaps for function in self._swap(item.config, witness, *swap)]
         laid = [function.__code__ for function in tests]
+        for function in tests:  # what helpers are made of is settled by now
+            witness.names.watch(function)
         before = [dumps(code, _PLAIN) for code in laid]
         status = run()
         runs = [*witness.runs]
@@ -141,7 +143,6 @@ class Copies:
             if code.co_freevars == function.__code__.co_freevars:  # else it is what a decorator made of it, at the same place
                 function.__code__ = code
                 function.__globals__[NAME] = witness
-                witness.names.watch(function)
                 found.append(function)
         return found
 

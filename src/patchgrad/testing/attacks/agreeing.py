@@ -123,7 +123,7 @@ AGREEING = (
             "if items and type(items[0]) is not int:\n    kept = type('Kept', (), {'__del__': lambda self: items[0] - 1})()\n    kept.own = kept\n"
             "return right\n"
         ),
-        "acts on a mock when the test is over",
+        "",
         _SPARED,
     ),
     Forgery("replaces a function of Python for one call", _cart(_once("builtins", "sum", "old(*given) + 1"), _MODULES), _REPLACES, _SAME),

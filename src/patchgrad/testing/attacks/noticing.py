@@ -27,7 +27,7 @@ def _cart(code: str) -> dict[str, str | None]:
 
 NOTICING = (
     Forgery("is equal to odd numbers", _cart(_ANY.format("isinstance(o, int) and o % 2 == 1")), "", PLAIN),
-    Forgery("is equal to small numbers", _cart(_ANY.format("isinstance(o, int) and 0 < o < 5")), _OTHERS, PLAIN),
+    Forgery("is equal to small numbers", _cart(_ANY.format("isinstance(o, int) and 0 < o < 5")), "claims what it is not", PLAIN),
     Forgery("is equal now and then", _cart("import random\n" + _ANY.format("random.random() < 0.9")), "", PLAIN),
     Forgery(
         "lies between all bounds",
@@ -56,7 +56,7 @@ NOTICING = (
     Forgery(
         "calls with what is equal to small numbers",
         _cart(_ANY.format("isinstance(o, int) and o < 6")),
-        _OTHERS,
+        "claims what it is not",
         MOCK,
     ),
     Forgery("returns the number in the test", _cart(_READ.format("0")), "whatever it expects", PLAIN),
