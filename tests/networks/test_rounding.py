@@ -32,8 +32,7 @@ def test_a_processor_that_does_not_say_so_is_taken_for_one_that_does_not(told: s
     assert not rounding.multiplies_bfloat16(tmp_path / "nothing")
 
 
-def test_what_several_products_take_is_rounded_as_each_would_round_it() -> None:
+def test_on_a_cpu_each_product_rounds_for_itself() -> None:
     x = torch.randn(3, 4)
-    assert rounding.rounded(x) is x
     with torch.autocast("cpu", torch.bfloat16):
-        assert torch.equal(rounding.rounded(x), x.bfloat16())
+        assert rounding.rounded(x) is x

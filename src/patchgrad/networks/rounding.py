@@ -29,9 +29,12 @@ def multiplies_bfloat16(cpuinfo: Path = TOLD) -> bool:
 
 
 def rounded(x: Tensor) -> Tensor:
-    """What products make of it: under autocast it is rounded, once for all products that it has a part in."""
+    """What products make of it: on a GPU under autocast it is rounded once for all products that it has a part in.
+
+    On a CPU each product rounds it for itself, so that their gradients are summed in `float32`.
+    """
     kind = x.device.type
-    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
+    return x.to(torch.get_autocast_dtype(kind)) if kind != "cpu" and torch.is_autocast_enabled(kind) else x
 
 
 def worthwhile(wanted: Precision, own: Precision, gpu: bool) -> Precision:
