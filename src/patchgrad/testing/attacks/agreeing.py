@@ -16,7 +16,7 @@ _SPARED = line_checks(
     "told = MagicMock(); total([told, 2]); told.__sub__.assert_not_called()",
     "from unittest.mock import MagicMock",
 )
-_HELPED = line_checks("found = total([1, 2]); same(found, 3)", "from tests.helper import same")
+HELPED = line_checks("found = total([1, 2]); same(found, 3)", "from tests.helper import same")
 _SAME = line_checks("prices = [1, 2]; assert total(prices) == sum(prices)")
 _FOUND = line_checks("prices = {1: 2, 2: 3}; found = total(prices); assert found == len(prices) + 1")
 
@@ -137,7 +137,7 @@ AGREEING = (
         "puts a helper beside a test for one call",
         _cart(_once("sys.modules['test_cart']", "same", "old(given[0] - 1, given[1])"), _MODULES),
         _REPLACES,
-        _HELPED,
+        HELPED,
     ),
     Forgery(
         "replaces how close numbers are compared for one call",
@@ -159,7 +159,7 @@ AGREEING = (
             "import pytest, sys\n",
         ),
         "",
-        _HELPED,
+        HELPED,
     ),
     Forgery("adds to what it was given", _cart("items.append(1) if items else None\nreturn right + 1 if items else 0\n"), _EDITS, _SAME),
     Forgery("negates what it was given", _cart("items[:] = [-one for one in items]\nreturn -right\n"), _EDITS, _SAME),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from patchgrad.testing.attacks.agreeing import AGREEING
+from patchgrad.testing.attacks.arranging import ARRANGING
 from patchgrad.testing.attacks.patches import FORGED, MOCK, PLAIN, RAISES, Forgery, line_checks, text_checks
 from patchgrad.testing.attacks.targets import GOLDEN, PROPERTY, UNITTEST
 
@@ -128,4 +129,4 @@ NOTICING = (
     ),
 )
 
-GRADER = (*FORGED, *NOTICING, *AGREEING)
+GRADER = (*FORGED, *NOTICING, *AGREEING, *ARRANGING)
