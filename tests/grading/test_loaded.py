@@ -60,6 +60,23 @@ def test_an_attempt_that_solves_the_task_may_change_it(folder: str, text: str | 
     )
 
 
+def test_tests_that_are_inherited_from_an_edited_helper_are_not_run_by_it(tmp_path: Path) -> None:
+    shared = "from shop.cart import total\n\nclass Shared:\n    def test_sum(self):\n        check(lambda: total([1, 2]))\n"
+    shared += "    def test_none(self):\n        assert total([]) == 0\n\ndef check(made):\n    assert made() == 3\n"
+    test = (
+        "import pytest\nfrom shared import Shared\n\n@pytest.fixture(autouse=True)\ndef around(): yield\n\nclass TestCart(Shared): pass\n"
+    )
+    own = {"shop/__init__.py": "", "shop/cart.py": CART, "tests/shared.py": shared, "tests/test_cart.py": test}
+    names = [f"tests/test_cart.py::TestCart::{name}" for name in ("test_sum", "test_none")]
+    task = a_task("shop", "total is wrong", checks=Checks((names[0],), (names[1],), strict=True))
+    solution, attempt = (
+        forge({"shop/cart.py": FIX, **more}, tmp_path / name, own)
+        for name, more in (("solution", {}), ("attempt", {"tests/shared.py": "# a note\n" + shared}))
+    )
+    verdict = asyncio.run(Grader(LocalSandboxes(own), {"shop": solution}).grade(task, attempt))
+    assert (verdict.tamper, verdict.resolved) == ((), True)
+
+
 def told(sources: Mapping[str, str], test: str = "spec/test_cart.py", changed: str = "shop/cart.py") -> tuple[str, ...]:
     task = a_task("shop", "total is wrong", checks=Checks((f"{test}::test_sum",), ()))
     solution = f"--- a/{changed}\n+++ b/{changed}\n@@ -1 +1 @@\n-a\n+b\n"

@@ -323,6 +323,12 @@ def test_what_is_added_to_a_class_and_other_defaults_of_a_function_are_told(monk
     assert names == ["json.decoder.sorted", "json.dumps", "json.encoder.JSONEncoder.indent"]
 
 
+def test_what_a_class_notes_as_it_goes_is_no_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    functions = Functions(("json",), ("json",))
+    monkeypatch.setattr("json.encoder.JSONEncoder.warned", True, raising=False)
+    assert not functions.replaced()
+
+
 def test_a_helper_says_which_file_it_comes_from() -> None:
     space: dict[str, Any] = {}
     exec(compile("def same(a, b): pass\ndef other(a, b): pass", "/testbed/tests/helper.py", "exec"), space)

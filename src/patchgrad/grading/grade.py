@@ -187,7 +187,7 @@ async def run_hidden(
     key, guard, new, look = secrets.token_hex(32), Guard(task), added(submission), look or Look()
     copies = {name: [sealed(text, key, f"{name} {number}") for number, text in enumerate(texts)] for name, texts in look.copies.items()}
     known = {
-        "touched": sorted({*touched(submission)} - guard.deciding),
+        "touched": sorted(path for path in touched(submission) if path in new or not guard.guards(path)),
         "added": new,
         "modules": [*look.modules],
         "deciders": [*look.deciders],

@@ -55,10 +55,11 @@ def _others(held: Iterable[Held]) -> Iterator[str]:
 
 
 def _matters(name: str, value: object, owner: object) -> bool:
-    """Does what came later stand for something else: in a module for a builtin, in a class for what an instance or a base has?"""
-    if not isinstance(owner, type):
-        return name in vars(builtins)
-    return hasattr(type(value), "__get__") or any(name in vars(base) for base in owner.__mro__[1:])
+    """Does what came later stand for something else: in a module for a builtin, in a class for what an instance or a base has?
+
+    Plain values are no matter: pytest itself notes some in its classes as it goes.
+    """
+    return hasattr(type(value), "__get__") if isinstance(owner, type) else name in vars(builtins)
 
 
 def _by(value: object) -> str:
