@@ -76,8 +76,7 @@ class Capabilities:
     """What a backend truly enforces on this host; a recipe states what it requires.
 
     With `seal` a sealed file is out of reach of whatever runs in the sandbox. With `work` its limits on time count what a command
-    computes and sleeps, not its wait for a core, so that up to `patience` the files
-    settle whether the time runs out.
+    computes and sleeps, not its wait for a core, so that up to `patience` the files settle whether the time runs out.
     """
 
     name: str
