@@ -104,6 +104,51 @@ def test_what_a_helper_is_told_is_broken_where_it_is_told(tmp_path: Path) -> Non
     assert "same(total([1, 2]), 7)" in found(CHECKS, tmp_path).files["tests/test_cart.py"]
 
 
+HELPED = """import pytest
+from shop.cart import total
+
+def same(one, other):
+    assert one == other
+
+def listed(one, other):
+    assert one == other
+
+@pytest.fixture(autouse=True)
+def ready():
+    yield
+    listed(total([]), 0)
+
+@pytest.fixture
+def counted():
+    assert total([1]) == 1
+
+@pytest.mark.usefixtures("counted")
+def test_sum():
+    same(total([1, 2]), 3)
+
+def test_none():
+    assert total([]) == 0
+"""
+
+
+def test_of_what_helps_a_test_is_watched_what_it_can_come_upon(tmp_path: Path) -> None:
+    made = found(replace(CHECKS, files=(HiddenFile("tests/test_cart.py", HELPED),)), tmp_path)
+    names = {test: {swap.name for swap in copies[-1]} for test, copies in made.copies.items()}
+    always = {"ready", "listed", "counted"}
+    assert names == {SUM: {"test_sum", "same", *always}, NONE: {"test_none", *always}}
+
+
+def test_what_lies_below_the_repository_is_no_installed_module(tmp_path: Path) -> None:
+    own = {"src/goods/__init__.py": FILES["shop/cart.py"], "pytest.ini": "[pytest]\npythonpath = src\n"}
+    own["tests/test_goods.py"] = "from goods import total\n\ndef test_sum():\n    assert total([1, 2]) == 3\n"
+    task = replace(TASK, checks=Checks(("tests/test_goods.py::test_sum",), (), strict=True))
+    solution = forge({"src/goods/__init__.py": REPAIR["shop/cart.py"]}, tmp_path, own)
+    made = asyncio.run(Canaries(LocalSandboxes(own), {"shop": solution}).trial(task))
+    assert made is not None
+    assert made.modules
+    assert {"goods", "test_goods"}.isdisjoint(made.modules)
+
+
 def test_a_test_that_passes_and_never_came_to_its_end_is_named() -> None:
     made = Trial({}, {SUM: ((),)}, whole={SUM: Copy(SUM, 0, "passed", (), (1, 1))})
     for runs, says in (((1, 0), [f"passes {SUM} without coming to its end"]), ((1, 1), [])):

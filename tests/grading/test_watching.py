@@ -32,14 +32,16 @@ from patchgrad.grading_plugin.patchgrad_names import NAME
 from patchgrad.grading_plugin.patchgrad_sealed import opened, sealed
 
 sys.path.append(str(FOLDER))  # where its files find each other, as they do in a sandbox
-Functions, Calls, Names, Witness = (
+Functions, Remade, Calls, Names, Witness = (
     getattr(import_module(f"patchgrad_{name.lower()}"), kind)
-    for name, kind in (("functions", "Functions"), ("mocks", "Calls"), ("names", "Names"), ("witness", "Witness"))
+    for name, kind in (("functions", "Functions"), ("functions", "Remade"), ("mocks", "Calls"), ("names", "Names"), ("witness", "Witness"))
 )
 FLAGS = __future__.annotations.compiler_flag
 REAL = {(kind, name): vars(kind)[name] for kind, name in ((CallableMixin, "_increment_mock_call"), (NonCallableMock, "__init__"))}
 CALLS = Calls({__file__})
-FUNCTIONS = Functions(("json",), ("json",))
+REMADE = Remade()
+sys.addaudithook(REMADE.note)
+FUNCTIONS = Functions(("json",), ("json",), REMADE)
 OWN = sorted(Path(__file__).parents[1].rglob("test_*.py"))[::12]
 
 
@@ -314,7 +316,7 @@ def test_how_close_numbers_should_be_stays_as_it_is(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_added_to_a_class_and_other_defaults_of_a_function_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    functions = Functions(("json",), ("json",))
+    functions = Functions(("json",), ("json",), REMADE)
     assert not functions.replaced()
     monkeypatch.setattr("json.encoder.JSONEncoder.indent", property(lambda self: 4), raising=False)
     monkeypatch.setattr("json.decoder.sorted", sorted, raising=False)
@@ -323,8 +325,33 @@ def test_what_is_added_to_a_class_and_other_defaults_of_a_function_are_told(monk
     assert names == ["json.decoder.sorted", "json.dumps", "json.encoder.JSONEncoder.indent"]
 
 
+def test_functions_that_are_as_they_were_again_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    functions = Functions(("json",), ("json",), REMADE)
+    with monkeypatch.context() as changed:
+        changed.setattr("json.dumps.__defaults__", (1,))
+        changed.setattr("json.encoder.JSONEncoder.encode", json.dumps)
+        changed.delattr("json.encoder.JSONEncoder.default")
+        assert {name.partition(" by ")[0] for name in functions.replaced()} == {
+            "json.dumps",
+            "json.encoder.JSONEncoder.default",
+            "json.encoder.JSONEncoder.encode",
+        }
+    assert not functions.replaced()
+
+
+def test_what_is_done_to_other_functions_is_no_matter() -> None:
+    def own(found: int = 1) -> int:
+        return found
+
+    functions = Functions(("json",), ("json",), REMADE)
+    own.__defaults__ = (2,)
+    own.__code__ = own.__code__.replace(co_name="other")
+    del own.__defaults__
+    assert not functions.replaced()
+
+
 def test_what_a_class_notes_as_it_goes_is_no_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    functions = Functions(("json",), ("json",))
+    functions = Functions(("json",), ("json",), REMADE)
     monkeypatch.setattr("json.encoder.JSONEncoder.warned", True, raising=False)
     assert not functions.replaced()
 
@@ -416,7 +443,7 @@ def test_the_runs_of_a_test_and_those_that_come_to_their_end_are_counted() -> No
 
 def test_a_test_that_what_it_tests_runs_is_told() -> None:
     source = "def test_a():\n    assert 1 == 1\n"
-    witness = Witness({__file__}, Names("/nowhere", (), {}), Functions((), ()), None)
+    witness = Witness({__file__}, Names("/nowhere", (), {}), Functions((), (), REMADE), None)
     space: dict[str, Any] = {NAME: witness}
     exec(watched(source, next(functions(ast.parse(source)))), space)
     space["test_a"]()

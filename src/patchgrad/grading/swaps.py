@@ -7,7 +7,8 @@ def test_a(): assert f() == 1        and        def test_a(): assert f() == 2
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from patchgrad.grading.mutants import Function, Site
@@ -52,6 +53,40 @@ def pieces(source: str) -> list[Piece]:
     for line in lines:
         starts.append(starts[-1] + len(line))
     return [_piece(function, around, lines, starts) for function, around in _outermost(ast.parse(source), ())]
+
+
+class Words:
+    """What the pieces of these files say, each by its file and line: which of those that are `helping` a test can come upon.
+
+    What helps is named by what it helps. What only pytest or unittest calls, such as `setUp`, is named nowhere.
+    """
+
+    def __init__(self, sources: Mapping[str, str], pieces: Mapping[tuple[str, int], Piece], helping: Container[str]) -> None:
+        self._said = {place: _words(piece.source) - {piece.name} for place, piece in pieces.items()}
+        self._named: dict[str, set[str]] = {}
+        for place, piece in pieces.items():
+            self._named.setdefault(piece.name, set()).update(self._said[place])
+        outside = {word for path, source in sources.items() for word in _outside(source, [pieces[one] for one in pieces if one[0] == path])}
+        named = set[str]().union(*self._said.values())
+        self._always = outside | {name for name in self._named if name not in named and name in helping}
+
+    def reached(self, places: Iterable[tuple[str, int]]) -> set[str]:
+        """The words in these pieces, in those that they name, and in all that stands outside of pieces or is named nowhere."""
+        found, new = set[str](), set(self._always).union(*(self._said[place] for place in places))
+        while new:
+            found |= new
+            new = set[str]().union(*(self._named.get(word, ()) for word in new)) - found
+        return found
+
+
+def _words(text: str) -> set[str]:
+    return {*re.findall(r"\w+", text)}
+
+
+def _outside(source: str, pieces: Iterable[Piece]) -> set[str]:
+    """The words of a file that stand in none of its pieces, those of decorators among them."""
+    inside = {number for piece in pieces for number in range(piece.line, len(piece.source.splitlines()) + 1)}
+    return _words("\n".join(line for number, line in enumerate(source.splitlines(), 1) if number not in inside))
 
 
 def _piece(function: Function, around: tuple[str, ...], lines: list[bytes], starts: list[int]) -> Piece:

@@ -11,7 +11,7 @@ from zlib import crc32
 from patchgrad.grading.guard import Guard
 from patchgrad.grading.mutants import Site, broken, expectations, parses, sites
 from patchgrad.grading.report import Copy, TestRun
-from patchgrad.grading.swaps import Swap, pieces
+from patchgrad.grading.swaps import Swap, Words, pieces
 from patchgrad.grading.witness import watched
 from patchgrad.values import Task
 
@@ -196,6 +196,8 @@ class _Drawn:
         self._pieces = {(path, piece.line): piece for path, source in self.sources.items() for piece in pieces(source)}
         self._expecting = {site.function for source in self.sources.values() for site in sites(source)} - tests
         self._tests = tests
+        self._helping = {piece.name for piece in self._pieces.values() if piece.name not in tests and not piece.name.startswith("test")}
+        self._words = Words(self.sources, self._pieces, self._helping)
         self._known: dict[Place, list[Site]] = {}
 
     def places(self, test: str) -> list[Place]:
@@ -215,8 +217,7 @@ class _Drawn:
 
     def helping(self) -> Sites:
         """The first expectation of each function that is no test."""
-        names = {place: piece.name for place, piece in self._pieces.items()}
-        return self.first(place for place, name in names.items() if name not in self._tests and not name.startswith("test"))
+        return self.first(place for place, piece in self._pieces.items() if piece.name in self._helping)
 
     def spoiled(self, path: str, laid: Sites) -> str:
         """The text of a file with these expectations broken."""
@@ -227,8 +228,9 @@ class _Drawn:
         return self._written(laid, {place: broken(self._pieces[place].source, known) for place, known in wanted.items()})
 
     def whole(self, laid: Sites, tests: Sequence[Place]) -> tuple[Swap, ...]:
-        """What makes these functions, and all that help, whole, with a witness that looks on; how often tests are run is counted."""
-        found = {place: self._pieces[place] for place in (*tests, *self.helping())}
+        """What makes these functions, and all that help them, whole, with a witness that looks on; how often tests are run is counted."""
+        used = self._words.reached(tests)
+        found = {place: self._pieces[place] for place in (*tests, *(one for one in self.helping() if self._pieces[one].name in used))}
         return self._written(laid, {place: watched(piece.source, piece.function(), place in tests) for place, piece in found.items()})
 
     def _written(self, laid: Sites, texts: Mapping[Place, str]) -> tuple[Swap, ...]:

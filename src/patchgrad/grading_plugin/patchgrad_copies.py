@@ -30,7 +30,7 @@ from functools import partial
 from marshal import dumps, loads
 from typing import Any, NamedTuple, NoReturn
 
-from patchgrad_functions import Functions
+from patchgrad_functions import Functions, Remade
 from patchgrad_names import NAME
 from patchgrad_sealed import opened
 from patchgrad_witness import Witness, Witnesses
@@ -62,7 +62,8 @@ class Copies:
         self._tests = tests
         self._open: Callable[[str, str], str] = lambda text, label: opened(text, key, label)
         self._witnesses = Witnesses(folder, told)
-        self._seen = _watching(folder, [os.path.join(folder, path) for path in told["places"]]) if tests else set()
+        self.remade = Remade()
+        self._seen = _watching(folder, [os.path.join(folder, path) for path in told["places"]], self.remade) if tests else set()
         self._loaded = _Loaded(folder)
         self.left: set[str] = set()
         self._own = _Own(os.fork, os.waitpid, os._exit, os.write, os.urandom, dumps)
@@ -142,6 +143,7 @@ class Copies:
             code = _code(source, name, function, function.__code__.co_filename, config)
             if code.co_freevars == function.__code__.co_freevars:  # else it is what a decorator made of it, at the same place
                 function.__code__ = code
+                self.remade.settle(function)
                 function.__globals__[NAME] = witness
                 found.append(function)
         return found
@@ -173,8 +175,8 @@ class _Loaded:
         return self._found.get((os.path.join(self._folder, path), first, name), [])
 
 
-def _watching(folder: str, places: Sequence[str]) -> set[str]:
-    """From here on, what code of the repository that stands outside of these places does and tests would not notice.
+def _watching(folder: str, places: Sequence[str], remade: Remade) -> set[str]:
+    """From here on, what code of the repository that stands outside of these places does and tests would not notice, and what is `remade`.
 
     It reads a file below them that is no source, `"reads tests/b.txt"`, or looks into the interpreter, `"uses sys.settrace"`.
     """
@@ -199,6 +201,7 @@ def _watching(folder: str, places: Sequence[str]) -> set[str]:
             found.add("reads " + os.path.relpath(path, folder))
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        remade.note(event, arguments)
         told = event in _PRYING or (event == "open" and isinstance(arguments[0], (str, bytes)))
         if busy[0] or not (told or (event == "object.__setattr__" and arguments[1] == "__code__")):
             return

@@ -186,7 +186,7 @@ class Reporter:
         self._evaded: set[str] = set()
         self._status: dict[str, str] = {}
         self._tests = 0
-        self._before: tuple[Pieces, Functions] = {}, Functions((), ())
+        self._before: tuple[Pieces, Functions] = {}, Functions((), (), copies.remade)
         self._conditions = {name: int(os.environ.pop(f"PATCHGRAD_{name}", "0")) for name in ("ORDER", "CLOCK")}
 
     @pytest.hookimpl(tryfirst=True)
@@ -194,7 +194,7 @@ class Reporter:
         sys.meta_path.sort(key=lambda finder: not isinstance(finder, Placed))  # before the one of pytest that rewrites tests
         self._before = (
             _remember(),
-            Functions(self._told["modules"], self._told["deciders"]),
+            Functions(self._told["modules"], self._told["deciders"], self._copies.remade),
         )  # plugins are loaded by now, the repository's own code is not
         if self._conditions["CLOCK"]:
             _move_the_clock(self._conditions["CLOCK"])
@@ -292,15 +292,19 @@ class _Beside:
 
 def _loaded(folder: str) -> list[str]:
     """The files below a folder that are loaded as modules, relative to it."""
-    files = [str(vars(module).get("__file__") or "") for module in list(sys.modules.values()) if isinstance(module, types.ModuleType)]
+    files = map(_file, list(sys.modules.values()))
     return sorted({os.path.relpath(file, folder) for file in files if file.startswith(folder + os.sep)})
+
+
+def _file(module: object) -> str:
+    return str(vars(module).get("__file__") or "") if isinstance(module, types.ModuleType) else ""
 
 
 def _installed() -> list[str]:
     """The names of all that is loaded and no part of the repository, packages and modules of the first level."""
-    names = {name.partition(".")[0] for name in list(sys.modules)}
-    own = {os.path.relpath(file, _HERE).split(os.sep)[0].partition(".")[0] for file in _loaded(_HERE)}
-    return sorted(name for name in names - own if not name.startswith("_") and name != "patchgrad_report")
+    files = [(name.partition(".")[0], _file(module)) for name, module in list(sys.modules.items())]
+    own = {name for name, file in files if file.startswith(_HERE + os.sep)}
+    return sorted({name for name, _ in files} - own - {name for name, _ in files if name.startswith(("_", "patchgrad_"))})
 
 
 def _move_the_clock(seconds: int) -> None:
