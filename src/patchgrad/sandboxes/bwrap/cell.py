@@ -35,10 +35,24 @@ class CellDied(Exception):
     """The cell no longer answers; its files are gone with it."""
 
 
+def make_bare(folder: str) -> None:
+    """Makes what the host reads and writes of a cell without anything in it: the folders that its processes write to, and no more room.
+
+    It is the same for all cells. What is mounted there is each cell's own, as this mount has no peers.
+    """
+    system.mount("files", folder, "tmpfs", system.NOSUID | system.NODEV, "mode=755")
+    system.mount("none", folder, "", system.PRIVATE)
+    for path in _FOLDERS:
+        os.makedirs(f"{folder}{path}")
+    os.mkdir(f"{folder}/var")
+    os.symlink("/tmp", f"{folder}/var/tmp")
+    system.mount("none", folder, "", system.REMOUNT | system.RDONLY | system.NOSUID | system.NODEV)
+
+
 class Cell:
     """It is being born while it is made; then `lay`, `open`, any number of `ask`, perhaps `reset`, and `end`; `kill` at any time."""
 
-    def __init__(self, folder: str, kind: str, template: Template, groups: str) -> None:
+    def __init__(self, folder: str, kind: str, template: Template, groups: str, bare: str) -> None:
         self._folder, self.kind, self._template = folder, kind, template
         self.files = f"{folder}/files"
         self.warm = template.warmed
@@ -54,7 +68,7 @@ class Cell:
         for name in ("go", "status", "request", *(f"reply/{slot}" for slot in range(shell.SLOTS))):
             os.mkfifo(f"{folder}/line/{name}", 0o600)
         self._group = Group(groups, os.path.basename(folder)) if groups else None
-        self._make_files()
+        system.mount(bare, self.files, "", system.BIND)
         places = {path: f"{self.files}{path}" for path in _FOLDERS} | {shell.LINE: f"{folder}/line"}
         places |= dict.fromkeys(template.temporary, f"{self.files}/tmp")
         self._control, theirs = socket.socketpair()
@@ -66,15 +80,6 @@ class Cell:
             except OSError as error:
                 self.kill()
                 raise CellDied(template.words() or str(error)) from error
-
-    def _make_files(self) -> None:
-        """What the host reads and writes: the folders that the cell's processes write to, in a file system that is closed otherwise."""
-        system.mount("files", self.files, "tmpfs", system.NOSUID | system.NODEV, "mode=755")
-        for path in _FOLDERS:
-            os.makedirs(f"{self.files}{path}")
-        os.mkdir(f"{self.files}/var")
-        os.symlink("/tmp", f"{self.files}/var/tmp")
-        system.mount("none", self.files, "", system.BIND | system.REMOUNT | system.RDONLY | system.NOSUID | system.NODEV)
 
     async def ready(self) -> None:
         """When the warden has said hello."""

@@ -21,7 +21,7 @@ import sys
 import tarfile
 from collections.abc import Awaitable, Callable
 
-from patchgrad.sandboxes.bwrap.cell import Cell, CellDied
+from patchgrad.sandboxes.bwrap.cell import Cell, CellDied, make_bare
 from patchgrad.sandboxes.bwrap.roots import Roots
 from patchgrad.sandboxes.bwrap.template import Template
 from patchgrad.sandboxes.linux import filter, shell, system, tree
@@ -67,7 +67,7 @@ class Place:
     def __init__(self, settings: Header) -> None:
         needed = [settings["prefix"], settings["sites"], settings["images"]]
         self.top = next(place for place in _PLACES if os.path.isdir(place) and not any(p.startswith(place) for p in needed))
-        self.shared = f"{self.top}/shared"
+        self.shared, self.bare = f"{self.top}/shared", f"{self.top}/bare"
         self._texts = {
             f"{folder}/{name}.py": _read(f"{settings['sources'][folder]}/{name}.py") for folder in _INSIDE for name in _INSIDE[folder]
         }
@@ -89,8 +89,9 @@ class Place:
         system.mount("none", self.top, "", system.SHARED)
         for name in ("bin", "empty", "etc/alternatives", "lib/linux", "lib/bwrap", "lib/warm", "plugin", *held):
             os.makedirs(f"{self.shared}/{name}")
-        for name in ("cells", "roots", "templates"):
+        for name in ("cells", "roots", "templates", "bare"):
             os.mkdir(f"{self.top}/{name}")
+        make_bare(self.bare)
         for name, folder in held.items():
             system.mount(f"/proc/self/fd/{folder}", f"{self.shared}/{name}", "", system.BIND | system.REC)
             os.close(folder)
@@ -221,7 +222,7 @@ class Nest:
 
     def _boot(self, kind: str) -> Cell:
         self._made += 1
-        return Cell(f"{self._place.top}/cells/{self._made}", kind, self._template(kind), self._settings["group"])
+        return Cell(f"{self._place.top}/cells/{self._made}", kind, self._template(kind), self._settings["group"], self._place.bare)
 
     def _template(self, kind: str) -> Template:
         found = self._templates.pop(kind, None)

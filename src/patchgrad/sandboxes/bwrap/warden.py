@@ -26,7 +26,7 @@ from patchgrad.sandboxes.linux.children import OUT_OF_MEMORY, OUT_OF_MEMORY_BEFO
 from patchgrad.sandboxes.linux.clock import Clock, look, spent
 from patchgrad.sandboxes.linux.frames import Header, Reader, pack
 from patchgrad.sandboxes.linux.leftovers import command_of
-from patchgrad.sandboxes.linux.shell_state import MOST_TOLD, ShellState, answer
+from patchgrad.sandboxes.linux.shell_state import MOST_TOLD, ShellState, answer, beginning
 
 _TICK = 0.1
 _REQUESTS = 16
@@ -59,7 +59,7 @@ class Warden:
         self._environment = environment
         self._shell: Child | None = None
         self._turn = 0
-        self._fresh = ShellState()  # what a shell begins with
+        self._fresh: ShellState | None = None  # what a shell begins with, once it was asked
         self._script = ""  # what the agent has made of its own
         self._plain = True  # does a word call there what it calls in a fresh shell?
         self._others: list[str] = []  # the processes beside it
@@ -100,9 +100,11 @@ class Warden:
 
     def _check(self, now: float) -> None:
         self._reap()
-        seen, operation = look(), self._operation
-        if operation is None:
-            self._watched = bool(seen.resident.keys() - {self._shell.pid if self._shell else 0})
+        operation = self._operation
+        if operation is None and not self._beside():
+            self._watched = False
+            return
+        seen = look()
         if operation and (operation.clock.tick(seen) > operation.seconds or now > operation.deadline):
             self._end("timeout")
         elif seen.hold(self._limits["memory"]):
@@ -173,7 +175,7 @@ class Warden:
             told = b"".join(parts)
         if found is None:
             self._kill()
-        else:
+        elif self._script:
             self._fresh = ShellState.read(found[2:])
 
     def _start_shell(self) -> Child:
@@ -193,7 +195,7 @@ class Warden:
             drain(self._fifos[name], lambda data: None)
         self._status = b""
         with contextlib.suppress(BlockingIOError):
-            os.write(self._fifos["go"], b"%d%s\n" % (self._turn, b"" if self._settled else b"?"))
+            os.write(self._fifos["go"], b"%d%s\n" % (self._turn, b"" if self._settled else b"?" if self._fresh else b"??"))
 
     def _exec(self, header: Header) -> None:
         self._settled = False
@@ -260,16 +262,18 @@ class Warden:
     def _on_status(self) -> None:
         parts = [self._status]
         drain(self._fifos["status"], parts.append)
-        self._status = b"".join(parts)[-MOST_TOLD:]
-        operation = self._operation
+        said, operation = b"".join(parts), self._operation
+        if self._fresh is None and not self._settled:
+            self._fresh = beginning(said)
+        self._status = said[-MOST_TOLD:]
         found = answer(self._status, b"%d" % operation.turn) if operation and operation.turn else None
         if operation is None or found is None:
             return
         code, folder, *sections = found
         self._directory, self._status = os.fsdecode(folder), b""
         if sections:
-            state = ShellState.read(sections)
-            self._script, self._plain = state.since(self._fresh), state.calls_as(self._fresh)
+            state, fresh = ShellState.read(sections), self._fresh or ShellState()
+            self._script, self._plain = state.since(fresh), state.calls_as(fresh)
         self._finish("ok", int(code[:3]), spent(operation.child.pid) - operation.spent)
 
     def _gone(self, child: Child) -> None:
@@ -300,19 +304,22 @@ class Warden:
         operation, self._operation = self._operation, None
         if operation is None:
             return
-        self._watched = True
         text, cut, report = operation.child.take()
         seconds = time.monotonic() - operation.clock.start
         header: Header = {"state": state, "code": code, "cut": cut, "text": len(text), **self._stands()}
         header |= {"seconds": seconds, "cpu": max(0.0, cpu)}
+        self._watched = self._settled or bool(self._others)
         self._reply(header, text + report)
 
     def _stands(self) -> Header:
         """Where the shell is and what was made of it, and who is there beside it: a plain call of programs adds nobody to that."""
         if not self._settled:
-            others = {int(name) for name in os.listdir("/proc") if name.isdigit()} - {1, self._shell.pid if self._shell else 1}
-            self._others = [command_of(pid) for pid in sorted(others)]
+            self._others = [command_of(pid) for pid in self._beside()]
         return {"directory": self._directory, "shell": self._script, "processes": self._others}
+
+    def _beside(self) -> list[int]:
+        """Who is there beside the shell."""
+        return sorted({int(name) for name in os.listdir("/proc") if name.isdigit()} - {1, self._shell.pid if self._shell else 1})
 
     def _kill(self) -> None:
         """Ends every process of the episode: as PID 1, `kill -1` reaches all but ourselves, under one lock of the task list."""

@@ -19,9 +19,7 @@ import sys
 import threading
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from patchgrad.sandboxes.linux import system
 
@@ -49,8 +47,7 @@ class Cold(Exception):
     """This call needs a cold start."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(NamedTuple):
     """A call of pytest: `sys.argv`, the first entry of `sys.path`, and the code that calls it where it is not called itself."""
 
     program: str
@@ -205,6 +202,8 @@ class Pytest:
 
     def _use_config(self) -> None:
         """Gives pytest the configuration made before the fork, in the one place where it would make the same one now."""
+        import pathlib  # pytest has it, a zygote without pytest needs no such
+
         import _pytest.config
 
         config, make = self._config, _pytest.config.get_config
@@ -213,7 +212,7 @@ class Pytest:
             _pytest.config.get_config = make
             if any("no:" in argument for argument in args or ()):  # a plugin that is left out must not have been there
                 return make(args, plugins, prog=prog)
-            config.invocation_params = type(config).InvocationParams(args=args or (), plugins=plugins, dir=Path.cwd())
+            config.invocation_params = type(config).InvocationParams(args=args or (), plugins=plugins, dir=pathlib.Path.cwd())
             if prog is not None:
                 config._parser.prog = prog
             return config

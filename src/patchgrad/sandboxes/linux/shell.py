@@ -19,23 +19,26 @@ SLOTS = 64
 _SIGNALS = 1024  # that are queued, timers among them; a user has 31,000 of them on a host of 8 GiB
 _LIMITS = f"ulimit -c 0 -u {{processes}} -v {{memory}} -f {{disk}} -n 1024 -i {_SIGNALS}"
 
-# A shell that was started before anybody knew for whom: it is told on its input, and says that it has heard by answering turn 0.
+# A shell that was started before anybody knew for whom: it is told on its input, and says that it has heard by answering turn 0. It tells
+# its state where a script is about to change it.
 _AHEAD = """
 for __turn in __command __size __script; do IFS= builtin read -r -d '' $__turn || exit; done
-builtin eval "$__command"; set -- "$__size" "$__script"; __turn=0?; command exec </dev/null
+builtin eval "$__command"; set -- "$__size" "$__script"; __turn=0${2:+?}; command exec </dev/null
 """
 
-# What follows a turn's number is the question after the shell's state (`shell_state`). A script puts a fresh shell into one.
+# What follows a turn's number is the question after the shell's state (`shell_state`): `?` when the command is over, `??` before it as
+# well. A script puts a fresh shell into one.
 # `break` and `continue` in a command reach these loops, so the answer is sent at the top, and the outer loop starts the inner again.
 _LOOP = """
 cd -- "$1" 2>/dev/null || cd /testbed; __script=$2; shift 2
 while :; do while __code=$?; :; do
 [ -z "$__turn" ] || { [ "$__turn" = "${__turn%\\?}" ] || { QUESTION } 2>/dev/null
-builtin printf '%s\\0%s\\0%s\\0' "${__turn%\\?}" "$__code" "$PWD"; } > LINE/status
+builtin printf '%s\\0%s\\0%s\\0' "${__turn%%\\?*}" "$__code" "$PWD"; } > LINE/status
 __turn=
 [ -z "$__script" ] || { builtin eval "$__script"; } >/dev/null 2>&1
 __script=
 IFS= builtin read -r __turn < LINE/go || continue
+[ "$__turn" = "${__turn%\\?\\?}" ] || { QUESTION } > LINE/status 2>/dev/null
 IFS= builtin read -r -d '' __command < LINE/command
 builtin eval "$__command"
 done; done

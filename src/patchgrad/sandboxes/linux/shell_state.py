@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 _CAP = 16 << 10  # characters of a script that is kept: it stands in every turn that comes after
 UNKEPT = "# more than is kept\n"  # in place of a longer one
@@ -59,11 +59,10 @@ _LONGEST = 1000
 _PROGRAM = re.compile(r"(?:^|[|&;\n])[ \t]*([^ \t|&;\n]+)")
 
 
-@dataclass(frozen=True)
-class ShellState:
+class ShellState(NamedTuple):
     """One moment of a bash. `ShellState.read(sections)` is what `ASK` has written."""
 
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = {}
     rest: tuple[str, ...] = ("",) * (SECTIONS - 1)
 
     @classmethod
@@ -109,6 +108,12 @@ def answer(told: bytes, turn: bytes) -> list[bytes] | None:
         if fields[at] == turn and fields[at + 1].isdigit():
             return fields[at + 1 : at + 3] + (fields[at - SECTIONS : at] if at >= SECTIONS else [])
     return None
+
+
+def beginning(told: bytes) -> ShellState | None:
+    """The state that a shell tells before a turn, once all of it is there."""
+    *sections, _ = told.split(b"\0", SECTIONS)
+    return ShellState.read(sections) if len(sections) == SECTIONS else None
 
 
 def _variables(declared: str) -> dict[str, str]:
