@@ -147,6 +147,32 @@ def test_pytest_inside_pytest_and_a_crash_are_served(tmp_path: Path) -> None:
     within(task, steps)
 
 
+@pytest.mark.parametrize(
+    ("commands", "script"),
+    [
+        (("export A=1", "export B=2"), 'declare -x A="1"\ndeclare -x B="2"\n'),
+        (("ls", "/bin/true", "B=2"), 'declare -- B="2"\n'),
+        (("sleep 9", "B=2"), 'declare -- B="2"\n'),  # the shell that was asked first is gone
+        (("exit 3", "B=2"), 'declare -- B="2"\n'),
+        ((f": <<'END'\n{'x' * 400_000}\nEND", "B=2"), 'declare -- B="2"\n'),
+        (("while :; do A=1; break; done; continue", "unset A; B=2"), 'declare -- B="2"\n'),
+    ],
+    ids=["changed at once", "asked late", "ran out of time", "ended", "a long command", "loops"],
+)
+def test_what_an_agent_made_of_its_shell_is_told_whichever_command_came_first(
+    commands: tuple[str, ...], script: str, tmp_path: Path
+) -> None:
+    async def steps(sandbox: Sandbox) -> None:
+        for command in commands:
+            await sandbox.run(command)
+        state = await sandbox.snapshot()
+        assert state.shell == script
+        await sandbox.run("C=3")
+        assert (await sandbox.snapshot()).shell == f'{script}declare -- C="3"\n'
+
+    within(dataclasses.replace(small(tmp_path, {"a": "b"}), limits=Limits(command_seconds=1)), steps)
+
+
 def test_a_state_covers_links_modes_deletions_and_git(tmp_path: Path) -> None:
     task = small(tmp_path, {"a/b/c.txt": "c", "a/d.txt": "d", "e.txt": "e"})
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchgrad.sandboxes.linux.shell_state import ASK, SECTIONS, ShellState, answer, settled
+from patchgrad.sandboxes.linux.shell_state import ASK, SECTIONS, ShellState, answer, beginning, settled
 
 BASH = ("bash", "--norc", "--noprofile", "-c")
 
@@ -106,6 +106,13 @@ def test_an_answer_is_found_after_what_others_have_written() -> None:
     assert answer(b"x\0y\0", b"7") is None
     assert answer(b"noise\x007\x000\0/testbed\0", b"7") == [b"0", b"/testbed"]
     assert answer(b"a\0b\0c\0d\0e\0f\x007\x000\0/tmp\0", b"7") == [b"0", b"/tmp", b"a", b"b", b"c", b"d", b"e", b"f"]
+
+
+def test_what_a_shell_begins_with_is_read_once_all_of_it_is_there() -> None:
+    said = b'declare -- a="1"\n\0f ()\n\0\0\x000022\n\0\0'
+    assert [beginning(said[:cut]) for cut in range(len(said))] == [None] * len(said)
+    for rest in (b"", b'declare -- a="2"\n\0\0\0'):
+        assert beginning(said + rest) == ShellState({"a": 'declare -- a="1"\n'}, ("f ()\n", "", "", "0022\n", ""))
 
 
 def test_a_value_that_goes_on_in_the_next_line_is_of_its_variable() -> None:
