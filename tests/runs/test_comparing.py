@@ -12,12 +12,18 @@ import pytest
 from tests.runs.test_audit import TASK, folder
 
 from patchgrad.cli import main
+from patchgrad.config import dumps
+from patchgrad.contracts import Capabilities
+from patchgrad.recipes import laptop
 from patchgrad.runs.inspection.comparing import compare, parted
+from patchgrad.runs.sandboxed import keep_sandbox
 from patchgrad.store import Run
+from patchgrad.testing.sandbox_double import LocalSandboxes
 from patchgrad.values import (
     Action,
     Call,
     Malformed,
+    Note,
     Observation,
     Reward,
     Rollout,
@@ -43,7 +49,8 @@ def attempt(name: str, changes: dict[int, Change] | None = None, turns: int = 3,
         parent = chain[-1].address if chain else root_address(TASK, name)
         answer = Observation(f"line one\ntook 0.{number}s\n", ToolState(), 0)
         turn = Turn(ids([1, number]), action, Call("shell", f"make {number}"), answer, f"state {number}", parent)
-        chain.append((changes or {}).get(number, lambda same: same)(turn))
+        change = (changes or {}).get(number)
+        chain.append(change(turn) if change else turn)
     outcome = TestOutcome("a", "fail_to_pass", status)  # type: ignore[arg-type]
     verdict = Verdict(TASK.id, "", ("ran",), (outcome,))
     return Rollout(TASK, Trajectory(name, TASK.id, (Segment(tuple(chain)),), "submitted", ""), verdict, Reward(1.0, {}))
@@ -122,6 +129,45 @@ def test_the_same_runs_are_the_same_and_so_are_one_s_first_iterations(tmp_path: 
     page = capsys.readouterr().out
     assert "Only one of them has stage1-2." in page
     assert "All attempts that both have are the same" in page
+
+
+class Equipped(LocalSandboxes):
+    """Sandboxes with these programs."""
+
+    def __init__(self, programs: dict[str, str]) -> None:
+        super().__init__({})
+        self._programs = programs
+
+    def probe(self) -> Capabilities:
+        return replace(super().probe(), programs=self._programs)
+
+
+class Notes:
+    """A tracker that keeps notes."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def event(self, event: object) -> None:
+        self.texts += [event.text] if isinstance(event, Note) else []
+
+
+def test_programs_that_are_others_are_told_when_a_run_goes_on_and_when_runs_are_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left, right, notes = tmp_path / "left", tmp_path / "right", Notes()
+    for path, told in ((left, {"git": "1", "ls": "1"}), (right, {"git": "2", "ls": "1"})):
+        with Run.create(path, dumps(laptop())) as run:
+            for _ in range(2):
+                keep_sandbox(run, Equipped(told), notes)
+    assert notes.texts == [], "they began so"
+    assert main(["compare", str(left), str(right)]) == 0
+    assert "In the sandboxes of the second, git differs." in capsys.readouterr().out
+    with Run.resume(left) as run:
+        keep_sandbox(run, Equipped({"git": "2"}), notes)
+    assert notes.texts == [
+        "Sandboxes have other programs than when this run began: git differs; ls is missing. Their answers may differ from here on."
+    ]
 
 
 def test_other_weights_and_other_recipes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,6 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _page(found: Comparison) -> Iterator[str]:
     yield from (f"{key} is {left or 'not set'} in the first and {right or 'not set'} in the second." for key, left, right in found.recipes)
+    if found.programs:
+        yield f"In the sandboxes of the second, {found.programs}."
     yield f"{'attempts':<22}{'in both':>8}{'the same':>10}"
     yield from (f"{table.name:<22}{table.attempts:>8,}{table.same:>10,}" for table in found.tables)
     if found.missing:

@@ -17,6 +17,7 @@ from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.inspection.replay import compared, normalised
 from patchgrad.runs.phase_id import phase_ids
 from patchgrad.runs.reading import setting_of, translated
+from patchgrad.sandboxes.programs import changed
 from patchgrad.store import Run
 from patchgrad.values import Malformed, Rollout, Turn
 
@@ -51,13 +52,15 @@ class Table:
 class Comparison:
     """`recipes` are the keys that differ, with both values. `tables` stand in the order in which the runs made them.
 
-    `weights` are the checkpoints that both have, and whether they are the same to the bit; `missing` the tables that only one run has.
+    `weights` are the checkpoints that both have, and whether they are the same to the bit; `missing` the tables that only one run has;
+    `programs` says which programs the sandboxes of the second have otherwise, where both runs kept theirs.
     """
 
     recipes: Sequence[tuple[str, str, str]]
     tables: Sequence[Table]
     weights: Sequence[tuple[str, bool]]
     missing: Sequence[str] = field(default=())
+    programs: str = ""
 
     @property
     def parting(self) -> tuple[str, Parting] | None:
@@ -76,7 +79,7 @@ def compare(left: Run, right: Run) -> Comparison:
     here, there = ({(row["phase"], row["iteration"]) for row in run.rollouts.rows(columns=["phase", "iteration"])} for run in (left, right))
     found = [_table(left, right, *name) for name in names if name in here & there]
     missing = [f"{phase}-{iteration}" for phase, iteration in names if (phase, iteration) in here ^ there]
-    return Comparison(_recipes(left, right), found, _weights(left.folder, right.folder), missing)
+    return Comparison(_recipes(left, right), found, _weights(left.folder, right.folder), missing, _programs(left, right))
 
 
 def _tables(run: Run) -> Iterator[tuple[str, int]]:
@@ -98,6 +101,11 @@ def _recipes(left: Run, right: Run) -> list[tuple[str, str, str]]:
     here, there = (translated(flat(parsed(run.recipe))) for run in (left, right))
     keys = [key for key in sorted(here.keys() | there.keys()) if here.get(key) != there.get(key)]
     return [(key, str(here.get(key, "")), str(there.get(key, ""))) for key in keys]
+
+
+def _programs(left: Run, right: Run) -> str:
+    here, there = (run.about.read().get("sandbox", {}).get("programs", {}) for run in (left, right))
+    return changed(here, there) if here and there else ""
 
 
 def _weights(left: Path, right: Path) -> list[tuple[str, bool]]:
