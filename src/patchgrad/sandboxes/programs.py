@@ -24,22 +24,26 @@ NAMES = frozenset(
     """
     bash dash sh rbash
 
-    [ arch b2sum base32 base64 basename basenc cat chcon chgrp chmod chown cksum comm cp csplit cut date dd df dir dircolors dirname du echo
-    env expand expr factor false fmt fold groups head hostid id install join link ln logname ls md5sum mkdir mkfifo mknod mktemp mv nice nl
-    nohup nproc numfmt od paste pathchk pinky pr printenv printf ptx pwd readlink realpath rm rmdir sha1sum sha224sum sha256sum sha384sum
-    sha512sum shred shuf sleep sort split stat stdbuf stty sum sync tac tail tee test timeout touch tr true truncate tsort tty uname
-    unexpand uniq unlink users vdir wc who whoami yes
+    [ arch b2sum base32 base64 basename basenc cat chcon chgrp chmod chown chroot cksum comm cp csplit cut date dd df dir dircolors dirname
+    du echo env expand expr factor false fmt fold groups head hostid id install join link ln logname ls md5sum mkdir mkfifo mknod mktemp mv
+    nice nl nohup nproc numfmt od paste pathchk pinky pr printenv printf ptx pwd readlink realpath rm rmdir runcon seq sha1sum sha224sum
+    sha256sum sha384sum sha512sum shred shuf sleep sort split stat stdbuf stty sum sync tac tail tee test timeout touch tr true truncate
+    tsort tty uname unexpand uniq unlink users vdir wc who whoami yes
 
-    find xargs grep egrep fgrep rgrep sed awk mawk gawk cmp diff diff3 sdiff patch ed bc dc tree file which less more column hexdump xxd od
-    rev look tput clear tset infocmp getopt flock setsid script logger ionice taskset prlimit renice chrt lscpu lsmem hostname
+    find xargs grep egrep fgrep rgrep zgrep zegrep zfgrep bzgrep xzgrep sed awk mawk gawk nawk cmp zcmp xzcmp diff zdiff xzdiff diff3 sdiff
+    patch ed bc dc tree file which whereis less zless bzless xzless more zmore col colcrt colrm column hexdump hd xxd rev look ul tput tabs
+    clear reset tset infocmp getopt flock setsid script logger namei rename.ul hardlink fallocate mountpoint mcookie
 
-    tar gzip gunzip zcat bzip2 bunzip2 bzcat xz unxz xzcat zip unzip zstd cpio
+    tar gzip gunzip zcat uncompress bzip2 bunzip2 bzcat xz unxz xzcat lzma unlzma zip unzip zstd unzstd zstdcat cpio
 
-    git git-shell perl make cc gcc c++ g++ cpp as ld ar nm objdump objcopy ranlib readelf size strings strip pkg-config m4 jq rg
+    git git-shell git-receive-pack git-upload-archive git-upload-pack scalar perl make gmake cc gcc c++ g++ cpp as ld ld.bfd ld.gold gold ar
+    nm objdump objcopy ranlib readelf size strings strip addr2line c++filt gprof pkg-config m4 jq rg
 
-    ps kill pgrep pkill pidof pidwait pmap pwdx free top uptime vmstat watch w skill slabtop tload killall pstree
+    ps kill pgrep pkill pidof pidwait pmap pwdx free top uptime vmstat watch w skill snice slabtop tload killall pstree ionice taskset
+    prlimit renice chrt choom lscpu lsmem lsns lsipc ipcs ipcmk ipcrm setarch linux32 linux64 hostname nsenter setpriv unshare mount umount
+    dmesg sysctl
 
-    getconf getent iconv ldd locale localedef tzselect ldconfig
+    getconf getent iconv ldd locale localedef tzselect zdump ldconfig
     """.split()  # noqa: SIM905
 )
 """What sandboxes have of what their host has: shells, coreutils, search and text, archives, git, a compiler, processes, the C library's."""
