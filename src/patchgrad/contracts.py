@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
 
@@ -76,7 +76,8 @@ class Capabilities:
     """What a backend truly enforces on this host; a recipe states what it requires.
 
     With `seal` a sealed file is out of reach of whatever runs in the sandbox. With `work` its limits on time count what a command
-    computes and sleeps, not its wait for a core, so that up to `patience` the files settle whether the time runs out.
+    computes and sleeps, not its wait for a core, so that up to `patience` the files settle whether the time runs out. `programs` are those
+    of this host that a sandbox has, each by a digest of what it holds; none where an image decides.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Capabilities:
     notes: tuple[str, ...] = ()
     work: bool = False
     seal: bool = False
+    programs: Mapping[str, str] = field(default_factory=dict)
 
     def missing(self, required: Iterable[str]) -> list[str]:
         """Which of these it does not enforce: `caps.missing(["network", "disk"])`."""

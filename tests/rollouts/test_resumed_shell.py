@@ -69,6 +69,23 @@ def test_an_attempt_that_is_resumed_finds_its_shell_as_it_left_it(task: Task, ma
     assert resumed.turns[1].lost == ()
 
 
+@pytest.mark.parametrize(
+    "makes",
+    [
+        "touch -d 2001-01-01 a.py",
+        "echo 'x = 2' > a.py; echo 'x = 1' > a.py; touch -d 2001-01-01 a.py",
+        "echo 'x = 2' > a.py; git add -A",
+        "echo 'x = 2' > a.py; git commit -qam two",
+        "echo 'x = 2' > a.py; git add -A; echo 'x = 1' > a.py",
+        "chmod +x a.py; git add -A; rm src/b.py",
+    ],
+)
+def test_git_answers_by_the_files_and_not_by_the_times_that_it_noted_of_them(task: Task, makes: str) -> None:
+    whole, resumed = taken(task, [makes, "git checkout .", "submit"], ["git checkout .", "submit"], cut=1)
+    assert [turn.observation.content for turn in resumed.turns] == [turn.observation.content for turn in whole.turns]
+    assert "Updated" in whole.turns[1].observation.content
+
+
 def test_a_shell_is_resumed_from_a_turn_in_which_only_a_file_was_read(task: Task) -> None:
     whole, resumed = taken(task, ["y=5", "open a.py", "echo $y", "submit"], ["echo $y", "submit"], cut=2)
     assert addresses(resumed) == addresses(whole)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from patchgrad import __version__
-from patchgrad.cli import audit, check, components, evaluate, fork, plan, replay, tasks, train, view
+from patchgrad.cli import audit, check, compare, components, evaluate, fork, plan, replay, tasks, train, view
 from patchgrad.cli.options import declare, split
 from patchgrad.errors import PatchgradError
 
@@ -24,6 +24,7 @@ VERBS = {
     "tasks": tasks,
     "view": view,
     "audit": audit,
+    "compare": compare,
     "replay": replay,
     "fork": fork,
     "check": check,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from patchgrad.contracts import ENFORCED, Policy, Sandboxes, Scorer, Tracker
+from patchgrad.contracts import Policy, Sandboxes, Scorer, Tracker
 from patchgrad.endpoints import KEY, Chat
 from patchgrad.errors import ConfigError, Refuse, stop
 from patchgrad.evaluation import Measured, summarise
@@ -30,6 +30,7 @@ from patchgrad.rollouts.journals import MemoryJournal
 from patchgrad.runs.build import harness as harnesses
 from patchgrad.runs.components.registry import BY_NAME, Registry
 from patchgrad.runs.event_loop import run_to_end
+from patchgrad.runs.sandboxed import keep_sandbox
 from patchgrad.runs.session import sentence
 from patchgrad.store import Run
 from patchgrad.tasks.sets import load_repairs, load_set
@@ -83,7 +84,7 @@ async def _measure(
         harness = apart(harnesses.harness(evaluation.agent, evaluation.sandbox, grader, journal, partial(_seen, tracker), registry))
         if out is not None:
             out.tasks.add(tasks)
-            out.about.write_sandbox(boxes.probe().name, boxes.probe().missing(ENFORCED))
+            keep_sandbox(out, boxes, tracker)
         tracker.event(PhaseBegan(f"evaluate {evaluation.title}", len(tasks) * evaluation.evaluation.attempts))
         groups, report = await assess(harness, policy, tasks, evaluation, evaluation.title)
     finally:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from patchgrad.contracts import ENFORCED, Tracker
+from patchgrad.contracts import Tracker
 from patchgrad.grading import Grader
 from patchgrad.networks import folder as models
 from patchgrad.recipes.recipe import Recipe
@@ -21,6 +21,7 @@ from patchgrad.runs.event_loop import run_to_end
 from patchgrad.runs.pipeline import complete
 from patchgrad.runs.planning.advice import advised, settle
 from patchgrad.runs.planning.device import device, supported
+from patchgrad.runs.sandboxed import keep_sandbox
 from patchgrad.runs.session import RunContext, RunTasks, told
 from patchgrad.runs.tasks import run_tasks, solutions
 from patchgrad.store import Run
@@ -69,8 +70,7 @@ def _frozen_heap() -> Iterator[None]:
 
 async def _train(recipe: Recipe, tasks: RunTasks, run: Run, tracker: Tracker, registry: Registry) -> None:
     boxes = harnesses.sandboxes(recipe.sandbox, registry)
-    probed = boxes.probe()
-    run.about.write_sandbox(probed.name, probed.missing(ENFORCED))
+    keep_sandbox(run, boxes, tracker)
     seen, judges = partial(told, tracker), harnesses.judges(recipe.judges, registry)
     harness = harnesses.harness(recipe.agent, recipe.sandbox, Grader(boxes, solutions(recipe)), run.journal, seen, registry, judges)
     try:

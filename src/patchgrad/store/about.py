@@ -34,9 +34,9 @@ class About:
         """All of it."""
         return dict(files.loads(self._folder / "run.json"))
 
-    def write_sandbox(self, backend: str, lacks: Sequence[str]) -> None:
-        """In what the attempts ran, and what that does not enforce on this host: it stands in every report of the run."""
-        self._add("sandbox", {"backend": backend, "lacks": list(lacks)})
+    def write_sandbox(self, backend: str, lacks: Sequence[str], programs: Mapping[str, str]) -> None:
+        """In what the attempts ran, what that does not enforce on this host, which stands in every report, and of which `programs`."""
+        self._add("sandbox", {"backend": backend, "lacks": list(lacks), "programs": dict(programs)})
 
     def write_code(self, code: Mapping[str, Mapping[str, str]]) -> None:
         """What code of the user's the run is made with: a name, a digest and a file for each part, which a resume compares."""

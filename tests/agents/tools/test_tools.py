@@ -41,6 +41,8 @@ class Files:
         return self.result
 
     async def exec(self, argv: Sequence[str], *_: object) -> Result:
+        if argv[1] == "update-index":
+            return Result("", 0, "ok")
         assert argv[3] == "ls-files", "special tools start no other process"
         tail = argv[-1].removeprefix(":(glob)**/")
         found = [name.removeprefix("/testbed/") for name in self.files if name.endswith("/" + tail)]

@@ -13,6 +13,8 @@ SPECIAL = ("open", "goto", "scroll_down", "scroll_up", "create", "search_file", 
 
 _PYTEST = r"(?:python3? -m )?pytest(?: -[xqvs]+| --tb=\w+| -k \w+| --maxfail=\d+| [\w./]+(?:::\w+)*)*"
 _GIT = r"git (?:restore|checkout|diff|status|log|show)(?: [\w./]+)*"
+_NAMES_GIT = re.compile(r"\bgit\b")
+_REFRESH = ("git", "update-index", "-q", "--refresh")  # else git answers by times that it has noted of files
 KILLED = re.compile(r"^\S*bash: line \d+: +\d+ Killed\b", re.MULTILINE)  # what bash says of a process that somebody else ended
 _BY_FILES = re.compile(rf"(?:{_PYTEST}|{_GIT})(?: *(?:&&|\|\||;) *(?:{_PYTEST}|{_GIT}))*")
 
@@ -41,6 +43,8 @@ class Shell:
         return by_files(arguments) and (observation is None or KILLED.search(observation.content) is None)
 
     async def __call__(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
+        if _NAMES_GIT.search(arguments):
+            await sandbox.exec(_REFRESH)
         result = await sandbox.run(arguments, self.seconds)
         content, failure = result.output.rstrip("\n"), None
         notes: list[str] = []

@@ -20,6 +20,7 @@ from patchgrad.sandboxes.bwrap.link import Link, program
 from patchgrad.sandboxes.linux.answers import Standing, below, result
 from patchgrad.sandboxes.linux.entries import packed, unpacked
 from patchgrad.sandboxes.linux.frames import Frame, Header
+from patchgrad.sandboxes.programs import ensure_programs
 from patchgrad.values import Snapshot, Task
 
 _SLACK = 30.0  # the nest has its own, shorter deadlines; this one is for a nest that hangs
@@ -54,7 +55,8 @@ class BwrapSandboxes:
         program()
         memory = "memory is limited by a cgroup" if cgroups.place() else "memory is watched, not reserved by a cgroup"
         notes = (memory, "limits on time count work, and the wall twelve times as long")
-        return Capabilities("bwrap", True, True, True, True, True, True, notes, work=True, seal=True)
+        programs = ensure_programs().contents
+        return Capabilities("bwrap", True, True, True, True, True, True, notes, work=True, seal=True, programs=programs)
 
     async def open(self, task: Task, state: Snapshot | None = None) -> BwrapSandbox:
         """A sandbox in the repository's first state, or in `state`; raises `TaskError` when the archive is not what it claims."""

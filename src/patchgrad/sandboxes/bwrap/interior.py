@@ -30,7 +30,7 @@ class Interior:
 
 
 def host(shared: str, settings: Header, site: str) -> Interior:
-    """The host's `/usr` without what is installed on it, and a Python with the packages of a site, by default pytest and little else."""
+    """The host's `/usr` with listed programs alone, and a Python with the packages of a site, by default pytest and little else."""
     args = ["--ro-bind", "/usr", "/usr", "--symlink", "/tmp", "/var/tmp"]
     for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
         if os.path.islink(f"/{name}"):
@@ -40,6 +40,9 @@ def host(shared: str, settings: Header, site: str) -> Interior:
     for path in settings["hidden"]:
         if os.path.isdir(path):
             args += ["--ro-bind", f"{shared}/empty", path]
+    for path, programs in (("/usr/bin", "programs"), ("/usr/sbin", "empty"), ("/bin", "programs"), ("/sbin", "empty")):
+        if os.path.isdir(path) and not os.path.islink(path):
+            args += ["--ro-bind", f"{shared}/{programs}", path]
     python = f"/opt/python/bin/{settings['python']}"
     args += ["--ro-bind", f"{shared}/etc", "/etc", "--ro-bind-try", "/etc/alternatives", "/etc/alternatives"]
     args += [*_standard(shared, settings), "--ro-bind", f"{shared}/bin", "/opt/python/bin"]

@@ -21,6 +21,7 @@ from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, Whole, split
 from patchgrad.sandboxes.linux.hidden import hidden
 from patchgrad.sandboxes.linux.start import code
 from patchgrad.sandboxes.owners import lives, owner
+from patchgrad.sandboxes.programs import ensure_programs
 
 START_SECONDS = 30.0
 _FIRST_USER = 700_000  # one user id a nest, far from any that exists: the kernel counts some resources by user
@@ -59,11 +60,12 @@ class Link:
         """Starts the process and waits until it has its namespaces; raises `MissingDependency` when the host refuses them."""
         program()
         site = await asyncio.to_thread(ensure_site)
+        programs = (await asyncio.to_thread(ensure_programs)).folder
         self._group = await asyncio.to_thread(cgroups.make, owner(), self._user, lives)
         ours, theirs = socket.socketpair()
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", self._code(theirs.fileno(), site)],
+                [sys.executable, "-I", "-S", "-c", self._code(theirs.fileno(), site, programs)],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -86,7 +88,7 @@ class Link:
             await self.close()
             raise MissingDependency(REFUSED.format(header["refused"]))
 
-    def _code(self, control: int, site: Path) -> str:
+    def _code(self, control: int, site: Path, programs: Path) -> str:
         sources = {name: str(Path(__file__).parents[1] / name) for name in ("linux", "bwrap")}
         scheme = "deb_system" if "deb_system" in sysconfig.get_scheme_names() else "posix_prefix"
         purelib = sysconfig.get_path("purelib", scheme, vars={"base": sys.base_prefix, "platbase": sys.base_prefix})
@@ -104,6 +106,7 @@ class Link:
             "user": self._user,
             "group": str(self._group or ""),
             "images": str(self._images.resolve()),
+            "programs": str(programs.resolve()),
             "roots": self._roots,
         }
         return code(sources, "bwrap.nest", repr(settings))

@@ -65,7 +65,7 @@ class Place:
     """Where the nest's own files live: a tmpfs over a folder of the host that the nest does not need, in its namespace only."""
 
     def __init__(self, settings: Header) -> None:
-        needed = [settings["prefix"], settings["sites"], settings["images"]]
+        needed = [settings["prefix"], settings["sites"], settings["images"], settings["programs"]]
         self.top = next(place for place in _PLACES if os.path.isdir(place) and not any(p.startswith(place) for p in needed))
         self.shared, self.bare = f"{self.top}/shared", f"{self.top}/bare"
         self._texts = {
@@ -75,7 +75,7 @@ class Place:
 
     def enter(self) -> None:
         """Becomes an ordinary user in namespaces of its own and lays out what all cells share."""
-        given = {"python": self._settings["prefix"], "sites": self._settings["sites"], "images": self._settings["images"]}
+        given = {name: self._settings[name] for name in ("sites", "images", "programs")} | {"python": self._settings["prefix"]}
         if os.geteuid() == 0:
             given = self._bind_as_root(given)
         user, group = os.getuid(), os.getgid()

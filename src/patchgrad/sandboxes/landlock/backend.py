@@ -26,6 +26,7 @@ from patchgrad.sandboxes.linux.changes import difference
 from patchgrad.sandboxes.linux.frames import Frame, Header, Reader, pack
 from patchgrad.sandboxes.linux.start import code
 from patchgrad.sandboxes.linux.unpack import extract
+from patchgrad.sandboxes.programs import ensure_programs
 from patchgrad.values import Snapshot, Task
 
 _SLACK = 60.0
@@ -62,7 +63,9 @@ class LandlockSandboxes:
         notes = ["weaker: it sees this host's processes", "memory is watched", "the disk is the host's"]
         if not root:
             notes += ["processes are watched", "modes and times of this user's own files can be changed", "no file can be sealed"]
-        return Capabilities("landlock", True, root, False, False, False, True, tuple(notes), work=True, seal=root)
+        return Capabilities(
+            "landlock", True, root, False, False, False, True, tuple(notes), work=True, seal=root, programs=ensure_programs().contents
+        )
 
     async def open(self, task: Task, state: Snapshot | None = None) -> LandlockSandbox:
         """A copy of the repository in its first state, or in `state`."""

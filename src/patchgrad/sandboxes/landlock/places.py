@@ -16,6 +16,7 @@ from patchgrad.sandboxes.landlock.confine import covering
 from patchgrad.sandboxes.linux import shell
 from patchgrad.sandboxes.linux.hidden import hidden
 from patchgrad.sandboxes.owners import lives, owner
+from patchgrad.sandboxes.programs import ensure_programs
 
 _PREFIX = "patchgrad-landlock-"
 _VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -46,7 +47,7 @@ class Places:
     def __init__(self, folder: Path | None) -> None:
         self._given, self._folder = folder, folder
         self._making = threading.Lock()
-        self._python = ""
+        self._python = self._found = ""
         self._sites: dict[tuple[str, ...], str] = {}
         self._readable: list[str] = []
 
@@ -64,6 +65,7 @@ class Places:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 self._folder.chmod(0o755)
                 self._python = _at_hand(Path(sys.base_prefix), self._folder, bare=sys.base_prefix != "/usr")
+                self._found = _at_hand(ensure_programs().folder, self._folder)
                 (self._folder / "bin").mkdir()
                 for name, text in _PROGRAMS.items():
                     path = self._folder / "bin" / name
@@ -84,17 +86,18 @@ class Places:
         """Programs, libraries and a Python with the packages of `site`, and nothing that is installed beside it."""
         top = self.top()
         if not self._readable:
-            covered = [*hidden(), *_packages(Path(self._python))]
+            covered = [*hidden(), "/usr/bin", "/usr/sbin", *_packages(Path(self._python))]
             found = covering("/usr", covered) + covering(self._python, covered)
-            found += [path for path in ("/bin", "/sbin", "/lib", "/lib32", "/lib64") if os.path.isdir(path) and not os.path.islink(path)]
+            found += [str(path) for path in sorted(set(ensure_programs().paths.values()))]
+            found += [path for path in ("/lib", "/lib32", "/lib64") if os.path.isdir(path) and not os.path.islink(path)]
             found += [f"/etc/{name}" for name in _ETC]
-            self._readable = [*found, "/proc", str(top / "bin"), str(top / "gitconfig")]
+            self._readable = [*found, "/proc", str(top / "bin"), self._found, str(top / "gitconfig")]
         return [*self._readable, site]
 
     def environment(self, home: Path, site: str) -> dict[str, str]:
         """The variables of a sandbox at `home` with the packages of `site`."""
         ours = {name: value for name, value in shell.ENVIRONMENT.items() if name != "PATH"}
-        paths = {"PATH": f"{self.top()}/bin:/usr/bin:/bin", "PYTHONPATH": site, "HOME": f"{home}/tmp/home", "TMPDIR": f"{home}/tmp"}
+        paths = {"PATH": f"{self.top()}/bin:{self._found}", "PYTHONPATH": site, "HOME": f"{home}/tmp/home", "TMPDIR": f"{home}/tmp"}
         git = {"GIT_CONFIG_GLOBAL": f"{self.top()}/gitconfig", "GIT_CONFIG_NOSYSTEM": "1"}
         return ours | paths | git | {"PYTEST_ADDOPTS": f"-o cache_dir={home}/tmp/.pytest_cache"}
 
