@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from patchgrad.errors import TaskError
 from patchgrad.packages import ensure_site
 from patchgrad.tasks.forge import Profile, profile
-from patchgrad.tasks.forge.clocks import by_the_clock
+from patchgrad.tasks.forge.clocks import by_the_clock, of_a_day
 from patchgrad.tasks.projects import Project
 from patchgrad.tasks.running import LocalRunner, Run
 
@@ -29,7 +30,8 @@ BOX = """def area(a, b):
 def never(value):
     return value
 """
-SUITE = """import os
+SUITE = """import datetime
+import os
 import time
 
 import box
@@ -79,6 +81,11 @@ def test_skipped():
     pass
 
 
+@pytest.mark.parametrize("value", [datetime.date.today()], ids=str)
+def test_of_a_day(value):
+    pass
+
+
 @pytest.mark.parametrize("value", [str(os.getpid())])
 def test_with_another_id_in_each_run(value):
     pass
@@ -116,7 +123,7 @@ def test_what_passes_always_and_quickly_is_relied_on_and_nothing_else(found: Pro
 
 def test_what_is_left_out_is_counted_by_reason(found: Profile) -> None:
     different = 1  # its id in the first run; those of later ones are not asked for
-    counted = {"flaky": 3, "slow": 1, "by the clock": 1, "failed": 1, "skipped": 1, "another id in another run": different}
+    counted = {"flaky": 3, "slow": 1, "by the clock": 1, "of a day": 1, "failed": 1, "skipped": 1, "another id in another run": different}
     assert found.left_out == counted | {"not collected": 1}
 
 
@@ -163,6 +170,21 @@ def test_thing_called_time(time):
 def test_a_test_judges_by_the_clock_if_it_reads_one_twice_or_has_timeit_do_so() -> None:
     assert by_the_clock(CLOCKS) == {"TestSpeed::test_twice", "TestSpeed::TestInner::test_timed", "test_twice"}
     assert by_the_clock(b"def test_twice(:") == by_the_clock(b"\0") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("test", "told"),
+    [
+        ("test_a.py::test_text[case7-2026-11-05]", True),
+        ("test_a.py::test_text[5.11.2026 10:30]", True),
+        ("test_a.py::test_text[log-20261105.txt]", True),
+        ("test_a.py::test_text[2026-11-06]", False),
+        ("test_a.py::test_text[5-11]", False),
+        ("test_2026_11_5.py::test_text", False),
+    ],
+)
+def test_an_id_that_names_the_day_in_numbers_is_of_that_day(test: str, told: bool) -> None:
+    assert of_a_day(test, date(2026, 11, 5)) == told
 
 
 def test_a_test_file_that_does_not_import_is_named(found: Profile) -> None:

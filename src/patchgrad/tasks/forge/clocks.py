@@ -6,7 +6,9 @@ No handful of runs shows it: two of 50 is what such tests of parsimonious did on
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from datetime import UTC, date, datetime
 
 _CLOCKS = frozenset({"time", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time", "time_ns"})
 
@@ -23,6 +25,20 @@ def by_the_clock(source: bytes) -> frozenset[str]:
         return frozenset()
     imported = _imported(tree)
     return frozenset(name for name, body in _tests(tree) if _judges(body, imported))
+
+
+def of_a_day(test: str, day: date) -> bool:
+    """Does the id of a test name this day in numbers? On another day no test has that id, which no run of the same day shows.
+
+    `of_a_day("test_a.py::test_text[case7-2026-11-22]", date(2026, 11, 22))` is true, and of `20261122` and `22.11.2026` as well.
+    """
+    numbers = {int(number) for number in re.findall(r"\d+", test.partition("[")[2])}
+    return {day.year, day.month, day.day} <= numbers or int(f"{day:%Y%m%d}") in numbers
+
+
+def today() -> set[date]:
+    """Here and at Greenwich, as tests may ask for either."""
+    return {date.today(), datetime.now(UTC).date()}  # tests ask so
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from patchgrad.errors import TaskError
 from patchgrad.tasks.archive import write_whole
-from patchgrad.tasks.forge.clocks import by_the_clock
+from patchgrad.tasks.forge.clocks import by_the_clock, of_a_day, today
 from patchgrad.tasks.forge.silent import BROKEN, Silent, silent
 from patchgrad.tasks.projects.project import Project
 from patchgrad.tasks.running import Asked, Run, Runner
@@ -50,7 +50,7 @@ class Profile:
 async def profile(project: Project, files: Mapping[str, bytes], run: Runner, kept: Path | None = None) -> Profile:
     """Five runs under five hash seeds, in five orders: a test counts when it passes in each and takes at most a second.
 
-    But not where it judges by the clock (`by_the_clock`), of which five runs show nothing.
+    But not where it judges by the clock (`by_the_clock`), or where its id names the day (`of_a_day`): five runs show nothing of either.
 
     The first is of all tests, so is the second, which turns them round, and the others are of those that count so far; the last one is
     traced. The result is kept in the file `kept`, since it is good for every seed. `TaskError` for a suite with nothing reliable in it.
@@ -59,6 +59,7 @@ async def profile(project: Project, files: Mapping[str, bytes], run: Runner, kep
         return _load(kept)
     suites = [p for p in files if project.is_suite(p)]
     sources = [p for p in files if project.is_source(p)]
+    days = today()
     first = _ended(project, await run(files, suites, places=project.tests, variation=0, seconds=_SECONDS))
     seconds = {test: first.seconds.get(test, 0.0) for test in first.outcomes}
     reasons = {test: _first_reason(outcome, seconds[test]) for test, outcome in first.outcomes.items()}
@@ -66,6 +67,7 @@ async def profile(project: Project, files: Mapping[str, bytes], run: Runner, kep
     lost = silent(first, files, suites)
     reasons |= {test: BROKEN for test in reasons if test.split("::")[0] in lost.broken}
     reasons |= {test: "by the clock" for test in reasons if test.partition("[")[0] in clocked}
+    reasons |= {test: "of a day" for test in reasons if any(of_a_day(test, day) for day in days)}
     again = first
     for number in range(1, RUNS):
         traced = number == RUNS - 1
