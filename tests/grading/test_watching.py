@@ -36,6 +36,7 @@ Functions, Remade, Calls, Names, Witness = (
     getattr(import_module(f"patchgrad_{name.lower()}"), kind)
     for name, kind in (("functions", "Functions"), ("functions", "Remade"), ("mocks", "Calls"), ("names", "Names"), ("witness", "Witness"))
 )
+VALUES = import_module("patchgrad_values")
 FLAGS = __future__.annotations.compiler_flag
 REAL = {(kind, name): vars(kind)[name] for kind, name in ((CallableMixin, "_increment_mock_call"), (NonCallableMock, "__init__"))}
 CALLS = Calls({__file__})
@@ -504,3 +505,44 @@ def test_the_plugin_s_files_need_nothing_of_the_project() -> None:
     for path in sorted((Path(sys.modules["patchgrad.grading_plugin"].__file__ or "").parent).glob("patchgrad_*.py")):
         names = [node.module or "" for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
         assert not [name for name in names if name.split(".")[0] == "patchgrad"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        0,
+        1.5,
+        "text",
+        b"text",
+        True,
+        [3, 1, 2],
+        (1, "a"),
+        {1},
+        {"major": 0, "minor": 10, "patch": 4},
+        {"a": [0, {"b": 1}]},
+        [[1], [2]],
+        pytest.approx(2),
+    ],
+    ids=str,
+)
+def test_what_a_value_could_claim_to_be_is_the_same_each_time(value: Any) -> None:
+    """Else an honest value that is equal to one of them would be told of in one run and not in the solution's."""
+    found = {tuple(sorted(map(repr, VALUES.others(value)))) for _ in range(40)}
+    assert len(found) == 1
+
+
+def test_a_mock_is_asked_about_the_same_calls_each_time() -> None:
+    asked: list[set[str]] = []
+    for _ in range(20):
+        seen_calls: set[str] = set()
+
+        class Record:
+            call_args: Any = ((), {})
+
+            def assert_called_with(self, *given: Any, calls: set[str] = seen_calls) -> None:
+                calls.add(repr(given))
+
+        seen("record.assert_called_with(1, 'two', [3, 4], {5: 6})", record=Record())
+        asked.append(seen_calls)
+    assert all(one == asked[0] for one in asked)
+    assert 10 < len(asked[0]) < 15

@@ -127,10 +127,18 @@ def _plain(value: Any, other: Any) -> Any:
 
 
 def others(value: Any) -> list[Any]:
-    """Values that look like this one, and are others, in random order: `2` -> `[3, 1, 4, ...]`; none where it is of no plain type."""
+    """Values that look like this one, and are others, in random order: `2` -> `[3, 1, 4, ...]`; none where it is of no plain type.
+
+    They are the same ones each time: what an honest value is equal to besides, it is equal to with the solution as well.
+    """
+    found = similar(value)
+    return random.SystemRandom().sample(found, len(found))
+
+
+def similar(value: Any) -> list[Any]:
+    """The same in an order of their own."""
     with contextlib.suppress(Exception):
-        found = [other for other in _alike(value) if type(other) is not type(value) or other != value]
-        return random.SystemRandom().sample(found, len(found))
+        return [other for other in _alike(value) if type(other) is not type(value) or other != value]
     return []
 
 
@@ -146,14 +154,14 @@ def _alike(value: Any) -> list[Any]:
         return [text.encode("latin-1") for text in _texts(value.decode("latin-1"))]
     if kind in (list, tuple) and 0 < len(value) < _MOST:
         places = {0, len(value) // 2, len(value) - 1}
-        swapped = [kind([*value[:at], other, *value[at + 1 :]]) for at in places for other in others(value[at])]
+        swapped = [kind([*value[:at], other, *value[at + 1 :]]) for at in sorted(places) for other in similar(value[at])]
         return [*swapped[:9], value[:-1], value + value[-1:], value[::-1]]
     if kind in (set, frozenset) and 0 < len(value) < _MOST:
         one = next(iter(value))
-        return [value - {one}, *((value - {one}) | {other} for other in others(one)[:3])]
+        return [value - {one}, *((value - {one}) | {other} for other in similar(one)[:3])]
     if kind is dict and 0 < len(value) < _MOST:
         name = next(iter(value))
-        return [{key: held for key, held in value.items() if key != name}, *({**value, name: other} for other in others(value[name])[:5])]
+        return [{key: held for key, held in value.items() if key != name}, *({**value, name: other} for other in similar(value[name])[:5])]
     if kind.__name__.startswith("Approx") and hasattr(value, "expected"):
         near = {name: getattr(value, name) for name in ("rel", "abs", "nan_ok")}
         return [kind(other, **near) for other in _alike(value.expected) if other != value]

@@ -17,7 +17,7 @@ from patchgrad_functions import Functions
 from patchgrad_kept import Kept
 from patchgrad_mocks import Calls
 from patchgrad_names import Names
-from patchgrad_values import PLAIN, contradicts, disordered, hollow, mixes, others, plain
+from patchgrad_values import PLAIN, contradicts, disordered, hollow, mixes, others, plain, similar
 
 _SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -28,6 +28,7 @@ _SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "in": lambda one, all_: one in all_,
 }
 _MOCKS = "unittest.mock"  # where it is loaded first, calls of mocks are kept apart from them
+_TRIED = 12  # calls with other arguments that a mock is asked about
 _CLOSELY = 1_000  # looks at what is used, of which none is left out
 
 
@@ -115,9 +116,10 @@ class Witness:
                 used = tuple(owner.call_args)[-2]
                 if any(map(partial(contradicts, operator.eq), used, given)) or any(map(hollow, used, given)):
                     self.lies.add(f"claims what it is not in {place}")
-            changed = [((*given[:at], other, *given[at + 1 :]), named) for at, value in enumerate(given) for other in others(value)]
-            changed += [(given, {**named, name: other}) for name, value in named.items() for other in others(value)]
-            for instead, under in random.SystemRandom().sample(changed, min(len(changed), 12)):
+            changed = [((*given[:at], other, *given[at + 1 :]), named) for at, value in enumerate(given) for other in similar(value)]
+            changed += [(given, {**named, name: other}) for name, value in named.items() for other in similar(value)]
+            tried = changed[:: -(-len(changed) // _TRIED) or 1]  # the same ones each time, as with the solution
+            for instead, under in random.SystemRandom().sample(tried, len(tried)):
                 with contextlib.suppress(Exception):
                     method(*instead, **under)
                     self.lies.add(place)
