@@ -101,8 +101,8 @@ def test_runs_part_at_the_first_thing_that_differs(changes: dict[int, Change], t
     ("other", "turn", "cause"),
     [
         (attempt("stage1/0/0/1", turns=2), 2, "one of them ended"),
-        (attempt("stage1/0/0/1", status="failed"), 0, "judged otherwise"),
-        (replace(attempt("stage1/0/0/1"), reward=Reward(0.5, {})), 0, "another reward"),
+        (attempt("stage1/0/0/1", status="failed"), 3, "judged otherwise"),
+        (replace(attempt("stage1/0/0/1"), reward=Reward(0.5, {})), 3, "another reward"),
         (attempt("stage1/0/0/2"), 0, "only one of the runs has this attempt"),
     ],
 )
@@ -111,6 +111,14 @@ def test_attempts_part_after_their_turns_too(other: Rollout, turn: int, cause: s
     found = compare(Run.open(left), Run.open(right))
     assert found.parting is not None
     assert (found.parting[1].turn, cause in found.parting[1].cause) == (turn, True)
+
+
+def test_what_differs_after_all_turns_comes_after_what_differs_in_one(tmp_path: Path) -> None:
+    judged, answered = attempt("stage1/0/0/1", status="failed"), attempt("stage1/0/0/2", {2: answers("line two")})
+    left = folder(tmp_path / "left", [[attempt("stage1/0/0/1"), attempt("stage1/0/0/2")]])
+    found = compare(Run.open(left), Run.open(folder(tmp_path / "right", [[judged, answered]])))
+    assert found.parting is not None
+    assert (found.parting[1].attempt, found.parting[1].turn) == ("stage1/0/0/2", 2)
 
 
 def test_attempts_at_other_tasks_are_not_compared_further() -> None:

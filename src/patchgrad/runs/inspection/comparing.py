@@ -26,7 +26,9 @@ _WEIGHTS = "model.safetensors"
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """The first difference. `turn` counts from 1, and is 0 where it is not in a turn; `left` and `right` are what each run has there.
+    """The first difference. `turn` counts from 1, is the last one for what came after it, and 0 where the attempts are not of one task.
+
+    `left` and `right` are what each run has there.
 
     A `cause` is a sentence about what differs although all before it is the same.
     """
@@ -135,16 +137,14 @@ def parted(left: Rollout, right: Rollout) -> Parting | None:
 
 
 def _at_the_end(left: Rollout, right: Rollout, turns: int) -> Parting | None:
-    name = left.trajectory.id
     for cause, of in _ENDINGS:
         if of(left) != of(right):
-            return Parting(name, turns if cause == _MORE_TURNS else 0, cause, str(of(left)), str(of(right)))
+            return Parting(left.trajectory.id, turns, cause, str(of(left)), str(of(right)))
     return None
 
 
-_MORE_TURNS = "one of them ended, and the other went on"
 _ENDINGS: Sequence[tuple[str, Callable[[Rollout], Any]]] = (
-    (_MORE_TURNS, lambda one: f"{len(one.trajectory.turns)} turns, {one.trajectory.stop}"),
+    ("one of them ended, and the other went on", lambda one: f"{len(one.trajectory.turns)} turns, {one.trajectory.stop}"),
     ("the same turns left another submission", lambda one: one.trajectory.submission),
     ("the same submission was judged otherwise", lambda one: [(test.id, test.status) for test in one.verdict.tests]),
     ("it is evidence of tampering in one of them", lambda one: one.verdict.tamper),
