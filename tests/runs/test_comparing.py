@@ -121,6 +121,17 @@ def test_what_differs_after_all_turns_comes_after_what_differs_in_one(tmp_path: 
     assert (found.parting[1].attempt, found.parting[1].turn) == ("stage1/0/0/2", 2)
 
 
+def test_a_damaged_attempt_is_told_and_the_others_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    left, right = runs(tmp_path, attempt("stage1/0/0/1"), attempt("stage1/0/0/1"))
+    journal = next((left / "journal").glob("*.jsonl"))
+    journal.write_text(journal.read_text().replace("act 2", "act 9", 1))
+    assert main(["compare", str(left), str(right)]) == 1
+    page = capsys.readouterr().out
+    assert "stage1/0/0/0 cannot be read" in page
+    assert "All attempts" not in page
+    assert [(table.attempts, table.same) for table in compare(Run.open(left), Run.open(right)).tables] == [(1, 1)]
+
+
 def test_attempts_at_other_tasks_are_not_compared_further() -> None:
     left = attempt("stage1/0/0/1")
     right = replace(attempt("stage1/0/0/1", {1: answers("line two")}), task=replace(TASK, instruction="fix that"))

@@ -44,6 +44,7 @@ def _page(found: Comparison) -> Iterator[str]:
         yield f"In the sandboxes of the second, {found.programs}."
     yield f"{'attempts':<22}{'in both':>8}{'the same':>10}"
     yield from (f"{table.name:<22}{table.attempts:>8,}{table.same:>10,}" for table in found.tables)
+    yield from found.damaged
     if found.missing:
         yield f"Only one of them has {', '.join(found.missing)}."
     for kind, names in (
@@ -54,7 +55,7 @@ def _page(found: Comparison) -> Iterator[str]:
             yield f"Weights that are {kind}: {', '.join(names)}."
     if found.parting is not None:
         yield from _told(*found.parting)
-    elif found.tables:
+    elif found.tables and not found.damaged:
         yield "All attempts that both have are the same, in every token, answer and verdict."
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from patchgrad.config import flat, parsed
+from patchgrad.errors import Refused
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.inspection.replay import compared, normalised
 from patchgrad.runs.phase_id import phase_ids
@@ -26,11 +27,10 @@ _WEIGHTS = "model.safetensors"
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """The first difference. `turn` counts from 1, is the last one for what came after it, and 0 where the attempts are not of one task.
+    """The first difference: a `cause` is a sentence about what differs although all before it is the same.
 
-    `left` and `right` are what each run has there.
-
-    A `cause` is a sentence about what differs although all before it is the same.
+    `turn` counts from 1. It is the last one for what came after it, and 0 where there is no attempt at the same task to compare. `left` and
+    `right` are what each run has there.
     """
 
     attempt: str
@@ -55,7 +55,8 @@ class Comparison:
     """`recipes` are the keys that differ, with both values. `tables` stand in the order in which the runs made them.
 
     `weights` are the checkpoints that both have, and whether they are the same to the bit; `missing` the tables that only one run has;
-    `programs` says which programs the sandboxes of the second have otherwise, where both runs kept theirs.
+    `programs` says which programs the sandboxes of the second have otherwise, where both runs kept theirs; `damaged` are sentences about
+    what cannot be read and was left out.
     """
 
     recipes: Sequence[tuple[str, str, str]]
@@ -63,6 +64,7 @@ class Comparison:
     weights: Sequence[tuple[str, bool]]
     missing: Sequence[str] = field(default=())
     programs: str = ""
+    damaged: Sequence[str] = field(default=())
 
     @property
     def parting(self) -> tuple[str, Parting] | None:
@@ -71,17 +73,20 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """Are all attempts and all weights the same that both have?"""
-        return self.parting is None and all(same for _, same in self.weights)
+        """Are all attempts and all weights the same that both have, and can all be read?"""
+        return self.parting is None and not self.damaged and all(same for _, same in self.weights)
 
 
 def compare(left: Run, right: Run) -> Comparison:
-    """Holds two runs, or two evaluations, against each other; `StoreError` where one is damaged."""
+    """Holds two runs, or two evaluations, against each other. A damaged attempt or table is told and left out."""
+    damaged = Refused()
     names = list(dict.fromkeys([*_tables(left), *_tables(right)]))
-    here, there = ({(row["phase"], row["iteration"]) for row in run.rollouts.rows(columns=["phase", "iteration"])} for run in (left, right))
-    found = [_table(left, right, *name) for name in names if name in here & there]
+    rows = [run.rollouts.rows(columns=["phase", "iteration"], refuse=damaged) for run in (left, right)]
+    here, there = ({(row["phase"], row["iteration"]) for row in of} for of in rows)
+    found = [_table(left, right, *name, damaged) for name in names if name in here & there]
     missing = [f"{phase}-{iteration}" for phase, iteration in names if (phase, iteration) in here ^ there]
-    return Comparison(_recipes(left, right), found, _weights(left.folder, right.folder), missing, _programs(left, right))
+    told = list(dict.fromkeys(damaged.sentences))
+    return Comparison(_recipes(left, right), found, _weights(left.folder, right.folder), missing, _programs(left, right), told)
 
 
 def _tables(run: Run) -> Iterator[tuple[str, int]]:
@@ -115,11 +120,12 @@ def _weights(left: Path, right: Path) -> list[tuple[str, bool]]:
     return [(name, here[name].read_bytes() == there[name].read_bytes()) for name in here if name in there]
 
 
-def _table(left: Run, right: Run, phase: str, iteration: int) -> Table:
-    here, there = ({one.trajectory.id: one for one in run.rollouts.read(phase, iteration)} for run in (left, right))
+def _table(left: Run, right: Run, phase: str, iteration: int, damaged: Refused) -> Table:
+    here, there = ({one.trajectory.id: one for one in run.rollouts.read(phase, iteration, damaged)} for run in (left, right))
+    rows = [run.rollouts.rows(phase, iteration, ["attempt"], damaged) for run in (left, right)]
     names = [name for name in here if name in there]
     found = [parting for name in names if (parting := parted(here[name], there[name])) is not None]
-    only = [name for name in [*here, *there] if name not in names]
+    only = sorted({row["attempt"] for row in rows[0]} ^ {row["attempt"] for row in rows[1]})
     first = min(found, key=lambda one: one.turn, default=Parting(only[0], 0, "only one of the runs has this attempt") if only else None)
     return Table(f"{phase}-{iteration}", len(names), len(names) - len(found), first)
 
