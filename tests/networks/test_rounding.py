@@ -32,6 +32,15 @@ def test_a_processor_that_does_not_say_so_is_taken_for_one_that_does_not(told: s
     assert not rounding.multiplies_bfloat16(tmp_path / "nothing")
 
 
+@pytest.mark.parametrize(("bound", "multiplies"), [("AVX2", False), ("avx512_core", False), ("AVX512_CORE_BF16", True), ("ALL", True)])
+def test_instructions_that_a_user_keeps_onednn_from_are_none(
+    bound: str, multiplies: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cpuinfo").write_text("flags\t\t: fpu avx512f avx512_bf16\n")
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", bound)
+    assert rounding.multiplies_bfloat16.__wrapped__(tmp_path / "cpuinfo") == multiplies
+
+
 def test_on_a_cpu_each_product_rounds_for_itself() -> None:
     x = torch.randn(3, 4)
     with torch.autocast("cpu", torch.bfloat16):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -12,14 +14,18 @@ from torch import Tensor
 Precision = Literal["float32", "bfloat16"]
 TOLD = Path("/proc/cpuinfo")
 INSTRUCTIONS = frozenset({"avx512_bf16", "amx_bf16"})
+BOUNDS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")  # by which a user keeps oneDNN from instructions that there are
+WITHIN = re.compile(r"DEFAULT|ALL|AVX512_CORE_(BF16|FP16|AMX.*)|AVX10.*", re.IGNORECASE)
 
 
 @cache
 def multiplies_bfloat16(cpuinfo: Path = TOLD) -> bool:
     """Whether the processor has instructions for it: products are 2.3 times as fast as in `float32` then, and else three times slower.
 
-    Told by Linux on x86; of others it is not known, and taken for no.
+    Told by Linux on x86; of others it is not known, and taken for no. So it is where oneDNN may not use them (`ONEDNN_MAX_CPU_ISA`).
     """
+    if not all(WITHIN.fullmatch(os.environ.get(name, "DEFAULT")) for name in BOUNDS):
+        return False
     try:
         told = cpuinfo.read_text()
     except OSError:
