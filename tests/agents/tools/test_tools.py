@@ -44,8 +44,8 @@ class Files:
         if argv[1] == "update-index":
             return Result("", 0, "ok")
         assert argv[3] == "ls-files", "special tools start no other process"
-        tail = argv[-1].removeprefix(":(glob)**/")
-        found = [name.removeprefix("/testbed/") for name in self.files if name.endswith("/" + tail)]
+        tail = argv[-1].removeprefix(":(glob)**/").removeprefix(".")
+        found = [name.removeprefix("/testbed/") for name in self.files if name.endswith("/" + tail) or not tail]
         return Result("\n".join(found), 0, "ok")
 
     async def seal(self, paths: Iterable[str]) -> None:
@@ -102,7 +102,15 @@ def test_a_name_alone_opens_the_only_file_that_ends_so() -> None:
     assert call(box, "open cart.py 3", ToolState("/testbed/other")).tool_state.file == AT.file
     assert call(box, "open sub/tax.py").tool_state.file == "/testbed/shop/sub/tax.py"
     assert call(box, "open tax.py").content == "tax.py is several files: shop/sub/tax.py, other/tax.py."
-    assert call(box, "open ax.py").content == "File ax.py not found."
+    assert call(box, "open zebra.py").content == "File zebra.py not found."
+
+
+def test_a_name_that_is_misspelt_is_answered_with_the_file_that_is_meant() -> None:
+    box = Files(**{"shop/cart.py": CART, "shop/sub/tax.py": "x\n", "other/tax.py": "y\n"})
+    assert call(box, "open crat.py 3").content == "File crat.py not found. Did you mean this?\nopen cart.py 3"
+    assert call(box, "open other/taxes.py").content.endswith("\nopen other/tax.py"), "a name that two files have does not do"
+    assert call(box, "open 'c art.py'").content.endswith("\nopen cart.py")
+    assert call(box, "open crat.py", brief=False).content.startswith("File crat.py not found. Did you mean this?\nopen cart.py\nUsage:")
 
 
 def test_a_line_number_puts_the_window_there_and_full_mode_says_what_is_hidden() -> None:
@@ -147,6 +155,18 @@ def test_carriage_returns_and_a_missing_last_newline_survive() -> None:
     assert text(box, "b") == "z\ny"
     call(box, "replace --file a 'x\nz' 'q\nr'")
     assert text(box, "a") == "q\r\nr\r\n"
+
+
+def test_replace_takes_the_occurrence_whose_number_is_given() -> None:
+    box, state = Files(a="v\nv\nv\nv\n"), ToolState(file="/testbed/a", line=3)
+    assert "(3 more)" in call(box, "replace v w 2", state).content
+    assert text(box, "a") == "v\nv\nv\nw\n"
+    call(box, "replace v x 2", state)
+    assert text(box, "a") == "x\nv\nv\nw\n", "after the last line of the file comes its first"
+    assert call(box, "replace v w 3", state).content == "The text occurs 2 times in a."
+    assert call(box, "replace v w 0", state).content == "'0' is not a number of an occurrence: a whole number from 1 on."
+    assert call(box, "replace --replace-all v w 1", state).content == "--replace-all replaces every occurrence: leave the number away."
+    assert text(box, "a") == "x\nv\nv\nw\n"
 
 
 def test_replace_takes_the_first_from_the_window_on_then_wraps() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from patchgrad.agents.tools.arguments import chained, number, parse
+from patchgrad.agents.tools.arguments import Arguments, chained, number, parse
 from patchgrad.agents.tools.shell import Shell
 from patchgrad.agents.tools.special import Special, opened
 from patchgrad.agents.tools.window import File, Unusable, clamp, load, locate, numbered, render, save, short, split, top
@@ -109,41 +109,61 @@ class Edit(Writer):
 class Replace(Writer):
     """`replace 'total = x' 'total += x'`: the first occurrence from the window on, then from the file's start.
 
-    It says how many others remain; `--replace-all` leaves none.
+    `replace ' <' ' <=' 2` is the second one. It says how many others remain; `--replace-all` leaves none.
     """
 
     name = "replace"
-    usage = "replace [OPTIONS] SEARCH REPLACE  (OPTIONS: --replace-all, --file PATH)"
+    usage = "replace [OPTIONS] SEARCH REPLACE [N]  (N counts occurrences from the window on; OPTIONS: --replace-all, --file PATH)"
 
     async def _do(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
-        given = parse(arguments, options=("file",), flags=("replace-all",), words=2)
-        if len(given.words) != 2:
-            raise Unusable("replace needs two quoted texts: what to search for, and what to put there.")
-        search, new = given.words
-        if not search or search == new:
-            raise Unusable("The text to search for is empty." if not search else "Both texts are the same: nothing to do.")
+        given = parse(arguments, options=("file",), flags=("replace-all",), words=3)
+        search, new, which = _asked(given)
         file = await load(sandbox, locate(given.options["file"], state) if "file" in given.options else opened(state))
         if file.lines and all(line.endswith("\r") for line in file.lines):
             search, new = (text.replace("\n", "\r\n") for text in (search, new))
         text = file.text()
-        count = text.count(search)
-        if not count:
-            what = "The text" if self.view.brief else repr(given.words[0])
-            raise Unusable(f"{what} does not occur in {short(file.path)}.")
         line = state.line if file.path == state.file else 1
-        at = text.find(search, sum(len(row) + 1 for row in file.lines[: line - 1]))
-        at = at if at >= 0 else text.find(search)
-        note = ""
+        found = occurrences(text, search, line)
+        if len(found) < which:
+            what = "The text" if self.view.brief else repr(given.words[0])
+            often = f"occurs {len(found)} times" if found else "does not occur"
+            raise Unusable(f"{what} {often} in {short(file.path)}.")
         if "replace-all" in given.options:
-            at = text.find(search)
-            text = text.replace(search, new)
-            note = f"Replaced {count} occurrences." if count > 1 else ""
+            at, text = min(found), text.replace(search, new)
+            note = f"Replaced {len(found)} occurrences." if len(found) > 1 else ""
         else:
+            at = found[which - 1]
             text = text[:at] + new + text[at + len(search) :]
-            others = count - 1
-            if others:
-                note = f"({others} more)" if self.view.brief else f"Replaced 1 of {count} occurrences; {others} remain."
+            note = self._others(len(found))
         file = split(file.path, text)
         await save(sandbox, file)
         start = text.count("\n", 0, at) + 1
         return self._changed(file, start, start + new.count("\n"), state, note)
+
+    def _others(self, count: int) -> str:
+        if count == 1:
+            return ""
+        return f"({count - 1} more)" if self.view.brief else f"Replaced 1 of {count} occurrences; {count - 1} remain."
+
+
+def _asked(given: Arguments) -> tuple[str, str, int]:
+    """What is searched for, what comes there, and at which occurrence."""
+    if len(given.words) < 2:
+        raise Unusable("replace needs two quoted texts: what to search for, and what to put there.")
+    search, new, *which = given.words
+    if not search or search == new:
+        raise Unusable("The text to search for is empty." if not search else "Both texts are the same: nothing to do.")
+    if which and "replace-all" in given.options:
+        raise Unusable("--replace-all replaces every occurrence: leave the number away.")
+    return search, new, number(which[0], "number of an occurrence") if which else 1
+
+
+def occurrences(text: str, search: str, line: int) -> list[int]:
+    """Where a text begins in another, none within the one before: from this line on, then from the start.
+
+    `occurrences("a\\na a", "a", 2)` is `[2, 4, 0]`.
+    """
+    start = sum(len(row) + 1 for row in text.split("\n")[: line - 1])
+    behind = [found.start() + start for found in re.finditer(re.escape(search), text[start:])]
+    first = min(behind, default=len(text))
+    return behind + [at.start() for at in re.finditer(re.escape(search), text[:first]) if at.start() < start]

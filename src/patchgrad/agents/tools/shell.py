@@ -13,10 +13,11 @@ SPECIAL = ("open", "goto", "scroll_down", "scroll_up", "create", "search_file", 
 
 _PYTEST = r"(?:python3? -m )?pytest(?: -[xqvs]+| --tb=\w+| -k \w+| --maxfail=\d+| [\w./]+(?:::\w+)*)*"
 _GIT = r"git (?:restore|checkout|diff|status|log|show)(?: [\w./]+)*"
+_ECHO = r"echo(?: \w+)*"
 _NAMES_GIT = re.compile(r"\bgit\b")
 _REFRESH = ("git", "update-index", "-q", "--refresh")  # else git answers by times that it has noted of files
 KILLED = re.compile(r"^\S*bash: line \d+: +\d+ Killed\b", re.MULTILINE)  # what bash says of a process that somebody else ended
-_BY_FILES = re.compile(rf"(?:{_PYTEST}|{_GIT})(?: *(?:&&|\|\||;) *(?:{_PYTEST}|{_GIT}))*")
+_BY_FILES = re.compile(rf"(?:{_PYTEST}|{_GIT}|{_ECHO})(?: *(?:&&|\|\||;) *(?:{_PYTEST}|{_GIT}|{_ECHO}))*")
 
 
 def by_files(command: str) -> bool:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 from patchgrad.agents.tools.arguments import number, parse
-from patchgrad.agents.tools.window import File, Unusable, View, answer, clamp, find, load, locate, render, short, top
+from patchgrad.agents.tools.window import File, Missing, Unusable, View, answer, clamp, find, load, locate, render, short, top
 from patchgrad.contracts import Sandbox
 from patchgrad.values import Observation, ToolState
 
@@ -57,7 +57,8 @@ class Open(Special):
     """`open shop/cart.py 40`: the window of a file with line 40 in it; without a file, the last one again.
 
     `open cart.py` finds `shop/cart.py` too where no other file of the repository ends in that: a name alone is what issues and
-    tracebacks tend to give, and all of it that a small policy copies without a mistake.
+    tracebacks tend to give, and all of it that a small policy copies without a mistake. Where there is no such file, the one is named that
+    is spelled most like it.
     """
 
     name = "open"
@@ -67,7 +68,13 @@ class Open(Special):
     async def _do(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
         words = list(parse(arguments, words=2).words)
         line = number(words.pop()) if words and (len(words) == 2 or (words[0].isdecimal() and state.file)) else None
-        file = await find(sandbox, words[0], state) if words else await load(sandbox, opened(state))
+        try:
+            file = await find(sandbox, words[0], state) if words else await load(sandbox, opened(state))
+        except Missing as missing:
+            if not missing.near:
+                raise
+            place = " ".join(str(part) for part in (missing.near, line) if part is not None)
+            raise Unusable(f"{missing} Did you mean this?\nopen {place}") from None
         if line is not None:
             first = top(file, within(line, file), self.view)
         else:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from patchgrad.contracts import Sandbox
 from patchgrad.values import Failure, Observation, ToolState
@@ -53,7 +56,11 @@ class Unusable(Exception):
 
 
 class Missing(Unusable):
-    """There is no such file."""
+    """There is no such file; `near` is a path that is spelled much the same, or nothing."""
+
+    def __init__(self, path: str, near: str = "") -> None:
+        super().__init__(f"File {short(path)} not found.")
+        self.near = near
 
 
 def split(path: str, text: str) -> File:
@@ -83,7 +90,7 @@ async def load(sandbox: Sandbox, path: str) -> File:
     except IsADirectoryError:
         raise Unusable(f"{short(path)} is a directory.") from None
     except FileNotFoundError:
-        raise Missing(f"File {short(path)} not found.") from None
+        raise Missing(path) from None
     except OSError as error:
         raise Unusable(f"Cannot read {short(path)}: {error.strerror or error}.") from None
     if b"\0" in content[:8192]:
@@ -96,15 +103,30 @@ async def find(sandbox: Sandbox, name: str, state: ToolState) -> File:
     try:
         return await load(sandbox, locate(name, state))
     except Missing:
-        if not _TAIL.fullmatch(name):
-            raise
-        listed = await sandbox.exec(("git", "-C", ROOT, "ls-files", "-co", "--exclude-standard", "--", f":(glob)**/{name}"))
-        paths = listed.output.splitlines() if listed.exit_code == 0 else []
+        paths = await _listed(sandbox, f":(glob)**/{name}") if _TAIL.fullmatch(name) else []
         if len(paths) > 1:
             raise Unusable(f"{name} is several files: {', '.join(paths[:5])}.") from None
         if not paths:
-            raise
+            raise Missing(locate(name, state), near(name, await _listed(sandbox, "."))) from None
         return await load(sandbox, locate(paths[0], ToolState()))
+
+
+async def _listed(sandbox: Sandbox, pattern: str) -> list[str]:
+    """The repository's paths that a pattern of git's matches, without those that it ignores."""
+    listed = await sandbox.exec(("git", "-C", ROOT, "ls-files", "-co", "--exclude-standard", "--", pattern))
+    return listed.output.splitlines() if listed.exit_code == 0 else []
+
+
+def near(name: str, paths: Sequence[str]) -> str:
+    """The path that is spelled most like a name, by its own name where only one has that; nothing where none is alike.
+
+    `near("crat.py", ["shop/cart.py", "shop/tax.py"])` is `cart.py`, and `shop/cart.py` where there is a `lib/cart.py` too.
+    """
+    wanted = posixpath.basename(name)
+    tails = Counter(posixpath.basename(path) for path in paths)
+    for tail in get_close_matches(wanted, tails, 1):
+        return tail if tails[tail] == 1 else get_close_matches(name, [p for p in paths if posixpath.basename(p) == tail], 1, 0.0)[0]
+    return ""
 
 
 async def save(sandbox: Sandbox, file: File) -> None:
