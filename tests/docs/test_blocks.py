@@ -151,7 +151,7 @@ GIVEN: dict[str, dict[str, dict[str, str]]] = {
         "runs/b-2": {"seed": "2", "rft.lr": "5e-4"},
         "sets/mine": {},
     },
-    "run-folder": {"runs/laptop": {}},
+    "run-folder": {"runs/laptop": {}, "runs/again": {}},
 }
 """What a page supposes to be there, and what its recipe has other than the run that was made."""
 
