@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -106,6 +108,21 @@ def test_later_prompts_are_the_observation_above_the_prompt_line() -> None:
     step = BRIEF.prompt("x", [turn(Call("shell", "ls"), seen)])
     assert isinstance(step, Extend)
     assert step.messages[0].content == "hello\n(shop cart.py) $"
+
+
+@pytest.mark.parametrize(
+    ("prompts", "words"), [("brief", "This was tried before."), ("full", "You ran this command before in the same state.")]
+)
+def test_who_wants_it_is_told_where_a_call_was_made_before_in_the_same_state(prompts: Literal["brief", "full"], words: str) -> None:
+    telling = replace(FULL if prompts == "full" else BRIEF, repeats=True)
+    turns = [turn(Call("shell", text), Observation("red", ToolState())) for text in ("ls", "make", "make", "make")]
+    told = [agent.prompt("x", turns[:count]) for agent in (telling, replace(telling, repeats=False)) for count in (2, 3, 4)]
+    said = [words in step.messages[0].content for step in told if isinstance(step, Extend)]
+    assert said == [False, True, True, False, False, False]
+    elsewhere = [*turns[:2], turn(Call("shell", "make"), Observation("red", ToolState("/testbed/shop"))), turns[2]]
+    step = telling.prompt("x", elsewhere)
+    assert isinstance(step, Extend)
+    assert words not in step.messages[0].content, "from another directory it is another call"
 
 
 def test_brief_is_the_issue_alone() -> None:

@@ -216,6 +216,16 @@ def test_format_errors_in_a_row_end_an_attempt_where_the_budget_says_so() -> Non
     assert len(asyncio.run(episode(Script(*said, command("submit")), patient)).turns) == 7
 
 
+def test_calls_made_again_in_the_same_state_end_an_attempt_where_the_budget_says_so() -> None:
+    said = [command(text) for text in ("true", "ls", "pwd", "ls", "echo x > new", "ls", "rm new", "pwd", "submit")]
+    patient, strict = (Budget(10, 5000, repeats=repeats) for repeats in (0, 2))
+    found = asyncio.run(episode(Script(*said), strict))
+    assert (found.stop, len(found.turns)) == ("repeats", 8), "the third ls is in another state, and the second pwd is not"
+    assert asyncio.run(episode(Script(*said), patient)).stop == "submitted"
+    unread = Script("none", "none", "none", command("submit"))
+    assert asyncio.run(episode(unread, strict)).stop == "submitted", "what calls nothing is counted as a format error alone"
+
+
 def test_a_truncated_action_is_malformed_and_the_length_is_bounded() -> None:
     policy = Script("x" * 100)
     found = asyncio.run(episode(policy, Budget(turns=1, context=5000, action_tokens=10)))

@@ -14,12 +14,13 @@ from tests.runs.forged import Inheriting, inherited
 from patchgrad.config import dumps, loads
 from patchgrad.contracts import Capabilities
 from patchgrad.errors import ConfigError, TrainingStopped
+from patchgrad.evaluation import details
 from patchgrad.grading import Grader
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes import RECIPES, Recipe
 from patchgrad.recipes.advantage import AdvantageChoice
 from patchgrad.recipes.component import Component
-from patchgrad.recipes.evaluation_choice import EvaluationChoice
+from patchgrad.recipes.evaluation_choice import EvaluationChoice, Validation
 from patchgrad.recipes.failures import Failures
 from patchgrad.recipes.limits import AttemptLimits
 from patchgrad.recipes.loss import ImportanceCorrection, KlPenalty, LossChoice
@@ -34,10 +35,12 @@ from patchgrad.runs.build import learner as learners
 from patchgrad.runs.build.harness import harness, sandboxes
 from patchgrad.runs.demonstrations.lessons import Lesson, demonstrate
 from patchgrad.runs.phase_id import PhaseId
+from patchgrad.runs.phases import choice
 from patchgrad.runs.phases.evaluation import between
 from patchgrad.runs.pipeline import phases
 from patchgrad.runs.record import TOLD
 from patchgrad.runs.session import RunContext, RunTasks
+from patchgrad.runs.tasks import run_tasks
 from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.store import Run
@@ -162,6 +165,29 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     stopped = Run.open(tmp_path / "forged")
     assert [report.name for report in stopped.results.reports()] == ["base"], "what was committed stands"
     assert stopped.results.metrics() == [], "and nothing was learned from such samples"
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("worse", [False, True])
+def test_a_stage_hands_on_its_last_policy_or_the_one_before_where_that_is_shown_to_be_better(
+    worse: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = replace(TINY, stages=TINY.stages[:1], validation=Validation(tasks=2))
+    monkeypatch.setattr(choice, "shown_worse", lambda found: worse)
+    with pytest.raises(KeyboardInterrupt), Run.create(tmp_path / "run", dumps(recipe)) as run:
+        train(recipe, run, Interrupting("evaluate + stage 1"))
+    with Run.resume(tmp_path / "run") as run:
+        train(recipe, run, Silent())
+    finished, chosen = Run.open(tmp_path / "run"), "rft-0" if worse else "stage1-0"
+    assert finished.state()["checkpoint"] == chosen
+    assert {path.name for path in finished.checkpoints.all()} == {"base", "rft-0", chosen}
+    report = finished.results.reports()[-1]
+    assert report.about["choice"].startswith(f"stage 1 hands on {chosen}: ")
+    assert details(report)[1] == report.about["choice"]
+    apart = {row["task"] for row in finished.rollouts.rows("stage1")} | {row["task"] for row in finished.rollouts.rows("rft")}
+    told = run_tasks(recipe, tmp_path / "archives").validation
+    assert len(told) == 2
+    assert not apart & {task.id for task in told}
 
 
 @needs_bubblewrap

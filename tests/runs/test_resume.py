@@ -22,6 +22,7 @@ from patchgrad.cli import main
 from patchgrad.config import dumps
 from patchgrad.learning.curricula import prefixes
 from patchgrad.networks.cached import exact
+from patchgrad.recipes.evaluation_choice import Validation
 from patchgrad.recipes.stage import Stage
 from patchgrad.runs.api import train
 from patchgrad.runs.inspection.audit import audit
@@ -49,6 +50,9 @@ LEARNING = replace(
     stages=tuple(elsewhere(stage) for stage in TINY.stages),
     guards=replace(TINY.guards, patience=100),
     sandbox=replace(TINY.sandbox, cache=True),
+    tasks=replace(TINY.tasks, train=8),
+    warmup=replace(TINY.warmup, until=1.0),
+    validation=Validation(tasks=2, attempts=1),
 )
 """With all that lets attempts begin elsewhere, nothing asked twice, no guard to mind; as nothing is solved, every task counts as easy."""
 

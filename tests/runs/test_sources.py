@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.learning.curricula.test_pool import a_task
 
+from patchgrad.errors import ConfigError
 from patchgrad.recipes import Recipe
 from patchgrad.recipes.component import Component
+from patchgrad.recipes.evaluation_choice import Validation
 from patchgrad.recipes.recipe import Mix, PolicyChoice, TaskSource
 from patchgrad.recipes.warmup import Warmup
 from patchgrad.runs.demonstrations.lessons import dealt
@@ -54,6 +56,20 @@ def test_generated_tasks_stand_beside_those_of_a_set(folder: Path, tmp_path: Pat
     assert ["of" in task.tags for task in found.train] == [True] * 6 + [False] * 6
     assert found.shown[0] == found.train[6:11], "those that are shown are among them"
     assert len(found.train) == 12
+
+
+def test_tasks_for_validation_are_some_of_those_to_train_on_and_are_not_trained_on_or_shown(folder: Path, tmp_path: Path) -> None:
+    whole = tasks(recipe(folder), tmp_path)
+    some = replace(recipe(folder), validation=Validation(tasks=3))
+    found = tasks(some, tmp_path)
+    assert len(found.validation) == 3
+    assert sorted(task.id for task in (*found.train, *found.validation)) == sorted(task.id for task in whole.train)
+    apart = {task.id for task in found.validation}
+    assert not any(task.id in apart for kind in (found.train, found.held_out, *found.shown) for task in kind)
+    assert tasks(some, tmp_path) == found
+    assert {task.id for task in tasks(replace(some, seed=1), tmp_path).validation} != apart
+    with pytest.raises(ConfigError, match=r"validation\.tasks is 12 of the tasks to train on, and tasks\.train is 12"):
+        replace(some, validation=Validation(tasks=12))
 
 
 def test_a_set_s_bugs_may_be_of_some_families_alone(folder: Path, tmp_path: Path) -> None:

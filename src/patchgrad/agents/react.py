@@ -13,7 +13,7 @@ from typing import Literal
 from patchgrad.agents import prompts_full
 from patchgrad.agents.parsing import blocks
 from patchgrad.contracts import Extend, Finish, Tool
-from patchgrad.values import Call, Malformed, Message, ToolState, Turn
+from patchgrad.values import Call, Malformed, Message, ToolState, Turn, repeated
 
 START = ToolState()
 
@@ -21,6 +21,7 @@ NO_COMMAND = (
     "Cannot extract a command from your response. It must contain exactly one block that starts with ```command "
     "and ends with ``` on a line of its own."
 )
+AGAIN = {"full": "(You ran this command before in the same state. Try something else.)", "brief": "This was tried before."}
 SEVERAL_COMMANDS = "Several commands were extracted from your response. Give exactly one ```command block a turn, and wait for its result."
 
 
@@ -31,11 +32,13 @@ class ReactAgent:
     `prompts` is `full`, the paper's system prompt and first message in our words (section 3.5), or `brief`, for a model of a few
     million parameters trained from scratch: no system prompt, the issue alone, a short prompt line. Protocol and tools are the
     same. The one-shot `demonstration` belongs to rejection sampling from a model that never saw the protocol, and nowhere else.
+    With `repeats` it says so where a call was made before in the same state.
     """
 
     tools: Mapping[str, Tool]
     prompts: Literal["full", "brief"] = "full"
     demonstration: bool = False
+    repeats: bool = False
 
     def prompt(self, instruction: str, turns: Sequence[Turn]) -> Extend | Finish:
         """The issue first, then each turn's observation above the prompt line; after a submit, the end."""
@@ -44,8 +47,9 @@ class ReactAgent:
         last = turns[-1]
         if isinstance(last.call, Call) and last.call.tool == "submit" and last.observation.failure is None:
             return Finish("submitted")
-        content, line = last.observation.content, self._line(last.observation.tool_state)
-        return Extend((Message("user", f"{content}\n{line}" if content else line),))
+        again = (AGAIN[self.prompts],) if self.repeats and isinstance(last.call, Call) and repeated(turns)[-1] else ()
+        said = (last.observation.content, *again, self._line(last.observation.tool_state))
+        return Extend((Message("user", "\n".join(part for part in said if part)),))
 
     def parse(self, text: str) -> Call | Malformed:
         """The call of the one command block; its first word names a tool, anything else is for the shell.

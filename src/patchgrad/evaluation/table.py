@@ -44,6 +44,8 @@ def details(report: Report) -> list[str]:
     told = [f"{size}. Pass@1 is {_with_error(report.pass_at_1)} % with its standard error over tasks."]
     if not report.tasks:
         told = ["Nothing was measured: no task has an attempt that came to its end."]
+    if "choice" in report.about:
+        told.append(report.about["choice"])
     if math.isfinite(report.over_runs.error):
         interval = f", 95 % interval {_interval(report.over_runs)}"
         told.append(f"On these tasks alone it is {_with_error(report.over_runs, 2)} % with its standard error over runs{interval}.")

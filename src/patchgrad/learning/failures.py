@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from patchgrad.values import Bools, Malformed, Trajectory
+from patchgrad.values import Bools, Malformed, Trajectory, repeated
 
 Treatment = Literal["keep", "mask", "withhold", "penalise", "drop"]
 
@@ -78,18 +78,13 @@ def kinds(trajectory: Trajectory) -> list[str | None]:
     A turn loops if an earlier one of its attempt made the same call in the same state, which is the address of the files and where the
     agent stood: a third `replace " <" " <="` that tests refuse and `git restore` undoes tells nothing that the first had not told.
     """
-    done: set[tuple[object, ...]] = set()
     found: list[str | None] = []
-    before: object = None
-    for turn in trajectory.turns:
+    for turn, again in zip(trajectory.turns, repeated(trajectory.turns), strict=True):
         failure: str | None = turn.call.kind if isinstance(turn.call, Malformed) else turn.observation.failure
         if failure == "no command" and turn.action.finish == "length":
             failure = "truncated"
-        step = (before, turn.call)
-        again = step in done and failure in (None, "unknown tool")  # the shell has answered those, and would answer the same
-        found.append("looping" if again else failure)
-        done.add(step)
-        before = (turn.state, turn.observation.tool_state)
+        # The shell has answered what it does not know, and would answer the same.
+        found.append("looping" if again and failure in (None, "unknown tool") else failure)
     return [*("replayed" for _ in range(trajectory.replayed)), *found[trajectory.replayed :]]
 
 

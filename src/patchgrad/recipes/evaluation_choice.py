@@ -14,6 +14,22 @@ from patchgrad.values import Sampling
 
 
 @dataclass(frozen=True, slots=True)
+class Validation:
+    """Tasks to choose policies by: so many of those to train on, at which no attempt is trained on, with so many `attempts` at each.
+
+    After each stage the policy that it ends with is compared with the one that it began with (`runs/phases/choice.py`); with none the last
+    policy is taken. Actions are drawn and limited as in an evaluation.
+    """
+
+    tasks: int = 0
+    attempts: int = 2
+
+    def __post_init__(self) -> None:
+        within(0, inf, "validation.", self, "tasks")
+        within(1, inf, "validation.", self, "attempts")
+
+
+@dataclass(frozen=True, slots=True)
 class EvaluationChoice:
     """Held-out evaluation. Every policy of a run is measured under these `limits`, so that no difference is one of budget alone; or, where
     `limits_per_policy` are its `own`, each under the turns and the context of the phase that trained it, as in the paper: only the base

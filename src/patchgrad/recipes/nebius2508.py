@@ -134,6 +134,7 @@ UNREPORTED: Mapping[str, str] = {
     "agent.observation": "80 turns fit into 131,072 tokens, and 40 into half of them, even if each has the longest observation",
     "agent.action_tokens": "room for a thought and a new file; 80 turns fit while actions have 350 tokens in the mean",
     "agent.format_errors": "none ends an attempt",
+    "agent.repeats": "nothing of the kind is told",
     "sandbox.concurrency": "all attempts of an iteration at once",
     "optimiser.micro_batch_tokens": "one longest attempt",
     "optimiser.gradient_checkpointing": "what 80 layers keep of 131,072 tokens would be terabytes",

@@ -10,7 +10,7 @@ from patchgrad.config import require, within
 from patchgrad.contracts import ENFORCED, REQUIRED
 from patchgrad.recipes.bounds import Guards
 from patchgrad.recipes.component import Component, named
-from patchgrad.recipes.evaluation_choice import EvaluationChoice
+from patchgrad.recipes.evaluation_choice import EvaluationChoice, Validation
 from patchgrad.recipes.limits import AttemptLimits
 from patchgrad.recipes.optimiser import Optimiser
 from patchgrad.recipes.rft import Rft
@@ -152,7 +152,8 @@ class AgentChoice:
     `tools` beside them. The `scaffold` says what is asked and how an answer is read.
 
     A view has `window` lines; an `observation` is cut to so many characters, where none is said to 600 with brief prompts and 16,384 with
-    full ones. So many `format_errors` in a row end an attempt; with 0 none do (`rollout.Budget`).
+    full ones. So many `format_errors` in a row end an attempt; with 0 none do (`rollout.Budget`). So do so many `repeats`,
+    calls that were made before in the same state; where they do, the agent is told of each.
     """
 
     prompts: Literal["full", "brief"] = "brief"
@@ -160,6 +161,7 @@ class AgentChoice:
     observation: int | None = None
     action_tokens: int = 48
     format_errors: int = 3
+    repeats: int = 0
     scaffold: Component = field(default=Component("react"))
     tools: tuple[Component, ...] = ()
 
@@ -167,7 +169,7 @@ class AgentChoice:
         named("scaffolds", "agent.scaffold", self.scaffold)
         named("tools", "agent.tools", *self.tools)
         within(1, inf, "agent.", self, "window", "observation", "action_tokens")
-        within(0, inf, "agent.", self, "format_errors")
+        within(0, inf, "agent.", self, "format_errors", "repeats")
 
     @property
     def longest(self) -> int:
@@ -176,7 +178,7 @@ class AgentChoice:
 
     def budget(self, limits: AttemptLimits) -> Budget:
         """What one attempt of this agent may use under these limits."""
-        return Budget(limits.turns, limits.context, self.action_tokens, limits.seconds, self.format_errors)
+        return Budget(limits.turns, limits.context, self.action_tokens, limits.seconds, self.format_errors, self.repeats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +232,7 @@ class Recipe:
     rft: Rft = field(default_factory=Rft)
     stages: tuple[Stage, ...] = field(default=(Stage(), Stage(start=Start(refresh_before=True))))
     evaluation: EvaluationChoice = field(default_factory=EvaluationChoice)
+    validation: Validation = field(default=Validation())
     guards: Guards = field(default_factory=Guards)
 
     @property
@@ -238,6 +241,9 @@ class Recipe:
         return 1 if self.machine.gpus else self.optimiser.threads
 
     def __post_init__(self) -> None:
+        count = self.validation.tasks
+        require(count < self.tasks.train, f"validation.tasks is {count} of the tasks to train on, and tasks.train is {self.tasks.train}")
+        require(self.warmup.until == 0 or count > 0, "warmup.until is measured on validation tasks: set validation.tasks")
         named("rewards", "reward", self.reward)
         named("judges", "judges", *self.judges)
         named("curricula", "curriculum", self.curriculum)

@@ -56,14 +56,16 @@ class StageSampling:
 class LengthPenalty:
     """What turns beyond `length_threshold` cost: from 0 there to `length_weight` at the turn limit, PAPER section 6.2, where it is 1.
 
-    At 1 an attempt at the turn limit costs 1 more than giving up. With 0 the reward is the recipe's alone.
+    At 1 an attempt at the turn limit costs 1 more than giving up. An attempt that ends otherwise than by its submission costs
+    `unsubmitted`: where that is 0, to go on in vain costs no more than a wrong submission. With 0 for both the recipe's reward is all.
     """
 
     length_threshold: int = 0
     length_weight: float = 0.0
+    unsubmitted: float = 0.0
 
     def __post_init__(self) -> None:
-        within(0, inf, "reward.", self, "length_threshold", "length_weight")
+        within(0, inf, "reward.", self, "length_threshold", "length_weight", "unsubmitted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +123,8 @@ class Stage:
             "the correction is of recomputed / sampled log-probabilities: set loss.old to 'recomputed', or the correction's bounds to none",
         )
         require(
-            self.algorithm != "maxrl" or reward.length_weight == 0,
-            f"maxrl divides by a mean of rewards of 0 and 1, and a length_weight of {reward.length_weight} makes them less: set it to 0",
+            self.algorithm != "maxrl" or reward.length_weight == reward.unsubmitted == 0,
+            "maxrl divides by a mean of rewards of 0 and 1, and length_weight and unsubmitted make them less: set both to 0",
         )
         require(
             limits.turns > reward.length_threshold,

@@ -29,6 +29,9 @@ class Warmup:
     A drill is an episode of a look and eleven edits, without tests; a look is the first turn alone, which opens the file that an issue of
     gibberish names. Both are cheap, and dense in what is hardest to learn: to copy without a mistake. All are made on the first `tasks` of
     a kind, so that most of them begin in a sandbox that another one has opened.
+
+    It ends once the policy solves a share `until` of the validation tasks, which is measured after each of at most so many `passes`: the
+    first over all episodes, later ones over a quarter of them at a third of the rate.
     """
 
     demonstrations: int = 1100
@@ -36,6 +39,8 @@ class Warmup:
     first_turns: int = 2500
     tasks: int = 800
     epochs: int = 1
+    until: float = 0.0
+    passes: int = 1
     batch: int = 16
     lr: float = 3e-3
     observation_weight: float = 0.1
@@ -43,7 +48,8 @@ class Warmup:
     demonstrator: DemonstratorOptions = field(default_factory=DemonstratorOptions)
 
     def __post_init__(self) -> None:
-        within(1, inf, "warmup.", self, "demonstrations", "tasks", "epochs", "batch", "turns")
+        within(1, inf, "warmup.", self, "demonstrations", "tasks", "epochs", "passes", "batch", "turns")
+        within(0, 1, "warmup.", self, "until")
         within(0, inf, "warmup.", self, "edit_drills", "first_turns", "observation_weight")
         require(self.lr > 0, f"warmup.lr is {self.lr}; a learning rate must be above 0")
         within(0, 1, "warmup.demonstrator.", self.demonstrator, *(one.name for one in fields(self.demonstrator)))

@@ -24,6 +24,7 @@ from patchgrad.values import (
     NO_IDS,
     Action,
     Attempt,
+    Call,
     Ids,
     Observation,
     Segment,
@@ -34,6 +35,7 @@ from patchgrad.values import (
     Turn,
     digest,
     ids,
+    repeated,
     root_address,
 )
 
@@ -121,6 +123,8 @@ async def _turns(harness: Harness, dialogue: _Dialogue, environment: Environment
             return "turn limit"
         if dialogue.lost():
             return "format errors"
+        if dialogue.stuck():
+            return "repeats"
         left = deadline - time.monotonic()
         if left <= 0:
             return dialogue.out_of_time()
@@ -221,6 +225,12 @@ class _Dialogue:
         count = self.attempt.budget.format_errors
         last = self.turns[-count:] if count else []
         return 0 < len(last) == count and all(turn.observation.failure == "malformed" for turn in last)
+
+    def stuck(self) -> bool:
+        """Were so many calls made again in the same state as end an attempt?"""
+        count = self.attempt.budget.repeats
+        again = zip(self.turns, repeated(self.turns), strict=True) if count else ()
+        return 0 < count <= sum(isinstance(turn.call, Call) and made for turn, made in again)
 
     def lost_by(self, error: SandboxFault | SandboxLost) -> bool:
         """Did the agent lose its sandbox, and no machine?"""

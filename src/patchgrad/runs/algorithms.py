@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from patchgrad.contracts import Aggregate, Correction, Estimator, Objective, RewardFunction, Score
-from patchgrad.grading.rewards import TurnPenalty, Weighted
+from patchgrad.grading.rewards import TurnPenalty, Unsubmitted, Weighted
 from patchgrad.learning.advantages import (
     Anchored,
     Branched,
@@ -174,7 +174,10 @@ def _correction(correction: ImportanceCorrection) -> Correction:
 
 
 def with_length_penalty(reward: RewardFunction, penalty: LengthPenalty, turns: int) -> RewardFunction:
-    """The reward less what long attempts pay, PAPER sections 6.1 and 6.2; the weight is 1 there."""
-    if not penalty.length_weight:
-        return reward
-    return Weighted((reward, TurnPenalty(penalty.length_threshold, turns)), (1.0, penalty.length_weight))
+    """The reward less what long attempts pay, PAPER sections 6.1 and 6.2; the weight is 1 there. Less what those pay that do not submit."""
+    costs: list[tuple[RewardFunction, float]] = [
+        (TurnPenalty(penalty.length_threshold, turns), penalty.length_weight),
+        (Unsubmitted(), penalty.unsubmitted),
+    ]
+    paid = [(cost, weight) for cost, weight in costs if weight]
+    return Weighted((reward, *(cost for cost, _ in paid)), (1.0, *(weight for _, weight in paid))) if paid else reward

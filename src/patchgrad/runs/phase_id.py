@@ -16,7 +16,7 @@ class PhaseId:
     too, or after a stage.
     """
 
-    kind: Literal["base", "imitate", "reinforce", "evaluate base", "evaluate"]
+    kind: Literal["base", "imitate", "reinforce", "choose", "evaluate base", "evaluate"]
     stage: int = 0
     iteration: int = 0
 
@@ -31,13 +31,19 @@ class PhaseId:
         return f"{self.trained}/{self.iteration}"
 
     @property
+    def trains(self) -> bool:
+        """Does it make attempts to train on?"""
+        return self.kind in ("imitate", "reinforce")
+
+    @property
     def evaluates(self) -> bool:
         """Does it measure a policy, and train none?"""
         return self.kind.startswith("evaluate")
 
     def __str__(self) -> str:
-        names = {"base": "base", "evaluate base": "evaluate-base", "evaluate": f"evaluate-{self.trained}"}
-        return names.get(self.kind, f"{self.trained}-{self.iteration}")
+        if self.kind in ("choose", "evaluate"):
+            return f"{self.kind}-{self.trained}"
+        return self.kind.replace(" ", "-") if self.kind in ("base", "evaluate base") else f"{self.trained}-{self.iteration}"
 
 
 def phase_ids(recipe: Recipe) -> list[PhaseId]:
@@ -47,5 +53,6 @@ def phase_ids(recipe: Recipe) -> list[PhaseId]:
     found += [PhaseId("evaluate")] if recipe.rft.rounds else []
     for number, stage in enumerate(recipe.stages, 1):
         found += [PhaseId("reinforce", number, iteration) for iteration in range(stage.iterations)]
+        found += [PhaseId("choose", number)] if recipe.validation.tasks else []
         found.append(PhaseId("evaluate", number))
     return found

@@ -17,6 +17,7 @@ from patchgrad.runs.build import learner as learners
 from patchgrad.runs.build.curriculum import curriculum
 from patchgrad.runs.phase_id import PhaseId, phase_ids
 from patchgrad.runs.phases.base_policy import base
+from patchgrad.runs.phases.choice import choose
 from patchgrad.runs.phases.evaluation import evaluate
 from patchgrad.runs.phases.imitation import imitate
 from patchgrad.runs.phases.reinforce import plateaued, reinforce
@@ -50,6 +51,8 @@ def _phase(recipe: Recipe, id: PhaseId) -> Phase:
     if id.kind == "reinforce":
         stage = recipe.stages[id.stage - 1]
         return Phase(id, partial(reinforce, id=id, stage=stage), partial(plateaued, stage=stage) if id.iteration else _never)
+    if id.kind == "choose":
+        return Phase(id, partial(choose, id=id))
     if id.kind == "evaluate base":
         return Phase(id, partial(evaluate, name="base", trained=None))
     name = f"+ stage {id.stage} RL" if id.stage else "+ RFT"
@@ -66,20 +69,20 @@ async def _unchanged(context: RunContext, session: Session) -> Session:
 async def complete(context: RunContext) -> Session:
     """Do the phases that are not done yet; commit after each."""
     state = context.run.state()
-    context.run.tasks.add((*context.tasks.train, *context.tasks.held_out))
+    context.run.tasks.add((*context.tasks.train, *context.tasks.validation, *context.tasks.held_out))
     if state:
         session, done = _restored(context), int(state["position"])
     else:
         started = time.monotonic()
         session, done = _later(await base(context), started), 1
-        session = _committed(context, session, 1, PhaseId("base"))
+        session = _committed(context, session, 1, PhaseId("base"), "")
     try:
         for position, phase in enumerate(phases(context.recipe)[done - 1 :], done + 1):
             if phase.needless(session):
                 continue
-            started = time.monotonic()
+            started, previous = time.monotonic(), session.checkpoint
             session = _later(await phase.act(context, session), started)
-            session = _committed(context, session, position, phase.id)
+            session = _committed(context, session, position, phase.id, previous)
     finally:
         session.learner.policy.close()
     context.tracker.event(Evaluated(session.reports))
@@ -90,12 +93,12 @@ def _later(session: Session, started: float) -> Session:
     return replace(session, minutes=session.minutes + (time.monotonic() - started) / 60)
 
 
-def _committed(context: RunContext, session: Session, position: int, id: PhaseId) -> Session:
-    """The policies of the table are kept: base, after RFT, and the last of each stage."""
-    run, previous = context.run, session.checkpoint
+def _committed(context: RunContext, session: Session, position: int, id: PhaseId, previous: str) -> Session:
+    """The policies of the table are kept: base, after RFT, and the one that each stage hands on. The checkpoint before was `previous`."""
+    run = context.run
     if previous and id.evaluates:
         session = replace(session, kept=(*session.kept, previous))
-    else:
+    elif id.kind != "choose":
         run.checkpoints.save(str(id), session.save)
         session = replace(session, checkpoint=str(id))
     run.save_state(session.state(position, id))
@@ -116,4 +119,13 @@ def _restored(context: RunContext) -> Session:
     learner = learners.learner(*learners.open_model(source, recipe, context.registry), chosen)
     learner.trainer.load(checkpoint)
     learner.policy.load(learner.trainer.weights(), learner.trainer.version)
-    return Session(learner, chosen, prefixes, tuple(run.results.reports()), state["minutes"], state["checkpoint"], tuple(state["kept"]))
+    return Session(
+        learner,
+        chosen,
+        prefixes,
+        tuple(run.results.reports()),
+        state["minutes"],
+        state["checkpoint"],
+        tuple(state["kept"]),
+        state.get("choice", ""),
+    )

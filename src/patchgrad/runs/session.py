@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,15 @@ from patchgrad.values import Advanced, Call, Note, PhaseBegan, Report, Rollout, 
 
 @dataclass(frozen=True, slots=True)
 class RunTasks:
-    """The tasks of a run: to train on, to measure with, and, by kinds, for the scripted policy to show how to work on, if there is one."""
+    """The tasks of a run: to train on, to measure with, to choose policies by, and, by kinds, for a scripted policy to show how to work on.
+
+    Those for `validation` are like those to `train` on, and no attempt is trained on.
+    """
 
     train: tuple[Task, ...]
     held_out: tuple[Task, ...]
     shown: tuple[tuple[Task, ...], ...] = ()
+    validation: tuple[Task, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ class Session:
     """What a phase takes and gives back: who learns, where attempts begin, and what was found so far.
 
     `minutes` is the time that all phases before took. `checkpoint` is the last one's, and `kept` are those of the policies that were
-    measured.
+    measured. `choice` says which policy the last stage handed on, and why.
     """
 
     learner: Learner
@@ -65,6 +69,11 @@ class Session:
     minutes: float = 0.0
     checkpoint: str = ""
     kept: tuple[str, ...] = ()
+    choice: str = ""
+
+    def with_choice(self, checkpoint: str, why: str) -> Session:
+        """The same at a checkpoint that was chosen."""
+        return replace(self, checkpoint=checkpoint, choice=why)
 
     def save(self, folder: Path) -> None:
         """A checkpoint that transformers opens, and from which training goes on."""
@@ -78,6 +87,7 @@ class Session:
             "step": str(phase),
             "checkpoint": self.checkpoint,
             "kept": list(self.kept),
+            "choice": self.choice,
             "pool": self.curriculum.state(),
             "prefixes": self.prefixes.state(),
             "minutes": self.minutes,

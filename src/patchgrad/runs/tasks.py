@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Literal
 
@@ -24,7 +24,20 @@ KIND = "task source"
 
 
 def run_tasks(recipe: Recipe, folder: Path, registry: Registry = BY_NAME) -> RunTasks:
-    """The tasks of a recipe; archives of synthetic tasks go to `folder`."""
+    """The tasks of a recipe; archives of synthetic tasks go to `folder`.
+
+    Raises `ConfigError` where there are no more tasks to train on than are kept for validation.
+    """
+    made, count = _made(recipe, folder, registry), recipe.validation.tasks
+    if len(made.train) <= count:
+        raise ConfigError(f"validation.tasks is {count}, and there are {len(made.train)} tasks to train on: keep fewer of them.")
+    kept = set(sorted((task.id for task in made.train), key=lambda task: digest("validation", str(recipe.seed), task))[:count])
+    validation = tuple(task for task in made.train if task.id in kept)
+    shown = tuple(tuple(task for task in kind if task.id not in kept) for kind in made.shown)
+    return replace(made, train=tuple(task for task in made.train if task.id not in kept), shown=shown, validation=validation)
+
+
+def _made(recipe: Recipe, folder: Path, registry: Registry) -> RunTasks:
     source = recipe.tasks
     if source.source.name == "synthetic":
         held = held_out_tasks(recipe, folder, registry)

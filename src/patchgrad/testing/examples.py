@@ -100,6 +100,7 @@ def example_attempts() -> list[Rollout]:
         "context limit",
         "time limit",
         "format errors",
+        "repeats",
         "abstained",
         "sandbox lost",
         "failed",

@@ -36,6 +36,7 @@ from patchgrad.values.turns import (
     Trajectory,
     Turn,
     Usage,
+    repeated,
     stream_digest,
 )
 
@@ -100,6 +101,7 @@ __all__ = [
     "floats",
     "frozen",
     "ids",
+    "repeated",
     "root_address",
     "stored",
     "stored_as",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -239,7 +239,23 @@ class Segment:
         return frozen(np.concatenate([turn.action.logprobs for turn in self.turns]))
 
 
-Stop = Literal["submitted", "turn limit", "context limit", "time limit", "format errors", "abstained", "sandbox lost", "failed"]
+def repeated(turns: Sequence[Turn]) -> tuple[bool, ...]:
+    """Which turns made a call that an earlier one had made in the same state: with the same files, and where the agent stood.
+
+    An edit that tests refuse and `git checkout` undoes, and the same edit again, are `(False, True)`.
+    """
+    done: set[tuple[object, ...]] = set()
+    found: list[bool] = []
+    before: object = None
+    for turn in turns:
+        step = (before, turn.call)
+        found.append(step in done)
+        done.add(step)
+        before = (turn.state, turn.observation.tool_state)
+    return tuple(found)
+
+
+Stop = Literal["submitted", "turn limit", "context limit", "time limit", "format errors", "repeats", "abstained", "sandbox lost", "failed"]
 """How an attempt ended. `sandbox lost`: the agent left its sandbox so that nobody can go on in it. `failed`: infrastructure broke."""
 
 
@@ -277,7 +293,8 @@ class Budget:
     """What one attempt may use: turns, tokens of the whole stream, tokens of one action, seconds on the wall.
 
     `Budget(turns=40, context=65_536)` is stage 1 of arXiv 2508.03501, `Budget(80, 131_072)` its stage 2 (Table 3). So many `format_errors`
-    in a row end an attempt too, where it is not 0. SWE-agent ends an attempt at the third; the paper does not say.
+    in a row end an attempt too, where it is not 0. SWE-agent ends an attempt at the third; the paper does not say. So do so many `repeats`
+    in all, calls that were made before in the same state (`repeated`).
     """
 
     turns: int
@@ -285,6 +302,7 @@ class Budget:
     action_tokens: int = 4096
     seconds: float = 3600.0
     format_errors: int = 0
+    repeats: int = 0
 
     def __post_init__(self) -> None:
         if min(self.turns, self.context, self.action_tokens) < 1 or self.seconds <= 0:

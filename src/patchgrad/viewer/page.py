@@ -23,7 +23,7 @@ from patchgrad.viewer.words import counted
 Record = dict[str, Any]
 PHASES = {"warmup": "warm-up", "rft": "RFT", "stage1": "stage 1", "stage2": "stage 2"}
 SECONDS = ("sampling", "tools", "tests", "training", "idle")
-STOPS = ("submitted", "turn limit", "context limit", "time limit", "format errors", "abstained", "sandbox lost", "failed")
+STOPS = ("submitted", "turn limit", "context limit", "time limit", "format errors", "repeats", "abstained", "sandbox lost", "failed")
 
 CHARTS: tuple[tuple[str, bool, tuple[tuple[str, str, str], ...]], ...] = (
     (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from patchgrad.errors import ConfigError
-from patchgrad.grading.rewards import Resolved, TurnPenalty, Weighted
+from patchgrad.grading.rewards import Resolved, TurnPenalty, Unsubmitted, Weighted
 from patchgrad.testing.tasks import a_task
 from patchgrad.values import (
     NO_IDS,
@@ -31,6 +31,15 @@ TAMPERED = Verdict("t", "p", GOOD.stages, GOOD.tests, ("edited test a",))
 def attempt(turns: int, stop: Stop = "submitted") -> Trajectory:
     turn = Turn(NO_IDS, Action(NO_IDS, floats([]), 0, "", "stop"), Call("shell", ""), Observation("", ToolState()), "", "")
     return Trajectory("x", "t", (Segment((turn,) * turns),), stop, "")
+
+
+@pytest.mark.parametrize(
+    ("stop", "value"), [("submitted", 0), ("repeats", -1), ("format errors", -1), ("turn limit", -1), ("sandbox lost", -1), ("failed", 0)]
+)
+def test_an_attempt_that_does_not_submit_costs_and_one_that_broke_does_not(stop: Stop, value: float) -> None:
+    found = Weighted((Resolved(), Unsubmitted()), (1.0, 0.3))(TASK, attempt(5, stop), BAD)
+    assert found.value == pytest.approx(0.3 * value)
+    assert found.parts["unsubmitted"] == pytest.approx(0.3 * value)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from patchgrad.grading.rewards.functions import FunctionReward
-from patchgrad.grading.rewards.tests import Resolved, TurnPenalty, Weighted
+from patchgrad.grading.rewards.tests import Resolved, TurnPenalty, Unsubmitted, Weighted
 
-__all__ = ["FunctionReward", "Resolved", "TurnPenalty", "Weighted"]
+__all__ = ["FunctionReward", "Resolved", "TurnPenalty", "Unsubmitted", "Weighted"]

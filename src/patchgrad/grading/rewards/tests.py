@@ -51,6 +51,15 @@ class TurnPenalty:
 
 
 @dataclass(frozen=True, slots=True)
+class Unsubmitted:
+    """-1 where an attempt ended otherwise than by its submission: at a limit, lost in format errors, or repeating itself; else 0."""
+
+    def __call__(self, task: Task, trajectory: Trajectory, verdict: Verdict, judgements: Sequence[Judgement] = ()) -> Reward:
+        value = 0.0 if trajectory.stop in ("submitted", "failed") else -1.0
+        return Reward(value, {"unsubmitted": value})
+
+
+@dataclass(frozen=True, slots=True)
 class Weighted:
     """The sum of other rewards, each times its weight (1 where none is given); the parts keep their names.
 

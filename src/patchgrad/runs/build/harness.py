@@ -31,7 +31,7 @@ def agent(choice: AgentChoice, registry: Registry = BY_NAME, *, demonstration: b
     own = tools(choice, registry)
     all_tools = {**toolset(view), **own}
     if choice.scaffold.name == "react":
-        given = {"tools": all_tools, "prompts": choice.prompts, "demonstration": demonstration}
+        given = {"tools": all_tools, "prompts": choice.prompts, "demonstration": demonstration, "repeats": choice.repeats > 0}
         made: Agent = construct("agent.scaffold", ReactAgent, choice.scaffold.options, given)
         return made
     if demonstration:

@@ -58,7 +58,7 @@ async def demonstrate(context: RunContext, tokenizer: ChatTokenizer, lesson: Les
     recipe, harness = context.recipe, context.harness
     pools = [kind[: recipe.warmup.tasks] for kind in context.tasks.shown if kind]
     drawn = dealt(pools, lesson.count, random.Random(f"{lesson.label} {recipe.seed}"))
-    acting = replace(recipe.agent, action_tokens=ACTION_TOKENS, format_errors=0)
+    acting = replace(recipe.agent, action_tokens=ACTION_TOKENS, format_errors=0, repeats=0)
     budget = acting.budget(AttemptLimits(lesson.turns, recipe.policy.context, 3600.0))
     practice = PRACTICE[lesson.practice]
     items = [Attempt(practice(task, before), f"{lesson.label}/{i}", i, budget, NEUTRAL) for i, (task, before) in enumerate(drawn)]

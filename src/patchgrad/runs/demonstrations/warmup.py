@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -21,6 +22,7 @@ from patchgrad.tasks.archive import open_archive
 from patchgrad.trainers.schedules import cosine
 from patchgrad.values import Call, Group, Rollout, ScoredSample, StepSettings, Task, Update, WeightedSample
 
+PART = 4  # of the episodes a later pass has one in so many
 OFTEN = 0.1  # operators and numbers lie above it, names and keywords below
 
 
@@ -61,12 +63,19 @@ def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer, shown: Sequence[Roll
 
 
 def steps(recipe: Recipe, episodes: int) -> int:
-    """How many optimiser steps a warm-up makes."""
+    """How many optimiser steps a pass makes."""
     return recipe.warmup.epochs * -(-episodes // recipe.warmup.batch)
 
 
-def warm_up(recipe: Recipe, demonstrations: Sequence[Rollout], trainer: Trainer, on_update: Callable[[Update], None]) -> None:
-    """Language modelling of whole episodes; observations count `observation_weight`.
+def another(demonstrations: Sequence[Rollout], seed: int, number: int) -> list[Rollout]:
+    """The episodes of a later pass: a part of them, another one each time."""
+    return random.Random(f"pass {number} {seed}").sample(list(demonstrations), -(-len(demonstrations) // PART))
+
+
+def warm_up(
+    recipe: Recipe, demonstrations: Sequence[Rollout], trainer: Trainer, on_update: Callable[[Update], None], rate: float = 1.0
+) -> None:
+    """Language modelling of whole episodes, at so much of the recipe's rate; observations count `observation_weight`.
 
     Attempts that fail are imitated as well, turns that the environment could not use are not: they are there so that the next turn is
     learned, which finds the way back.
@@ -75,10 +84,10 @@ def warm_up(recipe: Recipe, demonstrations: Sequence[Rollout], trainer: Trainer,
     samples = assign([Group((rollout,)) for rollout in demonstrations], Ones(), MASK_FORMAT_ERRORS)
     ready = [WeightedSample.alike(ScoredSample.as_sampled(sample)) for sample in samples]
     count = steps(recipe, len(ready))
-    rate, done = cosine(warmup.lr, count, warmup=min(20, count // 5)), 0
+    schedule, done = cosine(rate * warmup.lr, count, warmup=min(20, count // 5)), 0
     for epoch in range(warmup.epochs):
         for chosen in minibatches([[sample] for sample in ready], warmup.batch, recipe.seed + epoch):
             may_stop()
             batch = pack(chosen, recipe.optimiser.micro_batch_tokens, warmup.observation_weight, recipe.workers)
-            on_update(trainer.update(batch, cross_entropy, StepSettings(rate(done), precision)))
+            on_update(trainer.update(batch, cross_entropy, StepSettings(schedule(done), precision)))
             done += 1

@@ -100,7 +100,7 @@ def _tables(run: Run) -> Iterator[tuple[str, int]]:
         if phase.evaluates:
             measured += 1
             yield f"evaluate-{measured}", 0
-        elif phase.kind != "base":
+        elif phase.trains:
             yield phase.trained, phase.iteration
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from patchgrad.contracts import TrainablePolicy, Trainer
 from patchgrad.learning.curricula import Prefixes
 from patchgrad.learning.stopping import in_thread
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
@@ -12,7 +14,8 @@ from patchgrad.runs.build import learner as learners
 from patchgrad.runs.build.curriculum import curriculum
 from patchgrad.runs.demonstrations.demonstrator import shows
 from patchgrad.runs.demonstrations.lessons import Lesson, demonstrate
-from patchgrad.runs.demonstrations.warmup import fresh_network, learn_tokenizer, steps, warm_up
+from patchgrad.runs.demonstrations.warmup import another, fresh_network, learn_tokenizer, steps, warm_up
+from patchgrad.runs.phases.choice import validated
 from patchgrad.runs.session import RunContext, Session, told
 from patchgrad.values import Advanced, Rollout, Update
 
@@ -30,16 +33,33 @@ async def base(context: RunContext) -> Session:
     context.run.rollouts.write("demonstrations", 0, shown)
     network = fresh_network(recipe, tokenizer, shown)
     warm = learners.local_trainer(network, recipe)
-    context.begin("warm-up", steps(recipe, len(shown)))
+    policy = learners.policy(network, tokenizer, recipe, registry)
+    await _warmed(context, warm, policy, shown)
+    trainer = learners.trainer(warm.hand_over(), recipe, registry, recipe.optimiser.frozen, warm.version)
+    policy.load(trainer.weights(), trainer.version)  # a warm-up has taken steps: what is resumed here says so too
+    return Session(learners.learner(trainer, policy, chosen), chosen, prefixes)
+
+
+async def _warmed(context: RunContext, warm: Trainer, policy: TrainablePolicy, shown: Sequence[Rollout]) -> None:
+    """Passes over the episodes until the policy solves what the recipe wants."""
+    recipe, choice = context.recipe, context.recipe.warmup
 
     def update(made: Update) -> None:
         context.tracker.event(Advanced(1, {"loss": made.metrics["loss"]}))
 
-    await in_thread(warm_up, recipe, shown, warm, update)
-    trainer = learners.trainer(warm.hand_over(), recipe, registry, recipe.optimiser.frozen, warm.version)
-    policy = learners.policy(network, tokenizer, recipe, registry)
-    policy.load(trainer.weights(), trainer.version)  # a warm-up has taken steps: what is resumed here says so too
-    return Session(learners.learner(trainer, policy, chosen), chosen, prefixes)
+    for number in range(choice.passes):
+        episodes = another(shown, recipe.seed, number) if number else shown
+        context.begin("warm-up" if not number else f"warm-up, pass {number + 1}", steps(recipe, len(episodes)))
+        await in_thread(warm_up, recipe, episodes, warm, update, 1 / 3 if number else 1.0)
+        if choice.until == 0:
+            return
+        policy.load(warm.weights(), warm.version)
+        context.begin("measure the base policy", recipe.validation.tasks * recipe.validation.attempts)
+        solved = (await validated(context, policy, f"pass {number + 1}")).pass_at_1
+        told = f"{100 * solved.mean:.1f} +- {100 * solved.error:.1f} % of validation tasks"
+        context.note(f"after {warm.version} steps the base solves {told}")
+        if solved.mean >= choice.until:
+            return
 
 
 async def _demonstrated(context: RunContext) -> tuple[ChatTokenizer, list[Rollout]]:

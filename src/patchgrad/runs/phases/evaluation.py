@@ -22,7 +22,8 @@ async def evaluate(context: RunContext, session: Session, name: str, trained: Rf
     choice, tasks = context.recipe.evaluation.under(trained), context.tasks.held_out
     context.begin(f"evaluate {name}", len(tasks) * choice.attempts)
     groups, report = await _assessed(context, session, tasks, name, choice)
-    report = replace(report, seconds=session.minutes * 60 + report.seconds)
+    about = {**report.about, "choice": session.choice} if session.choice else report.about
+    report = replace(report, seconds=session.minutes * 60 + report.seconds, about=about)
     reports = (*(one for one in session.reports if one.name != name), report)
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     context.run.rollouts.write(f"evaluate-{len(reports)}", 0, rollouts)
