@@ -146,6 +146,7 @@ UNREPORTED: Mapping[str, str] = {
     "rft.limits.seconds": "two hours, for a loaded server",
     "rft.cap": "none is told",
     "rft.dedupe": "none is told",
+    **{f"stages.*.health.{name}": "no such test is told" for name in ("submitted", "looping", "unreadable", "patience")},
     "stages.*.limits.seconds": "two hours, for a loaded server",
     "stages.*.sampling.continuations": "there are no forks",
     **{f"{place}.{kind}": "none is told" for place in FAILURES for kind in ("timeout", "died", "out_of_memory", "sandbox_lost")},

@@ -69,18 +69,37 @@ class LengthPenalty:
 
 
 @dataclass(frozen=True, slots=True)
+class Health:
+    """Bounds on an iteration's attempts: where `patience` iterations in a row break one, the stage ends.
+
+    `submitted` is the least share of the attempts, `looping` and `unreadable` are the largest of the turns, which made a call again in the
+    state in which it had been made, or were no call. 0, 1 and 1 end no stage.
+    """
+
+    submitted: float = 0.0
+    looping: float = 1.0
+    unreadable: float = 1.0
+    patience: int = 2
+
+    def __post_init__(self) -> None:
+        within(0, 1, "health.", self, "submitted", "looping", "unreadable")
+        within(1, inf, "health.", self, "patience")
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
     """One stage of RL, PAPER sections 6.1 to 6.6: a row of the table of algorithms, and what it is run with.
 
     `algorithm` alone is the published setting (`recipes/rows.py`); what `advantage` and `loss` set of their own holds in its place.
 
     A stage ends after `iterations`, or before, when Pass@1 on the tasks that were drawn has not risen over the last `plateau` of them
-    (`curricula/plateau.py`); 0 never asks. From the first iteration to the last `lr` falls in a line, by a share of `decay` over the stage.
+    (`curricula/plateau.py`); 0 never asks. It also ends when its attempts lose their `health`. From the first iteration to the last `lr` falls in a line, by a share of `decay` over the stage.
     """
 
     algorithm: Name = "dapo"
     iterations: int = 6
     plateau: int = 0
+    health: Health = field(default_factory=Health)
     lr: float = 1e-6
     decay: float = 0.0
     start: Start = field(default_factory=Start)

@@ -13,6 +13,7 @@ from functools import partial
 
 from patchgrad.learning.curricula import Prefixes
 from patchgrad.recipes.recipe import Recipe
+from patchgrad.recipes.stage import Stage
 from patchgrad.runs.build import learner as learners
 from patchgrad.runs.build.curriculum import curriculum
 from patchgrad.runs.phase_id import PhaseId, phase_ids
@@ -20,12 +21,12 @@ from patchgrad.runs.phases.base_policy import base
 from patchgrad.runs.phases.choice import choose
 from patchgrad.runs.phases.evaluation import evaluate
 from patchgrad.runs.phases.imitation import imitate
-from patchgrad.runs.phases.reinforce import plateaued, reinforce
+from patchgrad.runs.phases.reinforce import over, reinforce
 from patchgrad.runs.session import RunContext, Session
 from patchgrad.values import Evaluated
 
 
-def _never(_: Session) -> bool:
+def _never(context: RunContext, session: Session) -> bool:
     return False
 
 
@@ -35,7 +36,7 @@ class Phase:
 
     id: PhaseId
     act: Callable[[RunContext, Session], Awaitable[Session]]
-    needless: Callable[[Session], bool] = _never
+    needless: Callable[[RunContext, Session], bool] = _never
 
 
 def phases(recipe: Recipe) -> list[Phase]:
@@ -50,7 +51,7 @@ def _phase(recipe: Recipe, id: PhaseId) -> Phase:
         return Phase(id, partial(imitate, id=id))
     if id.kind == "reinforce":
         stage = recipe.stages[id.stage - 1]
-        return Phase(id, partial(reinforce, id=id, stage=stage), partial(plateaued, stage=stage) if id.iteration else _never)
+        return Phase(id, partial(reinforce, id=id, stage=stage), partial(_over, id=id, stage=stage) if id.iteration else _never)
     if id.kind == "choose":
         return Phase(id, partial(choose, id=id))
     if id.kind == "evaluate base":
@@ -59,6 +60,10 @@ def _phase(recipe: Recipe, id: PhaseId) -> Phase:
     trained = recipe.stages[id.stage - 1] if id.stage else recipe.rft
     last = id.stage == len(recipe.stages)
     return Phase(id, partial(evaluate, name=name, trained=None if last else trained))
+
+
+def _over(context: RunContext, session: Session, id: PhaseId, stage: Stage) -> bool:
+    return bool(over(context, session, id, stage))
 
 
 async def _unchanged(context: RunContext, session: Session) -> Session:
@@ -78,7 +83,7 @@ async def complete(context: RunContext) -> Session:
         session = _committed(context, session, 1, PhaseId("base"), "")
     try:
         for position, phase in enumerate(phases(context.recipe)[done - 1 :], done + 1):
-            if phase.needless(session):
+            if phase.needless(context, session):
                 continue
             started, previous = time.monotonic(), session.checkpoint
             session = _later(await phase.act(context, session), started)

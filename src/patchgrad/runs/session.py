@@ -50,8 +50,8 @@ class RunContext:
         self.tracker.event(PhaseBegan(name, total))
 
     def note(self, text: str) -> None:
-        """Tell one line."""
-        self.tracker.event(Note(text))
+        """Tell one line that stays."""
+        self.tracker.event(Note(text, stays=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ EVENTS: tuple[Event, ...] = (
     Evaluated((_PLAIN, _UNKNOWN)),
     PhaseBegan("[evaluate] \\[x]", 2),
     Note(""),
+    Note("a decision\nof a [run]", stays=True),
 )
 """Events of every kind, odd ones among them, in an order that no run has."""
 

@@ -79,9 +79,10 @@ class Advanced:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One line for a person: what the agent just did, or what a guard saw."""
+    """One line for a person: what the agent just did; or, where it `stays`, what a run decided or a guard saw, which is told whatever follows."""
 
     text: str
+    stays: bool = False
 
 
 @dataclass(frozen=True, slots=True)

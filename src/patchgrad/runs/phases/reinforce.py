@@ -18,6 +18,7 @@ from patchgrad.runs.build import learner as learners
 from patchgrad.runs.iteration import Work, run_iteration
 from patchgrad.runs.phase_id import PhaseId
 from patchgrad.runs.phases.evaluation import on_a_sample
+from patchgrad.runs.phases.health import ailing
 from patchgrad.runs.session import RunContext, Session
 from patchgrad.trainers.schedules import constant
 
@@ -36,14 +37,18 @@ async def reinforce(context: RunContext, session: Session, id: PhaseId, stage: S
     row = algorithm(stage, _reference(context, stage), context.registry)
     measured = partial(on_a_sample, id=id, stage=stage)
     session = await run_iteration(context, session, Work(id, row, _sizes(context, session, id, stage), settings, context.harness), measured)
-    if plateaued(session, stage):
-        context.note(f"stage {id.stage} ends: Pass@1 has not risen over the last {stage.plateau} iterations")
+    done = id.iteration + 1
+    if done < stage.iterations and (reason := over(context, session, replace(id, iteration=done), stage)):
+        context.note(f"stage {id.stage} ends: {reason}")
     return session
 
 
-def plateaued(session: Session, stage: Stage) -> bool:
-    """Does the stage's test say that nothing is learned any more?"""
-    return bool(stage.plateau) and session.curriculum.plateaued(stage.plateau)
+def over(context: RunContext, session: Session, id: PhaseId, stage: Stage) -> str:
+    """Why a stage ends before this iteration, or nothing: it learns no more, or its attempts are no longer what they have to be."""
+    if stage.plateau and session.curriculum.plateaued(stage.plateau):
+        return f"Pass@1 has not risen over the last {stage.plateau} iterations"
+    rows = context.run.results.metrics()  # a run that was killed may have written one of this iteration, too
+    return ailing(stage.health, (row for row in rows if row["phase"] == id.trained and row["iteration"] < id.iteration))
 
 
 def _begun(context: RunContext, session: Session, stage: Stage) -> Session:

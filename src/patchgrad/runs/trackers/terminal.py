@@ -92,6 +92,8 @@ class Plain:
                 self._begin(name, total)
             case Advanced(steps, facts):
                 self._advance(steps, facts)
+            case Note(text, stays=True):
+                self._write("  " + text.replace("\n", " "))
             case Note(text):
                 self._said = text.replace("\n", " ")
             case Evaluated(reports):
@@ -147,6 +149,8 @@ class Live:
                 self._begin(name, total)
             case Advanced(steps, facts):
                 self._advance(steps, facts)
+            case Note(text, stays=True):
+                self._stay(text)
             case Note(text):
                 self._said = text.replace("\n", " ")
             case Evaluated(reports):
@@ -172,6 +176,12 @@ class Live:
         for report in reports:
             shown.add_row(*row(report), style="bold" if report is reports[-1] else "")
         self._console.print(shown)
+
+    def _stay(self, text: str) -> None:
+        """A line above the display."""
+        from rich.text import Text
+
+        self._console.print(Text("  " + text.replace("\n", " ")))
 
     def _finish(self) -> None:
         tally, self._tally = self._tally, None
