@@ -69,6 +69,25 @@ def test_the_live_display_shows_the_stage_its_facts_and_the_table() -> None:
         assert part in text
 
 
+def test_a_line_that_stays_is_told_whatever_follows_it_at_once() -> None:
+    stream = io.StringIO()
+    with Plain(stream) as tracker:
+        tracker.event(PhaseBegan("choose a policy", 2))
+        tracker.event(Note("stage 1 hands on\nstage1-3", stays=True))
+        tracker.event(PhaseBegan("stage 2", 4))
+    assert stream.getvalue().splitlines() == ["choose a policy", "  stage 1 hands on stage1-3", "stage 2"]
+
+
+def test_a_line_that_stays_stands_above_the_live_display() -> None:
+    stream = io.StringIO()
+    with Live(Console(file=stream, force_terminal=True, width=120, color_system=None)) as tracker:
+        tracker.event(PhaseBegan("choose a policy", 2))
+        tracker.event(Note("stage 1 hands on [stage1-3]", stays=True))
+        tracker.event(PhaseBegan("stage 2", 4))
+        time.sleep(0.5)
+    assert "  stage 1 hands on [stage1-3]\n" in stream.getvalue()
+
+
 def test_silence_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with Silent() as tracker:
         drive(tracker)

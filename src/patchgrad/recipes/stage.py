@@ -93,7 +93,8 @@ class Stage:
     `algorithm` alone is the published setting (`recipes/rows.py`); what `advantage` and `loss` set of their own holds in its place.
 
     A stage ends after `iterations`, or before, when Pass@1 on the tasks that were drawn has not risen over the last `plateau` of them
-    (`curricula/plateau.py`); 0 never asks. It also ends when its attempts lose their `health`. From the first iteration to the last `lr` falls in a line, by a share of `decay` over the stage.
+    (`curricula/plateau.py`); 0 never asks. It also ends when its attempts lose their `health`. From the first iteration to the last `lr`
+    falls in a line, by a share of `decay` over the stage.
     """
 
     algorithm: Name = "dapo"

@@ -30,8 +30,8 @@ class Warmup:
     gibberish names. Both are cheap, and dense in what is hardest to learn: to copy without a mistake. All are made on the first `tasks` of
     a kind, so that most of them begin in a sandbox that another one has opened.
 
-    It ends once the policy solves a share `until` of the validation tasks, which is measured after each of at most so many `passes`: the
-    first over all episodes, later ones over a quarter of them at a third of the rate.
+    It ends once the policy solves a share `until` of the validation tasks by more than a standard error, which is measured after each of
+    at most so many `passes`: the first over all episodes, later ones over a quarter of them at a third of the rate.
     """
 
     demonstrations: int = 1100

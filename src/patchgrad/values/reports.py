@@ -79,7 +79,7 @@ class Advanced:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One line for a person: what the agent just did; or, where it `stays`, what a run decided or a guard saw, which is told whatever follows."""
+    """One line for a person: what the agent just did, or, where it `stays`, what a run decided or a guard saw."""
 
     text: str
     stays: bool = False

@@ -17,7 +17,7 @@ from patchgrad.runs.demonstrations.lessons import Lesson, demonstrate
 from patchgrad.runs.demonstrations.warmup import another, fresh_network, learn_tokenizer, steps, warm_up
 from patchgrad.runs.phases.choice import validated
 from patchgrad.runs.session import RunContext, Session, told
-from patchgrad.values import Advanced, Rollout, Update
+from patchgrad.values import Advanced, Estimate, Rollout, Update
 
 EDITS = 12  # turns: a look and eleven edits
 FIRST = 60  # episodes spelled in bytes at most, from which the tokenizer learns its words
@@ -58,8 +58,13 @@ async def _warmed(context: RunContext, warm: Trainer, policy: TrainablePolicy, s
         solved = (await validated(context, policy, f"pass {number + 1}")).pass_at_1
         told = f"{100 * solved.mean:.1f} +- {100 * solved.error:.1f} % of validation tasks"
         context.note(f"after {warm.version} steps the base solves {told}")
-        if solved.mean >= choice.until:
+        if reached(solved, choice.until):
             return
+
+
+def reached(solved: Estimate, share: float) -> bool:
+    """Is what was solved above this share by a standard error? Of several measurements the first lucky one would end the warm-up."""
+    return solved.mean - solved.error >= share
 
 
 async def _demonstrated(context: RunContext) -> tuple[ChatTokenizer, list[Rollout]]:
