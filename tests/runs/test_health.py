@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -15,7 +17,9 @@ from patchgrad.config import dumps
 from patchgrad.errors import ConfigError
 from patchgrad.recipes.stage import Health
 from patchgrad.runs.api import train
+from patchgrad.runs.phase_id import PhaseId
 from patchgrad.runs.phases.health import ailing, shares
+from patchgrad.runs.phases.reinforce import over
 from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.store import Run
 from patchgrad.values import Event, Note
@@ -80,3 +84,14 @@ def test_a_stage_of_a_run_ends_there_and_the_next_one_begins(tmp_path: Path) -> 
     done = [(m["phase"], m["iteration"]) for m in Run.open(tmp_path / "run").results.metrics()]
     assert done == [("rft", 0), ("stage1", 0), ("stage1", 1), ("stage2", 0)]
     assert [text for text in tracker.told if text.startswith("stage 1 ends: submitted is ")]
+
+
+def test_a_row_that_a_killed_run_wrote_of_the_iteration_itself_does_not_end_the_stage_before_it(tmp_path: Path) -> None:
+    stage = replace(TINY.stages[0], iterations=4, health=Health(submitted=0.7))
+    with Run.create(tmp_path / "run", dumps(TINY)) as run:
+        for iteration in range(2):
+            run.results.write_metrics({"phase": "stage1", "iteration": iteration, **row(0.1)})
+        run.results.write_metrics({"phase": "rft", "iteration": 0, **row(0.1)})
+        context = cast(Any, SimpleNamespace(run=run))
+        ends = [bool(over(context, cast(Any, None), PhaseId("reinforce", 1, iteration), stage)) for iteration in (1, 2, 3)]
+    assert ends == [False, True, True]

@@ -1,7 +1,7 @@
 """Does a stage of RL still make attempts that hold: that submit, are readable and go on?
 
-A stage whose policy loses that learns from its ruins. It ends there, and the choice after it (`choice.py`) says on validation tasks which
-policy goes on.
+A policy that has lost this makes few attempts that it could learn from, so its stage ends. The choice after the stage (`choice.py`) then
+says on validation tasks which policy goes on. The guards (`guards.py`) end a whole run, at bounds far beyond these.
 """
 
 from __future__ import annotations
