@@ -124,7 +124,10 @@ def _drawn(result: Any) -> tuple[str, bool | None]:
         ours = found.get("drawn_per_second", {}).get("ours")
         said = f"ours {ours:,.0f} tokens a second; theirs: " if ours else ""
         return f"open: {said}{found.get('left_out') or found.get('failed') or found}", None
-    return f"{found['ratio']:.2f} x", found["ratio"] >= 2
+    drawn = found["drawn_per_second"]
+    return f"{found['ratio']:.2f} x: {drawn['ours']:,.0f} tokens a second to {drawn['theirs']:,.0f}, {result['device']}", found[
+        "ratio"
+    ] >= 2
 
 
 def _late(result: Any) -> tuple[str, bool | None]:
@@ -189,12 +192,12 @@ FIGURES = (
     ),
     Figure("4B LoRA at 131k, one GPU", "nobody", "it runs", "gpu-h200", _trained("train-4b-lora-131k")),
     Figure("8B LoRA at 131k, one GPU", "nobody", "it runs", "gpu-h200", _trained("train-8b-lora-131k")),
-    Figure("8B whole, the longest context, one GPU", "nobody", "told", "gpu-h200", _trained("longest-8b-full")),
+    Figure("8B whole, the longest context, one GPU", "nobody", "told", "gpu-h200-whole", _trained("longest-8b-full")),
     Figure(
         "sampling, 64 episodes, 4B, one GPU",
         "transformers, continuous batching",
         "2 x",
-        "gpu",
+        "gpu-h200-whole",
         _drawn,
     ),
     Figure("sampler and trainer, mean gap at 65k and 131k with YaRN", "0", "below 0.01", "gpu", _gap),
