@@ -1,4 +1,4 @@
-"""Whether the processor multiplies bfloat16."""
+"""Whether the processor multiplies bfloat16, and roots."""
 
 from __future__ import annotations
 
@@ -45,3 +45,9 @@ def test_on_a_cpu_each_product_rounds_for_itself() -> None:
     x = torch.randn(3, 4)
     with torch.autocast("cpu", torch.bfloat16):
         assert rounding.rounded(x) is x
+
+
+def test_a_root_is_one_to_the_last_bits_and_that_of_nothing_is_nothing() -> None:
+    numbers = torch.logspace(-37, 37, 2000)
+    assert torch.allclose(rounding.root(numbers).double(), numbers.double() ** 0.5, rtol=3e-7, atol=0)
+    assert rounding.root(torch.zeros(3)).tolist() == [0, 0, 0]

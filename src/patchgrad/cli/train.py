@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from patchgrad.cli import options as shared
 from patchgrad.config import dumps
 from patchgrad.errors import ConfigError, PatchgradError
+from patchgrad.runs.instructions import begin
 from patchgrad.runs.threads import load_torch as _load_torch
 from patchgrad.store import Run, finite, plain
 
@@ -47,8 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Train, write the page, and say where it is."""
     if arguments.print:
         return _print(arguments)
-    _load_torch()
     folder = _folder(arguments)
+    begin((_recipe(Run.open(folder)) if arguments.resume else _asked(arguments)).machine)
+    _load_torch()
     if arguments.resume:
         if arguments.scale is not None:
             raise ConfigError("--scale cannot change in a run that has begun; leave it out, or start another with --run.")

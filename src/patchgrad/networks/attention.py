@@ -5,7 +5,8 @@
 
 Each token attends to the positions of its slot up to its own, by itself: whether it runs alone, beside others or after those that were
 just stored, the same sums are made in the same order, so the same bits come out. Keys lie in tiles of `TILE` positions with a
-position a column, so that both products run along memory; nothing is padded, masked or copied together.
+position a column, so that both products run along memory; nothing is padded, masked or copied together. Quotients are no estimates, which
+differ between processors of two makers.
 
 The parts of the kernel are forced into it: called, the process that compiles them would call copies that were made by themselves, and one
 that loads the kernel from Numba's cache those that were made with it, which add up in other lanes.

@@ -3,8 +3,8 @@
 Called one after the other from Python, a layer's norms, sums, rotations and gates take longer than its products while few streams draw.
 These calls keep the interpreter's lock: they are short, and who lets go of it waits for it behind whatever else runs.
 
-Each row is computed by itself, in one order, whichever rows are beside it. In `turned` each pair of a head's dimensions is rotated, and a
-pair is two neighbours.
+Each row is computed by itself, in one order, whichever rows are beside it. Quotients and roots are no estimates, which differ between
+processors of two makers. In `turned` each pair of a head's dimensions is rotated, and a pair is two neighbours.
 
 Axes: N tokens, T positions, H heads, K key-value heads, D head size, d hidden size.
 """

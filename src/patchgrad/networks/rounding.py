@@ -1,4 +1,4 @@
-"""Whether products in `bfloat16` are worth their rounding on the processor at hand."""
+"""What is rounded: products in `bfloat16` where the processor is made for them, and roots, the same on every processor."""
 
 from __future__ import annotations
 
@@ -46,3 +46,11 @@ def rounded(x: Tensor) -> Tensor:
 def worthwhile(wanted: Precision, own: Precision, gpu: bool) -> Precision:
     """The precision that is `wanted` for a while, if that is no waste here, and else the `own`."""
     return wanted if gpu or multiplies_bfloat16() else own
+
+
+def root(x: Tensor) -> Tensor:
+    """Square roots of numbers that are not negative: `root([4, 0])` is `[2, 0]`.
+
+    `torch.sqrt` asks MKL, whose last bit depends on the processor; the reciprocal of a root is torch's own.
+    """
+    return x.rsqrt().reciprocal_()

@@ -22,13 +22,22 @@ from patchgrad.values import Budget
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a recipe is sized for: so many machines with so many GPUs each. Without GPUs it is the cores of this one."""
+    """What a recipe is sized for: so many machines with so many GPUs each. Without GPUs it is the cores of this one.
+
+    With `common` instructions all arithmetic is done with those of x86-64-v2, so that a run is the same on other x86-64 processors, and
+    slower (`runs/instructions.py`).
+    """
 
     nodes: int = 1
     gpus: int = 0
+    instructions: Literal["all", "common"] = "all"
 
     def __post_init__(self) -> None:
         require(self.nodes >= 1 and self.gpus >= 0, "machine.nodes must be at least 1, machine.gpus at least 0")
+        require(
+            self.gpus == 0 or self.instructions == "all",
+            "machine.instructions are the processor's, and another GPU rounds otherwise: leave it, or set machine.gpus to 0",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from patchgrad.runs.build import harness as harnesses
 from patchgrad.runs.components.code import keep_code
 from patchgrad.runs.components.registry import BY_NAME, Registry
 from patchgrad.runs.event_loop import run_to_end
+from patchgrad.runs.instructions import begun
 from patchgrad.runs.pipeline import complete
 from patchgrad.runs.planning.advice import advised, settle
 from patchgrad.runs.planning.device import device, supported
@@ -35,6 +36,7 @@ def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NA
     code is another one than the run has kept.
     """
     supported(recipe)
+    begun(recipe.machine)
     device(recipe.machine.gpus)
     if recipe.policy.model:  # refused now and not after the tasks were made
         models.shape(recipe.policy.model).reaching(recipe.policy.context, recipe.policy.yarn)

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from patchgrad.networks.rounding import multiplies_bfloat16
+from patchgrad.networks.rounding import multiplies_bfloat16, root
 
 Spread = Callable[[Callable[[Tensor], Tensor], Iterable[Tensor]], Iterable[Tensor]]
 
@@ -51,7 +51,7 @@ class AdamW:
             second.mul_(two).addcmul_(gradient, gradient, value=1 - two)
             if self.decay and parameter.dim() > 1:
                 parameter.mul_(1 - rate * self.decay)
-            denominator = second.sqrt().div_(correction).add_(self.epsilon)
+            denominator = root(second).div_(correction).add_(self.epsilon)
             parameter.addcdiv_(first, denominator, value=-rate / (1 - one**self.steps))
 
     def state(self) -> dict[str, Tensor]:

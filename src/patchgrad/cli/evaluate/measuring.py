@@ -14,6 +14,7 @@ from patchgrad.cli import options as shared
 from patchgrad.cli.evaluate.telling import tell
 from patchgrad.config import dumps
 from patchgrad.errors import ConfigError, PatchgradError, Refused
+from patchgrad.runs.instructions import begin
 from patchgrad.store import Run, plain
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
         text = of_evaluation(evaluation, arguments.print == shared.FULL)
         print(json.dumps({"evaluation": plain(evaluation)}) if arguments.json else text, end="\n" if arguments.json else "")
         return 0
+    if recipe is not None:
+        begin(recipe.machine)
     refused = Refused()
     with _kept(arguments.out, evaluation, arguments.resume) as out, shared.installed(), choose(quiet=arguments.json) as tracker:
         report = api.measure(evaluation, tracker, recipe=recipe, out=out, refuse=refused)

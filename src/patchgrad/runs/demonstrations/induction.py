@@ -24,6 +24,7 @@ from torch import Tensor
 
 from patchgrad.errors import ConfigError
 from patchgrad.networks.decoder import Decoder, Layer
+from patchgrad.networks.rounding import root
 from patchgrad.networks.threads import one_thread
 
 FAST = (0.5, 0.25, 0.15, 0.1)  # energy of the heads that look back in the fastest rotary pairs: one peak, at their distance
@@ -144,7 +145,7 @@ def _looking_back(network: Decoder, distance: int, names: Tensor, noted: Tensor)
     config, attention = network.config, layers(network)[0].self_attn
     size, own = config.head_size, config.hidden - config.head_size
     turn = distance * config.frequencies[: len(FAST)]
-    energy = torch.tensor(FAST).sqrt()
+    energy = root(torch.tensor(FAST))
     query, key = torch.zeros(size), torch.zeros(size)
     key[: len(FAST)] = energy
     query[: len(FAST)], query[size // 2 : size // 2 + len(FAST)] = energy * turn.cos(), -energy * turn.sin()
@@ -201,7 +202,7 @@ def _not_again(network: Decoder, pointing: Pointing, names: Tensor, farther: Ten
     opening, mark = (_named(network, names, token)[:, None] for token in (pointing.before, pointing.announced))
     places = free[: olds.shape[1] + 1]  # a feature of the head for each old text, and one for where an edit begins
     energy = embedding[pointing.announced].square().sum() + mark.square().sum() * (1 + FARTHER**2 + FARTHER**4)
-    unit = float((energy / config.hidden).sqrt())  # what the norm divides by
+    unit = float(root(energy / config.hidden))  # what the norm divides by
     flag = unit / float(embedding[pointing.announced, 2])
     # Where a quote ends in a space, one announcement stands before another: where else it is noted must not be taken for an old text.
     here = unit * torch.linalg.pinv(torch.cat([farther @ olds, opening, mark, farther @ farther @ mark], 1))[:-1]
@@ -257,7 +258,7 @@ def _keys_of(network: Decoder, head: int) -> int:
 def _named(network: Decoder, names: Tensor, token: int) -> Tensor:
     """A token's name: what a head that looks back at it adds to the empty features."""
     embedding = network.model.embed_tokens.weight[token]
-    return SIGMA * names @ (embedding / embedding.square().mean().sqrt())[MARKS : network.config.hidden - network.config.head_size]
+    return SIGMA * names @ (embedding / root(embedding.square().mean()))[MARKS : network.config.hidden - network.config.head_size]
 
 
 def _noted(network: Decoder, names: Tensor, token: int) -> tuple[Tensor, float]:
