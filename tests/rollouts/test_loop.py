@@ -226,6 +226,16 @@ def test_calls_made_again_in_the_same_state_end_an_attempt_where_the_budget_says
     assert asyncio.run(episode(unread, strict)).stop == "submitted", "what calls nothing is counted as a format error alone"
 
 
+def test_the_last_turns_are_announced_where_the_budget_says_so() -> None:
+    found = asyncio.run(episode(Script(*[command("ls")] * 5), Budget(5, 5000, announced=2)))
+    said = [bytes(turn.context.tolist()).decode() for turn in found.turns]
+    assert ["left." in text for text in said] == [False, False, False, True, True]
+    assert "2 turns are left." in said[3]
+    assert "1 turn is left." in said[4]
+    assert said[4].endswith("$~"), "the prompt line stays the last"
+    assert found.stop == "turn limit"
+
+
 def test_a_truncated_action_is_malformed_and_the_length_is_bounded() -> None:
     policy = Script("x" * 100)
     found = asyncio.run(episode(policy, Budget(turns=1, context=5000, action_tokens=10)))

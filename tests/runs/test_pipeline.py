@@ -192,25 +192,43 @@ def test_a_stage_hands_on_its_last_policy_or_the_one_before_where_that_is_shown_
 
 @needs_bubblewrap
 def test_only_lessons_that_tell_how_often_they_succeed_are_judged(tmp_path: Path) -> None:
-    found = tuple(synthetic_tasks(4, 0, False, tmp_path / "archives"))
-    letters = ChatTokenizer.train([], 300)
-    able = DemonstratorOptions(skill=1.0, tests=1.0, resigns=0.0, slips=0.0, misquotes=0.0, malformed=0.0)
-    recipe = replace(TINY, warmup=replace(TINY.warmup, demonstrator=able))
-
-    async def taught(graded: bool) -> list[Rollout]:
-        boxes, folder = sandboxes(recipe.sandbox), tmp_path / f"graded {graded}"
-        with Run.create(folder, "") as run:
-            try:
-                around = harness(recipe.agent, recipe.sandbox, Grader(boxes), NullJournal(), lambda _: None)
-                context = RunContext(recipe, RunTasks(found, found, (found,)), run, Silent(), around)
-                return await demonstrate(context, letters, Lesson("some", 4, 6, graded=graded))
-            finally:
-                await boxes.close()
-
-    judged, unjudged = (asyncio.run(taught(graded)) for graded in (True, False))
+    recipe = replace(TINY, warmup=replace(TINY.warmup, demonstrator=replace(TESTING, skill=1.0)))
+    judged, unjudged = (taught(recipe, Lesson("some", 4, 6, graded=graded), tmp_path / str(graded)) for graded in (True, False))
     assert all(rollout.solved for rollout in judged)
     assert not any(rollout.solved for rollout in unjudged)
     assert [r.trajectory.submission for r in judged] == [r.trajectory.submission for r in unjudged]
+
+
+@needs_bubblewrap
+def test_where_the_last_turn_is_announced_demonstrations_show_what_to_do_in_it(tmp_path: Path) -> None:
+    never = replace(TESTING, skill=0.0, retries_when_red=1.0, persistent=1.0)
+    recipe = replace(TINY, agent=replace(TINY.agent, announced=1), warmup=replace(TINY.warmup, demonstrator=never))
+    episodes = taught(recipe, Lesson("some", 12, 7), tmp_path)
+    assert all(len(one.trajectory.turns) <= 7 for one in episodes)
+    assert len({len(one.trajectory.turns) for one in episodes}) > 2, "the turn that is the last differs"
+    assert {one.trajectory.stop for one in episodes} == {"submitted"}
+    drills = taught(recipe, Lesson("some", 4, 5, practice="edits"), tmp_path / "drills")
+    assert {one.trajectory.stop for one in drills} == {"turn limit"}, "practice goes on to its end"
+
+
+TESTING = DemonstratorOptions(tests=1.0, resigns=0.0, slips=0.0, misquotes=0.0, malformed=0.0)
+
+
+def taught(recipe: Recipe, lesson: Lesson, folder: Path) -> list[Rollout]:
+    """The episodes of a lesson on four tasks."""
+    found = tuple(synthetic_tasks(4, 0, False, folder / "archives"))
+
+    async def shown() -> list[Rollout]:
+        boxes = sandboxes(recipe.sandbox)
+        with Run.create(folder / "run", "") as run:
+            try:
+                around = harness(recipe.agent, recipe.sandbox, Grader(boxes), NullJournal(), lambda _: None)
+                context = RunContext(recipe, RunTasks(found, found, (found,)), run, Silent(), around)
+                return await demonstrate(context, ChatTokenizer.train([], 300), lesson)
+            finally:
+                await boxes.close()
+
+    return asyncio.run(shown())
 
 
 @needs_bubblewrap

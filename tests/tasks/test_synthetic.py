@@ -156,6 +156,11 @@ def test_an_apprentice_submits_while_red_or_untested(tmp_path: Path) -> None:
         assert ("pytest" in said[1]) == (habits.tests == 1.0)
 
 
+def test_an_apprentice_submits_in_its_last_turn(tmp_path: Path) -> None:
+    said = plays(replace(FLAWLESS, retries_when_red=1.0), ("", "[File]", "1 turn is left.\n.FF\n(.) $"), tmp_path)
+    assert [text.split()[0] for text in said] == ["Look.", "Try.", "Done."]
+
+
 def test_an_apprentice_may_resign_at_first_sight(tmp_path: Path) -> None:
     said = plays(replace(FLAWLESS, resigns=1.0), ("", "[File]"), tmp_path)
     assert [text.split()[0] for text in said] == ["Look.", "Done."]

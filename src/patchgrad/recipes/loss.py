@@ -77,7 +77,8 @@ class KlPenalty:
 class LossChoice:
     """What is none is the row's own (`rows.Row`), and the rest is no row's.
 
-    An optimiser step takes whole groups, of at least `minibatch` trajectories together. Ratios are taken to the `old` log-probabilities;
+    An optimiser step takes whole groups, of at least `minibatch` trajectories together. An iteration's attempts are gone through in so many
+    `epochs`, which the clip keeps near the policy that made them. Ratios are taken to the `old` log-probabilities;
     where these are `recomputed`, the `correction` can correct for what the sampler said otherwise.
     """
 
@@ -87,9 +88,10 @@ class LossChoice:
     aggregate: Aggregation | None = None
     old: Old | None = None
     minibatch: int = 20
+    epochs: int = 1
     correction: ImportanceCorrection = field(default_factory=ImportanceCorrection)
     kl_penalty: KlPenalty = field(default_factory=KlPenalty)
 
     def __post_init__(self) -> None:
         named("objectives", "a stage's loss.objective", self.objective)
-        within(1, inf, "loss.", self, "minibatch")
+        within(1, inf, "loss.", self, "minibatch", "epochs")

@@ -162,7 +162,8 @@ class AgentChoice:
 
     A view has `window` lines; an `observation` is cut to so many characters, where none is said to 600 with brief prompts and 16,384 with
     full ones. So many `format_errors` in a row end an attempt; with 0 none do (`rollout.Budget`). So do so many `repeats`,
-    calls that were made before in the same state; where they do, the agent is told of each.
+    calls that were made before in the same state; where they do, the agent is told of each. In the last `announced` turns it is told how
+    many are left.
     """
 
     prompts: Literal["full", "brief"] = "brief"
@@ -171,6 +172,7 @@ class AgentChoice:
     action_tokens: int = 48
     format_errors: int = 3
     repeats: int = 0
+    announced: int = 0
     scaffold: Component = field(default=Component("react"))
     tools: tuple[Component, ...] = ()
 
@@ -178,7 +180,7 @@ class AgentChoice:
         named("scaffolds", "agent.scaffold", self.scaffold)
         named("tools", "agent.tools", *self.tools)
         within(1, inf, "agent.", self, "window", "observation", "action_tokens")
-        within(0, inf, "agent.", self, "format_errors", "repeats")
+        within(0, inf, "agent.", self, "format_errors", "repeats", "announced")
 
     @property
     def longest(self) -> int:
@@ -187,7 +189,8 @@ class AgentChoice:
 
     def budget(self, limits: AttemptLimits) -> Budget:
         """What one attempt of this agent may use under these limits."""
-        return Budget(limits.turns, limits.context, self.action_tokens, limits.seconds, self.format_errors, self.repeats)
+        counts = (self.format_errors, self.repeats, self.announced)
+        return Budget(limits.turns, limits.context, self.action_tokens, limits.seconds, *counts)
 
 
 @dataclass(frozen=True, slots=True)

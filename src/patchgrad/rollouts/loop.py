@@ -24,6 +24,7 @@ from patchgrad.values import (
     NO_IDS,
     Action,
     Attempt,
+    Budget,
     Call,
     Ids,
     Observation,
@@ -130,7 +131,7 @@ async def _turns(harness: Harness, dialogue: _Dialogue, environment: Environment
             return dialogue.out_of_time()
         try:
             async with asyncio.timeout(left):
-                said = await dialogue.act(step)
+                said = await dialogue.act(_announced(step, budget, budget.turns - len(dialogue.turns)))
         except TimeoutError:
             return dialogue.out_of_time()
         except ContextFault:
@@ -144,6 +145,19 @@ async def _turns(harness: Harness, dialogue: _Dialogue, environment: Environment
         dialogue.append(turn)
         if turn.observation.failure == "infrastructure":
             return "failed"
+
+
+def _announced(step: Extend | Restart, budget: Budget, left: int) -> Extend | Restart:
+    """The step, which begins its last message with how many turns are left where the budget announces it."""
+    if left > budget.announced:
+        return step
+    *before, last = step.messages
+    return replace(step, messages=(*before, replace(last, content=f"{turns_left(left)}\n{last.content}")))
+
+
+def turns_left(count: int) -> str:
+    """`1 turn is left.`"""
+    return f"{count} turn{'s are' if count > 1 else ' is'} left."
 
 
 async def _answered(dialogue: _Dialogue, environment: Environment, context: Ids, action: Action) -> Turn:

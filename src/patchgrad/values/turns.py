@@ -294,7 +294,7 @@ class Budget:
 
     `Budget(turns=40, context=65_536)` is stage 1 of arXiv 2508.03501, `Budget(80, 131_072)` its stage 2 (Table 3). So many `format_errors`
     in a row end an attempt too, where it is not 0. SWE-agent ends an attempt at the third; the paper does not say. So do so many `repeats`
-    in all, calls that were made before in the same state (`repeated`).
+    in all, calls that were made before in the same state (`repeated`). In the last `announced` turns the policy is told how many are left.
     """
 
     turns: int
@@ -303,6 +303,7 @@ class Budget:
     seconds: float = 3600.0
     format_errors: int = 0
     repeats: int = 0
+    announced: int = 0
 
     def __post_init__(self) -> None:
         if min(self.turns, self.context, self.action_tokens) < 1 or self.seconds <= 0:

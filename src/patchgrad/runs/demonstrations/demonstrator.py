@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
 from patchgrad.recipes.warmup import DemonstratorOptions
+from patchgrad.rollouts.loop import turns_left
 from patchgrad.runs.demonstrations.edits import Edits
 from patchgrad.runs.demonstrations.known_bugs import known, place
 from patchgrad.tasks.synthetic.names import gibberish
@@ -92,6 +93,8 @@ class Demonstrator:
                 if slips
                 else ("open", turn(LOOK, self._edits.known.place))
             )
+        if turns_left(1) in self._observation:
+            return "submit", turn(DONE, "submit")
         if self._practising and self._edits.exhausted:
             return "submit", turn(DONE, "submit")
         if self._practising:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Literal
 
 from patchgrad.contracts import Journal
@@ -17,7 +18,7 @@ from patchgrad.rollouts.attempts import NEUTRAL, Graded, rewarded, run_attempt
 from patchgrad.rollouts.harness import Harness
 from patchgrad.runs.demonstrations.demonstrator import Demonstrator, drill, look
 from patchgrad.runs.session import RunContext
-from patchgrad.values import Attempt, Ending, Rollout, Snapshot, Task, Turn, Verdict, digest
+from patchgrad.values import Attempt, Budget, Ending, Rollout, Snapshot, Task, Turn, Verdict, digest
 
 Practice = Literal["whole", "edits", "first turn"]
 PRACTICE: dict[Practice, Callable[[Task, int], Task]] = {
@@ -58,10 +59,15 @@ async def demonstrate(context: RunContext, tokenizer: ChatTokenizer, lesson: Les
     recipe, harness = context.recipe, context.harness
     pools = [kind[: recipe.warmup.tasks] for kind in context.tasks.shown if kind]
     drawn = dealt(pools, lesson.count, random.Random(f"{lesson.label} {recipe.seed}"))
-    acting = replace(recipe.agent, action_tokens=ACTION_TOKENS, format_errors=0, repeats=0)
+    told = recipe.agent.announced if lesson.practice == "whole" else 0
+    acting = replace(recipe.agent, action_tokens=ACTION_TOKENS, format_errors=0, repeats=0, announced=told)
     budget = acting.budget(AttemptLimits(lesson.turns, recipe.policy.context, 3600.0))
     practice = PRACTICE[lesson.practice]
-    items = [Attempt(practice(task, before), f"{lesson.label}/{i}", i, budget, NEUTRAL) for i, (task, before) in enumerate(drawn)]
+    budgets: Iterable[Budget] = _ending_early(budget, lesson) if told else repeat(budget)
+    items = [
+        Attempt(practice(task, before), f"{lesson.label}/{i}", i, each, NEUTRAL)
+        for i, ((task, before), each) in enumerate(zip(drawn, budgets, strict=False))
+    ]
     harness = replace(harness, journal=OnlyEnded(harness.journal), judges=())
     shared = _Shared(harness if lesson.graded else replace(harness, grade=_ungraded), recipe, tokenizer, lesson)
     tasks, shown = {item.id: item.task for item in items}, dict[str, Rollout]()
@@ -70,6 +76,13 @@ async def demonstrate(context: RunContext, tokenizer: ChatTokenizer, lesson: Les
         shown[rollout.trajectory.id] = rollout
         harness.seen(rollout)
     return [shown[item.id] for item in items]
+
+
+def _ending_early(budget: Budget, lesson: Lesson) -> Iterator[Budget]:
+    """The budget with fewer turns, from two to as many as it has: few episodes are so long that their last turns are announced."""
+    chooser = random.Random(f"turns of {lesson.label}")
+    while True:
+        yield replace(budget, turns=chooser.randint(min(2, budget.turns), budget.turns))
 
 
 async def show(shared: _Shared, attempt: Attempt) -> Graded:

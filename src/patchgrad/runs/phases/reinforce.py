@@ -70,6 +70,7 @@ def _sizes(context: RunContext, session: Session, id: PhaseId, stage: Stage) -> 
         context.recipe.optimiser.micro_batch_tokens,
         lambda steps: rate,
         context.recipe.workers,
+        stage.loss.epochs,
         start=prefixed if stage.start.at == "prefixes" else from_the_beginning,
         forking=_forking(stage) if sampling.forks else None,
     )
