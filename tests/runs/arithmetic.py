@@ -6,12 +6,14 @@ Run as a program it prints that digest. `test_instructions.py` runs it with the 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import torch
 
 from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.threads import one_thread
 from patchgrad.policies.embedded.draws import Request
 from patchgrad.policies.embedded.sampler import Sampler
 from patchgrad.runs.demonstrations.induction import plant
@@ -19,7 +21,18 @@ from patchgrad.testing.trainer import example_batches
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.values import Sampling, StepSettings, digest, ids
 
-SHAPE = DecoderConfig(400, hidden=96, layers=2, heads=4, kv_heads=2, head_size=24, intermediate=256)
+SHAPE = DecoderConfig(400, hidden=256, layers=2, heads=4, kv_heads=2, head_size=64, intermediate=512)
+
+
+def drawn(network: Decoder, rows: Sequence[int]) -> list[bytes]:
+    """The tokens of streams that are drawn together, each with its log-probabilities."""
+    found = dict[str, bytes]()
+    with torch.inference_mode(), one_thread():
+        sampler = Sampler(CachedDecoder(network, 128), sessions=7, rows=7, eos=frozenset())
+        sampler.admit([Request(str(row), ids(range(3, 20 + row)), Sampling(40, seed=row), 40) for row in rows])
+        while sampler.busy:
+            found |= {one.request.session: one.tokens.tobytes() + one.logprobs.tobytes() for one in sampler.step()}
+    return [found[str(row)] for row in rows]
 
 
 def computed() -> str:
@@ -34,12 +47,9 @@ def computed() -> str:
         for _ in range(4):
             trainer.update(example_batches(SHAPE.vocabulary)[1], Clipped(0.2, 0.28), StepSettings(1e-2))
         parts += [parameter.detach().numpy().tobytes() for parameter in network.parameters()]
-        with torch.inference_mode():
-            sampler = Sampler(CachedDecoder(network, 128), sessions=3, rows=3, eos=frozenset())
-            sampler.admit([Request(str(row), ids(range(3, 20 + row)), Sampling(40, seed=row), 40) for row in range(3)])
-            while sampler.busy:
-                for one in sampler.step():
-                    parts += [one.tokens.tobytes(), one.logprobs.tobytes()]
+        beside, alone = drawn(network, range(7)), [one for row in range(7) for one in drawn(network, [row])]
+        assert beside == alone, "what runs beside a stream changes nothing in it"
+        parts += beside
     return digest(*parts)
 
 

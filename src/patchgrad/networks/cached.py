@@ -8,9 +8,9 @@ What makes it fast on one core, each measured (`benchmarks/sampling/policy.py`):
 * attention is compiled (`networks/attention.py`), and so is what lies between two products (`networks/between.py`).
 
 What is computed for a token depends on the tokens before it and on nothing else, to the last bit: not on which rows run beside it, nor on
-whether it ran alone or with the tokens before it. What is compiled is so by its making; a matrix product adds up a row's terms in one
-order as long as it has `LEAST` rows. That is so of MKL on one thread; `exact` asks the library at hand. So a stream that is run again,
-by whatever route, gives the same log-probabilities.
+whether it ran alone or with the tokens before it. What is compiled is so by its making. A matrix product of MKL's on one thread adds up a
+row's terms in one order where it has as many rows as `alike` finds out. So a stream that is run again, by whatever route, gives the same
+log-probabilities.
 
 Axes: N tokens, T positions, H heads, K key-value heads, D head size, d hidden size, V vocabulary, L layers.
 """
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -31,16 +32,32 @@ from patchgrad.networks.lanes import Floats, Places
 from patchgrad.networks.threads import one_thread
 from patchgrad.values import Ids
 
-LEAST = 4
+ALIKE = ((4, 1), (8, 4), (16, 16))
+"""What numbers of rows may be alike: at least so many, and a multiple of so many."""
+COUNTS = (*range(1, 34), 63, 100, 150)  # of rows, of which products are compared
 
 
 def exact() -> bool:
     """Do products on this machine, on one thread, add up a row's terms in one order, however many rows there are?"""
+    return alike() is not None
+
+
+@cache
+def alike() -> tuple[int, int] | None:
+    """The least of `ALIKE` with which a row's terms are added up in one order, or `None`.
+
+    With `(8, 4)` the rows of a product are filled up to 8, 12, 16 and so on. MKL's kernels for the instructions that all processors have
+    need that, and newer ones `(4, 1)`.
+    """
     random = torch.Generator().manual_seed(0)
-    left, dense = (torch.randn(shape, generator=random) for shape in ((64, 64), (64, 512)))
+    pairs = [(torch.randn(150, inner, generator=random), torch.randn(inner, 512, generator=random)) for inner in (64, 256, 768)]
     with one_thread():
-        whole = left @ dense
-        return all(np.array_equal(_product(left[:count].numpy(), dense), whole[:count]) for count in (1, 2, 5, 16, 33))
+        return next((rows for rows in ALIKE if all(_agree(left, right, rows) for left, right in pairs)), None)
+
+
+def _agree(left: Tensor, right: Tensor, rows: tuple[int, int]) -> bool:
+    whole = _filled(left.numpy(), right, rows)
+    return all(np.array_equal(_filled(left[:count].numpy(), right, rows), whole[:count]) for count in COUNTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +76,7 @@ class CachedDecoder:
     """A copy of a network's weights arranged for sampling; `refill` takes new weights in place of the old."""
 
     def __init__(self, network: Decoder, length: int) -> None:
+        alike()  # asked before several threads multiply
         self.config = network.config
         self.length = length
         angles = torch.arange(length)[:, None].float() * self.config.frequencies
@@ -138,8 +156,14 @@ class CachedDecoder:
 
 
 def _product(left: Floats, right: Tensor) -> Floats:
-    """`[R, N] @ [N, M]`, of at least `LEAST` rows."""
-    rows = len(left)
-    if rows < LEAST:
-        left = np.concatenate([left, np.zeros((LEAST - rows, left.shape[1]), np.float32)])
+    """`[R, N] @ [N, M]`, with the rows that make it `alike`."""
+    return _filled(left, right, alike() or ALIKE[0])
+
+
+def _filled(left: Floats, right: Tensor, alike: tuple[int, int]) -> Floats:
+    """The product with rows of zeros behind the last, as many as there have to be."""
+    rows, (least, multiple) = len(left), alike
+    more = max(least, -(-rows // multiple) * multiple) - rows
+    if more:
+        left = np.concatenate([left, np.zeros((more, left.shape[1]), np.float32)])
     return torch.mm(torch.from_numpy(left), right).numpy()[:rows]
