@@ -122,7 +122,7 @@ async def assess(
         scores, abstained = await _scores(harness, SCORERS[choice.best_of](harness.sandboxes), groups)
         about["best_of"] = choice.best_of + (f" (which abstained on {abstained} of {len(groups)} tasks)" if abstained else "")
     limits = {"turns": budget.turns, "context": budget.context, "action_tokens": budget.action_tokens, "seconds": budget.seconds}
-    limits |= {name: getattr(budget, name) for name in ("format_errors", "repeats", "announced")}
+    limits |= {"format_errors": budget.format_errors, "repeats": budget.repeats, "announced": budget.announced}
     limits |= {"window": agent.window, "observation": agent.longest}
     spent, sampling = time.monotonic() - started, choice.told
     return groups, summarise(name, groups, Measured(choice.drawn, spent, limits, sampling, about), scores)
