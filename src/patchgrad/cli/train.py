@@ -49,11 +49,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.print:
         return _print(arguments)
     folder = _folder(arguments)
+    if arguments.resume and arguments.scale is not None:
+        raise ConfigError("--scale cannot change in a run that has begun; leave it out, or start another with --run.")
     begin((_recipe(Run.open(folder)) if arguments.resume else _asked(arguments)).machine)
     _load_torch()
     if arguments.resume:
-        if arguments.scale is not None:
-            raise ConfigError("--scale cannot change in a run that has begun; leave it out, or start another with --run.")
         with _resumed(folder, arguments) as store:
             return _train(store, arguments)
     with _created(folder, arguments) as store:
