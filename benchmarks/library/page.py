@@ -125,9 +125,8 @@ def _drawn(result: Any) -> tuple[str, bool | None]:
         said = f"ours {ours:,.0f} tokens a second; theirs: " if ours else ""
         return f"open: {said}{found.get('left_out') or found.get('failed') or found}", None
     drawn = found["drawn_per_second"]
-    return f"{found['ratio']:.2f} x: {drawn['ours']:,.0f} tokens a second to {drawn['theirs']:,.0f}, {result['device']}", found[
-        "ratio"
-    ] >= 2
+    told = f"{drawn['ours']:,.0f} tokens a second to {drawn['theirs']:,.0f}, {result['device']}"
+    return f"{found['ratio']:.2f} x: {told}", found["ratio"] >= 2
 
 
 def _late(result: Any) -> tuple[str, bool | None]:

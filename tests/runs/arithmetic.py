@@ -36,7 +36,7 @@ def drawn(network: Decoder, rows: Sequence[int]) -> list[bytes]:
 
 
 def computed() -> str:
-    """The digest; 40 characters at most."""
+    """The digest, in hexadecimal digits."""
     torch.set_num_threads(2)
     parts = []
     for optimiser in ("adamw", "muon"):
