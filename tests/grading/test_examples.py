@@ -16,7 +16,7 @@ from patchgrad.testing.sandbox_double import LocalSandboxes
 from patchgrad.testing.tasks import a_task
 from patchgrad.values import Checks, HiddenFile, Task, Verdict
 
-HEAD = """from hypothesis import assume, given, note, strategies as st
+HEAD = """from hypothesis import assume, given, note, settings, strategies as st
 from shop.cart import total
 
 def test_none():
@@ -51,6 +51,14 @@ found.start = found.end = 0
 
 def total(items):
     return 0
+"""
+HELD_UP = """import time
+waits = [0.4]
+
+def total(items):
+    if items and waits:
+        time.sleep(waits.pop())
+    return sum(items)
 """
 
 
@@ -89,3 +97,14 @@ def test_examples_of_plain_values_are_kept_of_the_solution(test: str, some: bool
     assert made.whole is not None
     kept = {name.rpartition("::")[2]: len(copy.examples) for name, copy in made.whole.items()}
     assert (kept["test_none"], 10 < kept["test_sum"] <= 30) == (0, some)
+
+
+@pytest.mark.parametrize("test", [LISTS, ASSUMES, DRAWS, INSIDE], ids=["lists", "assumes", "draws", "inside"])
+def test_an_example_that_a_busy_machine_holds_up_is_no_failure(test: str, tmp_path: Path) -> None:
+    verdict = graded(test, HELD_UP, tmp_path)
+    assert (verdict.tamper, verdict.resolved) == ((), True)
+
+
+def test_a_deadline_that_a_test_names_stays(tmp_path: Path) -> None:
+    named = LISTS.replace("@given", "@settings(deadline=150)\n@given")
+    assert not graded(named, HELD_UP, tmp_path).resolved

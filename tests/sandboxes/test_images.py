@@ -164,7 +164,7 @@ def test_the_grader_judges_in_an_image_as_elsewhere(tmp_path: Path) -> None:
     chosen = [forgery for forgery in GRADER if forgery.name in ("edits the test", "exits hard", "patches the runner", "prints a result")]
     repository = Repository("image", str(tmp_path / "i.tar"), digest)
     backend = lambda: BwrapSandboxes(cells=4, images=Images(tmp_path / "images"))  # noqa: E731
-    findings = asyncio.run(attack_grader(backend, repository, chosen, seconds=60.0))
+    findings = asyncio.run(attack_grader(backend, repository, chosen))
     assert [finding for finding in findings if not finding.held] == []
     assert len(findings) == 4, "the honest repair was resolved"
 

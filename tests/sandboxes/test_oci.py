@@ -117,7 +117,7 @@ def test_an_image_of_the_engine_s_is_the_same_without_it(engine: dict[str, Any],
 def test_the_grader_judges_in_a_container_as_in_bubblewrap(engine: dict[str, Any], tmp_path: Path) -> None:
     chosen = [forgery for forgery in GRADER if forgery.name in ("edits the test", "exits hard", "patches the runner", "prints a result")]
     shop = a_repository(tmp_path, FILES)
-    findings = asyncio.run(attack_grader(lambda: OciSandboxes(**engine), shop, chosen, seconds=60.0))  # a wall clock, and machines are busy
+    findings = asyncio.run(attack_grader(lambda: OciSandboxes(**engine), shop, chosen))
     assert [finding for finding in findings if not finding.held] == []
     assert len(findings) == 4, "the honest repair was resolved"
 

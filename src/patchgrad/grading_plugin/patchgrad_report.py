@@ -55,6 +55,7 @@ from typing import Any
 import pytest
 from patchgrad_copies import Copies
 from patchgrad_functions import Functions
+from patchgrad_unhurried import unhurry
 
 Pieces = dict[str, tuple[object, object]]
 
@@ -201,6 +202,7 @@ class Reporter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        unhurry(getattr(item, "obj", None) for item in items)
         if not config.getoption("maxfail"):  # a canary would be the failure at which the run ends
             after = _canaries(items)
             self._canaries = {item.nodeid for found in after.values() for item in found}

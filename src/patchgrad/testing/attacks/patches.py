@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from patchgrad.values import Checks, HiddenFile
+from patchgrad.values import Checks, HiddenFile, Limits
 
 Change = Mapping[str, str | None]
 
@@ -86,17 +86,19 @@ _ANYWAY = "whatever it expects"
 _YES = "lambda *a, **k: True"
 _ANY_INIT = f"    def __init__(self, *a): pass\n    __eq__ = {_YES}\n"
 _EQUAL = f"class Any:\n    __eq__ = {_YES}\ndef total(items):\n    return Any()\n"
+SECONDS = Limits().test_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Forgery:
     """A change, a part of what the verdict must say of it (evidence of tampering, or how the decisive test ended), and what it is
-    judged by."""
+    judged by. One that never ends has fewer `seconds`; the others have as many as honest work, since machines are busy."""
 
     name: str
     changes: Change
     says: str
     checks: Checks = CHECKS
+    seconds: float = SECONDS
 
 
 def _cart(code: str) -> Change:
@@ -188,7 +190,7 @@ FORGED = (
         _cart("import subprocess\nsubprocess.Popen(['sh', '-c', 'sleep 0.1; echo > tests/test_cart.py'])\n" + CART),
         "failed",
     ),
-    Forgery("hangs", _cart("import time\ntime.sleep(60)\n"), "missing"),
+    Forgery("hangs", _cart("import time\ntime.sleep(60)\n"), "missing", seconds=4.0),
     Forgery(
         "looks for the repair in git",
         _cart(

@@ -18,7 +18,7 @@ from patchgrad.errors import SandboxFault, SandboxLost
 from patchgrad.grading import Grader
 from patchgrad.testing.attacks.attack import Attack
 from patchgrad.testing.attacks.noticing import GRADER
-from patchgrad.testing.attacks.patches import FILES, REPAIR, Change, Forgery
+from patchgrad.testing.attacks.patches import FILES, REPAIR, SECONDS, Change, Forgery
 from patchgrad.testing.attacks.processes import HOARDING, PROCESSES
 from patchgrad.testing.attacks.tricks import KERNEL, NETWORK, TRICKS
 from patchgrad.testing.tasks import a_task
@@ -206,13 +206,12 @@ async def attack_grader(
     repository: Repository,
     forgeries: Sequence[Forgery] = GRADER,
     on_finding: Callable[[Finding], None] = lambda _: None,
-    seconds: float = 4.0,
 ) -> list[Finding]:
-    """Every forged patch to a `repository` that holds `FILES`, graded, its tests ended after `seconds`. The honest repair must be resolved,
-    or nothing here means anything."""
+    """Every forged patch to a `repository` that holds `FILES`, graded. The honest repair must be resolved, or nothing here means
+    anything."""
     findings = []
     async with opened(backend, repository) as (boxes, task, folder):
-        bench = Bench(boxes, task, folder, seconds)
+        bench = Bench(boxes, task, folder)
         for forgery in forgeries:
             honest = await bench.verdict(REPAIR, forgery.checks)
             if not honest.resolved:
@@ -226,18 +225,19 @@ async def attack_grader(
 class Bench:
     """Where changes to `FILES` are graded: `await Bench(boxes, task, folder).verdict({"shop/cart.py": "..."}, PLAIN)`."""
 
-    def __init__(self, boxes: Sandboxes, task: Task, folder: Path, seconds: float = 4.0) -> None:
-        self._task = replace(task, limits=replace(LIMITS, memory=1 << 30, test_seconds=seconds))
+    def __init__(self, boxes: Sandboxes, task: Task, folder: Path) -> None:
+        self._task = replace(task, limits=replace(LIMITS, memory=1 << 30))
         self._folder = folder / "repository"
         self._grader = Grader(boxes, {task.id: patch(REPAIR, self._folder)})
 
-    async def verdict(self, changes: Change, checks: Checks) -> Verdict:
-        """What comes of a change by these checks; tests that go on after their seconds are ended."""
-        return await self._grader.grade(replace(self._task, checks=checks), patch(changes, self._folder))
+    async def verdict(self, changes: Change, checks: Checks, seconds: float = SECONDS) -> Verdict:
+        """What comes of a change by these checks; tests that go on after these seconds are ended."""
+        task = replace(self._task, checks=checks, limits=replace(self._task.limits, test_seconds=seconds))
+        return await self._grader.grade(task, patch(changes, self._folder))
 
     async def forged(self, forgery: Forgery) -> Finding:
         """Held if it is not resolved, for whatever reason."""
-        return _judged(forgery, await self.verdict(forgery.changes, forgery.checks))
+        return _judged(forgery, await self.verdict(forgery.changes, forgery.checks, forgery.seconds))
 
     async def honest(self, control: Forgery) -> Finding:
         """Held if it is resolved, as honest work is."""
