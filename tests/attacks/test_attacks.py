@@ -100,7 +100,6 @@ def test_the_suite_holds_for_an_ordinary_user_as_well(open_folder: Path) -> None
     for name in ("numpy", "numpy.libs"):
         shutil.copytree(site / name, open_folder / "packages" / name)
     shutil.copytree(Path(patchgrad.__file__).parent, open_folder / "packages" / "patchgrad")
-    shutil.copytree(Path.home() / ".cache" / "patchgrad" / "programs", open_folder / ".cache" / "patchgrad" / "programs")
     for place in (open_folder, *open_folder.rglob("*")):
         os.chown(place, user.pw_uid, user.pw_gid, follow_symlinks=False)
     done = subprocess.run(

@@ -76,6 +76,29 @@ def test_code_under_test_cannot_say_how_a_copy_ended(tmp_path: Path) -> None:
     assert all(test.satisfied for test in verdict.tests)
 
 
+ENDS_ONCE = """import os
+from pathlib import Path
+
+runs = Path({place!r})
+runs.touch()
+runs.write_text(runs.read_text() + "x")
+if runs.read_text() == "xx":
+    os._exit(1)
+
+def total(items):
+    return sum(items)
+"""
+
+
+def test_a_solution_that_a_machine_stops_once_is_run_again(tmp_path: Path) -> None:
+    place = tmp_path / "runs"
+    solution = forge({"shop/cart.py": ENDS_ONCE.format(place=str(place))}, tmp_path / "solution")
+    made = asyncio.run(Canaries(LocalSandboxes(FILES), {"shop": solution}).trial(TASK))
+    assert place.read_text() == "xxx", "the tests as they are, a broken run that ended, and another"
+    assert made is not None
+    assert made.telling
+
+
 def found(checks: Checks, folder: Path) -> Trial:
     boxes, solution = LocalSandboxes(FILES), forge(REPAIR, folder / "solution")
     made = asyncio.run(Canaries(boxes, {"shop": solution}).trial(replace(TASK, checks=checks)))

@@ -103,7 +103,7 @@ async def _solved(sandbox: Sandbox, task: Task, solution: str, choose: _Choose, 
     passing = [name for name, status in run.statuses.items() if status == "passed" and name in named]
     sources = {path: await _text(sandbox, path) for path in deciding(task, run)}
     made = replace(trial(sources, choose(task, passing), passing, run.installed), helpers=beside, alone=alone)
-    for _ in range(2):  # a busy machine may keep the solution from its end, and without it no attempt is held against anything
+    for _ in range(2):  # on a busy machine the run may not come to its end, and then no attempt would be held against anything
         run = await _copied(sandbox, task, made)
         if made.done(run):
             return made.told(run, task.checks.pass_to_pass)

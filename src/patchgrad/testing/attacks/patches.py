@@ -86,7 +86,7 @@ _ANYWAY = "whatever it expects"
 _YES = "lambda *a, **k: True"
 _ANY_INIT = f"    def __init__(self, *a): pass\n    __eq__ = {_YES}\n"
 _EQUAL = f"class Any:\n    __eq__ = {_YES}\ndef total(items):\n    return Any()\n"
-SECONDS = Limits().test_seconds
+TEST_SECONDS = Limits().test_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Forgery:
     changes: Change
     says: str
     checks: Checks = CHECKS
-    seconds: float = SECONDS
+    seconds: float = TEST_SECONDS
 
 
 def _cart(code: str) -> Change:

@@ -18,7 +18,7 @@ from patchgrad.errors import SandboxFault, SandboxLost
 from patchgrad.grading import Grader
 from patchgrad.testing.attacks.attack import Attack
 from patchgrad.testing.attacks.noticing import GRADER
-from patchgrad.testing.attacks.patches import FILES, REPAIR, SECONDS, Change, Forgery
+from patchgrad.testing.attacks.patches import FILES, REPAIR, TEST_SECONDS, Change, Forgery
 from patchgrad.testing.attacks.processes import HOARDING, PROCESSES
 from patchgrad.testing.attacks.tricks import KERNEL, NETWORK, TRICKS
 from patchgrad.testing.tasks import a_task
@@ -230,7 +230,7 @@ class Bench:
         self._folder = folder / "repository"
         self._grader = Grader(boxes, {task.id: patch(REPAIR, self._folder)})
 
-    async def verdict(self, changes: Change, checks: Checks, seconds: float = SECONDS) -> Verdict:
+    async def verdict(self, changes: Change, checks: Checks, seconds: float = TEST_SECONDS) -> Verdict:
         """What comes of a change by these checks; tests that go on after these seconds are ended."""
         task = replace(self._task, checks=checks, limits=replace(self._task.limits, test_seconds=seconds))
         return await self._grader.grade(task, patch(changes, self._folder))
