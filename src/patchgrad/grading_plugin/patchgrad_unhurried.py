@@ -16,14 +16,15 @@ from typing import Any
 _KEPT = "_hypothesis_internal_use_settings"  # of a test, which asks for it when it is run
 
 
-def unhurry(tests: Iterable[object]) -> None:
+def unhurry(tests: Iterable[Any]) -> None:
     """Take the usual deadline from these functions and methods, as far as they are tests of properties."""
     hypothesis = sys.modules.get("hypothesis")
     if hypothesis is None:
         return
     for test in tests:
         with contextlib.suppress(Exception):  # no test of properties, or another version of hypothesis: the test is as it was
-            _unhurry(inspect.unwrap(getattr(test, "__func__", test), stop=lambda layer: _KEPT in vars(layer)), hypothesis)  # type: ignore[arg-type]
+            function: Any = getattr(test, "__func__", test)
+            _unhurry(inspect.unwrap(function, stop=lambda layer: _KEPT in vars(layer)), hypothesis)
 
 
 def _unhurry(test: Any, hypothesis: Any) -> None:
