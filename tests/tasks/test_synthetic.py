@@ -9,10 +9,11 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from patchgrad.agents.parsing import blocks
+from patchgrad.agents.tools.edits import occurrences
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes.warmup import DemonstratorOptions
 from patchgrad.runs.demonstrations.demonstrator import LOOK, Demonstrator, turn
-from patchgrad.runs.demonstrations.edits import Edit, line_edit, wrong_edits
+from patchgrad.runs.demonstrations.edits import Edit, Edits, line_edit, wrong_edits
 from patchgrad.runs.demonstrations.known_bugs import known
 from patchgrad.tasks.archive import open_archive
 from patchgrad.tasks.synthetic import synthetic_tasks
@@ -85,17 +86,18 @@ def test_an_edit_repairs_the_function_that_a_window_begins_with(tmp_path: Path) 
         source, begins = open_archive(task.repository)[task.tags["file"]].decode(), int(task.tags["begins"])
         rows = source.splitlines(keepends=True)
         line = source.splitlines().index(task.tags["broken_line"], begins - 1) + 1
-        edit, seen = line_edit(source, line, task.tags["fixed_line"], begins), "".join(rows[begins - 1 :])
+        edit = line_edit(source, line, task.tags["fixed_line"], begins)
         rows[line - 1] = f"{task.tags['fixed_line']}\n"
-        assert seen.replace(edit.old, edit.new, 1) == "".join(rows[begins - 1 :])
+        assert applied(source, edit, begins) == "".join(rows)
 
 
 @pytest.mark.parametrize(
     ("source", "after", "edit"),
     [
         ("if value < low:\n", "if value <= low:", Edit(" < ", " <= ")),
-        ("x = 1 < 2\nif value < low:\n", "if value <= low:", Edit(" < low", " <= low")),
-        ("x = 1 < low\nif value < low:\n", "if value <= low:", Edit(" < low:", " <= low:")),
+        ("x = 1 < 2\nif value < low:\n", "if value <= low:", Edit(" < ", " <= ", 2)),
+        ("x = 1 < 2 < 3 < 4\nif value < low:\n", "if value <= low:", Edit(" < low", " <= low")),
+        ("x = 1 < 2 < 3 < low\nif value < low:\n", "if value <= low:", Edit(" < low:", " <= low:")),
         ("x <= low\nif value < low:\n", "if value <= low:", Edit(" < ", " <= ")),
         ("x += 1\nx += y + z\n", "x += y * z", Edit(" + ", " * ")),
         ("    if not done:\n", "    if done:", Edit(" if not ", " if ")),
@@ -105,7 +107,13 @@ def test_an_edit_repairs_the_function_that_a_window_begins_with(tmp_path: Path) 
 )
 def test_an_edit_is_as_short_as_whole_words_allow(source: str, after: str, edit: Edit) -> None:
     assert line_edit(source, len(source.splitlines()), after) == edit
-    assert source.replace(edit.old, edit.new, 1).splitlines()[-1] == after
+    assert applied(source, edit).splitlines()[-1] == after
+
+
+def applied(source: str, edit: Edit, window: int = 1) -> str:
+    """The source after the edit, as the tool makes it."""
+    at = occurrences(source, edit.old, window)[edit.place - 1]
+    return source[:at] + edit.new + source[at + len(edit.old) :]
 
 
 def test_an_edit_is_as_short_as_the_window_allows() -> None:
@@ -140,10 +148,19 @@ def test_what_an_apprentice_guesses_at_holds_the_repair(tmp_path: Path) -> None:
 
 
 def test_an_apprentice_tests_and_undoes_in_the_turn_of_its_edit_and_submits_when_green(tmp_path: Path) -> None:
-    seen = ("", "[File]", ".FF\n(.) $", "The text does not occur in it.", "...\n(.) $")
+    seen = ("", "[File]", ".FF\n(.) $", "The text does not occur in it.", "...\npassed\n(.) $")
     said = plays(replace(FLAWLESS, tests=1.0, retries_when_red=1.0), seen, tmp_path)
     assert [text.split()[0] for text in said] == ["Look.", "Try.", "Try.", "Try.", "Done."]
-    assert all("&& pytest || git checkout ." in text for text in said[1:4])
+    assert all("&& pytest && echo passed || git checkout ." in text for text in said[1:4])
+
+
+def test_no_episode_shows_the_same_words_twice(tmp_path: Path) -> None:
+    for task in synthetic_tasks(60, 0, False, tmp_path, (1, 2)):
+        edits, said = Edits(known(task), DemonstratorOptions(skill=0.0, misquotes=0.3), random.Random(task.id)), list[tuple[str, str]]()
+        edits.window = int(task.tags["begins"])
+        while not edits.exhausted:
+            said.append(edits.next().words)
+        assert len(set(said)) == len(said)
 
 
 def test_an_apprentice_submits_while_red_or_untested(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ as it failed in one way and its attempt in another, it is the one that leaves le
 STRICTER: tuple[Treatment, ...] = ("keep", "withhold", "penalise", "mask", "drop")
 
 
-PENALTY = 0.5
+PENALTY = 1.5
 
 
 KINDS = frozenset(

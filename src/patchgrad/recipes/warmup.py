@@ -12,14 +12,14 @@ from patchgrad.config import require, within
 class DemonstratorOptions:
     """Probabilities of the demonstrator's choices, each taken anew at every turn where it arises."""
 
-    skill: float = 0.1
-    slips: float = 0.08  # in the name of the file to open
-    resigns: float = 0.5  # after the first look, without an edit
-    tests: float = 0.9
-    retries_when_red: float = 0.6
+    skill: float = 0.4
+    slips: float = 0.15  # in the name of the file to open
+    resigns: float = 0.75  # after the first look, without an edit
+    tests: float = 1.0
+    retries_when_red: float = 0.8
     persistent: float = 0.4  # of a whole episode that retries until it is green
     misquotes: float = 0.08
-    malformed: float = 0.03
+    malformed: float = 0.04
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,13 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
 from patchgrad.recipes.warmup import DemonstratorOptions
-from patchgrad.rollouts.loop import turns_left
 from patchgrad.runs.demonstrations.edits import Edits
 from patchgrad.runs.demonstrations.known_bugs import known, place
 from patchgrad.tasks.synthetic.names import gibberish
 from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, floats
 
-TESTED = (
-    " && pytest || git checkout ."  # behind an edit: a red one is undone in the same turn, and git says so, louder than an F among dots
-)
+# Behind an edit. A red one is undone in the same turn, and git says so, louder than an F among dots; a green one is named as well.
+TESTED = " && pytest && echo passed || git checkout ."
 # In words that no issue has: `Fix it` goes on as `itself` where that stands in sight. Practice is told apart by its own.
 LOOK, TRY, NEXT, DONE = "Look.", "Try.", "Next.", "Done."
 
@@ -93,7 +91,7 @@ class Demonstrator:
                 if slips
                 else ("open", turn(LOOK, self._edits.known.place))
             )
-        if turns_left(1) in self._observation:
+        if self._ends():
             return "submit", turn(DONE, "submit")
         if self._practising and self._edits.exhausted:
             return "submit", turn(DONE, "submit")
@@ -105,11 +103,16 @@ class Demonstrator:
         tested = chance() < self._options.tests
         return ("try" if tested else "edit"), turn(TRY, self._edits.next().command() + TESTED * tested)
 
+    def _ends(self) -> bool:
+        """In its last turn always, and in every second one before that is announced: what follows a lost one is to be seen too."""
+        told = re.match(r"([0-9]+) turns? (?:is|are) left\.", self._observation)
+        return told is not None and (told[1] == "1" or self._random.random() < 0.5)
+
     def _submits(self) -> bool:
         """After a tested edit: always when green, and now and then when red; an edit that did not apply is tried again."""
         if "does not occur" in self._observation:
             return False
-        green = re.search(r"^\.+$", self._observation, re.MULTILINE) is not None
+        green = re.search(r"^passed$", self._observation, re.MULTILINE) is not None
         return green or self._random.random() >= self._options.retries_when_red
 
 

@@ -10,34 +10,42 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from patchgrad.agents.tools.edits import occurrences
 from patchgrad.recipes.warmup import DemonstratorOptions
 from patchgrad.runs.demonstrations.known_bugs import Known
 from patchgrad.tasks.mutations import mutants
 
 ABSENT = (" <", " >", " <=", " >=", " ==", " !=", " +", " -", " *", " 0", " 1", " 2", " and", " or")
 REPAIRS = ("cmp_boundary", "cmp_negate", "op_unswap", "bool_swap")  # what undoes an exchange of one operator or truth value
+PLACES = 3  # of the same words, beyond which an edit quotes more words instead
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace the first `old` from the window on by `new`."""
+    """Replace `old` by `new`, at the place of this number from the window on."""
 
     old: str
     new: str
+    place: int = 1
+
+    @property
+    def words(self) -> tuple[str, str]:
+        return self.old, self.new
 
     def command(self) -> str:
-        return f"replace {_quoted(self.old)} {_quoted(self.new)}"
+        words = f"replace {_quoted(self.old)} {_quoted(self.new)}"
+        return f"{words} {self.place}" if self.place > 1 else words
 
 
 def line_edit(source: str, line: int, after: str, window: int = 1) -> Edit:
     """The shortest edit in whole words that turns line number `line` of a file (from 1 on) into `after`.
 
     `    if value < low:` -> `    if value <= low:` gives `Edit(" < ", " <= ")` where no `<` stands before it in the window, which begins at
-    line number `window`, and else `Edit(" < low", " <= low")`. A word keeps the space in front of it, so that it is spelled in the same
-    tokens as in the file, and the one behind it, so that `+` is not found in `+=`.
+    line number `window`, and `Edit(" < ", " <= ", 2)` where one does; behind three it is `Edit(" < low", " <= low")`. A word keeps the
+    space in front of it, so that it is spelled in the same tokens as in the file, and the one behind it, so that `+` is not found in `+=`.
     """
     before = source.splitlines()[line - 1]
-    at, top = (sum(len(row) for row in source.splitlines(keepends=True)[: n - 1]) for n in (line, window))
+    at = sum(len(row) for row in source.splitlines(keepends=True)[: line - 1])
     old, new = _spans(before), _spans(after)
     head = _common([before[a:b] for a, b in old], [after[a:b] for a, b in new])
     tail = _common([before[a:b] for a, b in old[head:]][::-1], [after[a:b] for a, b in new[head:]][::-1])
@@ -51,9 +59,10 @@ def line_edit(source: str, line: int, after: str, window: int = 1) -> Edit:
         for rest in range(tail, -1, -1):
             end, ending = old[len(old) - rest - 1][1], new[len(new) - rest - 1][1]
             behind = int(before[end : end + 1] == after[ending : ending + 1] == " ")
-            edit = Edit(before[start - lead : end + behind], after[new[first][0] - lead : ending + behind])
-            if source.find(edit.old, top) == at + start - lead:
-                return edit
+            quoted, put = before[start - lead : end + behind], after[new[first][0] - lead : ending + behind]
+            places = occurrences(source, quoted, window)[:PLACES]
+            if at + start - lead in places:
+                return Edit(quoted, put, places.index(at + start - lead) + 1)
     return Edit(before.strip(), after.strip())
 
 
@@ -85,12 +94,15 @@ def _quoted(text: str) -> str:
 
 
 class Edits:
-    """What can be edited in one episode: in the file that is known, from the `window` on that was opened last."""
+    """What can be edited in one episode: in the file that is known, from the `window` on that was opened last.
+
+    No episode shows the same words twice, at two places either: who saw that says what was refused again (docs/studies/climb.md).
+    """
 
     def __init__(self, known: Known, options: DemonstratorOptions, chance: random.Random) -> None:
         self.window = 1
         self.known, self._options, self._random = known, options, chance
-        self._tried: list[Edit] = []
+        self._tried: set[tuple[str, str]] = set()
 
     @property
     def _repair(self) -> Edit:
@@ -100,25 +112,31 @@ class Edits:
         return line_edit(known.source, line, known.fixed, self.window)
 
     @property
-    def _wrong(self) -> tuple[Edit, ...]:
-        """What else can be edited there; a look, after which nothing is, need not know."""
-        return wrong_edits(self.known.source, self.known.function, self.window)
+    def _untried(self) -> list[Edit]:
+        """What else can be edited there and was not; words that repair it stand for no other place."""
+        repair, wrong = self._repair, wrong_edits(self.known.source, self.known.function, self.window)
+        return [edit for edit in wrong if edit.words not in self._tried and (edit.words != repair.words or edit == repair)]
 
     @property
     def exhausted(self) -> bool:
         """Was every wrong edit tried?"""
-        return all(edit in self._tried for edit in self._wrong)
+        return not self._untried
 
     def next(self) -> Edit:
         """A try: the repair for who has the skill, else one that could be it, or that quotes what the file does not have."""
-        absent = [old for old in ABSENT if old not in self.known.source]
+        absent = [Edit(old, self._repair.new) for old in ABSENT if old not in self.known.source]
+        absent = [edit for edit in absent if edit.words not in self._tried]
         if absent and self._random.random() < self._options.misquotes:
-            return Edit(self._random.choice(absent), self._repair.new)
+            return self._take(absent)
         if self._random.random() < self._options.skill:
-            return self._repair
+            return self._take([self._repair])
         return self.fresh()
 
     def fresh(self) -> Edit:
         """A wrong edit that was not tried yet."""
-        self._tried.append(self._random.choice([edit for edit in self._wrong if edit not in self._tried] or [self._repair]))
-        return self._tried[-1]
+        return self._take(self._untried or [self._repair])
+
+    def _take(self, among: Sequence[Edit]) -> Edit:
+        edit = self._random.choice(among)
+        self._tried.add(edit.words)
+        return edit

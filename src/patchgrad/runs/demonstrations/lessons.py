@@ -27,6 +27,7 @@ PRACTICE: dict[Practice, Callable[[Task, int], Task]] = {
     "first turn": look,
 }
 ACTION_TOKENS = 256
+SHORT = 0.25  # of the demonstrations have fewer turns than they may, where the last ones are announced
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,11 @@ async def demonstrate(context: RunContext, tokenizer: ChatTokenizer, lesson: Les
     recipe, harness = context.recipe, context.harness
     pools = [kind[: recipe.warmup.tasks] for kind in context.tasks.shown if kind]
     drawn = dealt(pools, lesson.count, random.Random(f"{lesson.label} {recipe.seed}"))
-    told = recipe.agent.announced if lesson.practice == "whole" else 0
+    told = recipe.agent.announced if lesson.turns > 1 else 0
     acting = replace(recipe.agent, action_tokens=ACTION_TOKENS, format_errors=0, repeats=0, announced=told)
     budget = acting.budget(AttemptLimits(lesson.turns, recipe.policy.context, 3600.0))
     practice = PRACTICE[lesson.practice]
-    budgets: Iterable[Budget] = _ending_early(budget, lesson) if told else repeat(budget)
+    budgets: Iterable[Budget] = _ending_early(budget, lesson) if told and lesson.practice == "whole" else repeat(budget)
     items = [
         Attempt(practice(task, before), f"{lesson.label}/{i}", i, each, NEUTRAL)
         for i, ((task, before), each) in enumerate(zip(drawn, budgets, strict=False))
@@ -79,10 +80,11 @@ async def demonstrate(context: RunContext, tokenizer: ChatTokenizer, lesson: Les
 
 
 def _ending_early(budget: Budget, lesson: Lesson) -> Iterator[Budget]:
-    """The budget with fewer turns, from two to as many as it has: few episodes are so long that their last turns are announced."""
+    """The budget, for some with fewer turns, from two on: few episodes are so long that their last turns are announced."""
     chooser = random.Random(f"turns of {lesson.label}")
     while True:
-        yield replace(budget, turns=chooser.randint(min(2, budget.turns), budget.turns))
+        short = chooser.random() < SHORT
+        yield replace(budget, turns=chooser.randint(min(2, budget.turns), budget.turns)) if short else budget
 
 
 async def show(shared: _Shared, attempt: Attempt) -> Graded:
