@@ -24,6 +24,7 @@ SMOKE = (
             "warmup.demonstrations": "60",
             "warmup.edit_drills": "120",
             "warmup.first_turns": "100",
+            "warmup.second_turns": "40",
             "warmup.tasks": "24",
             "rft.tasks": "8",
             "rft.attempts": "4",

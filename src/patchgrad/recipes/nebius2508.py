@@ -217,7 +217,7 @@ LAPTOP = (
                 "limits.seconds": "600",
             },
             {
-                "iterations": "6",
+                "iterations": "5",
                 "sampling.tasks": "16",
                 "loss.minibatch": "20",
                 "limits.turns": "20",
@@ -232,8 +232,8 @@ LAPTOP = (
     Change(
         "at the full price an attempt at the turn limit costs 1 more than giving up, and giving up spread (docs/studies/laptop.md)",
         stages(
-            {"reward.length_threshold": "11", "reward.length_weight": "0.1"},
-            {"reward.length_threshold": "18", "reward.length_weight": "0.1"},
+            {"reward.length_threshold": "6", "reward.length_weight": "0.2"},
+            {"reward.length_threshold": "8", "reward.length_weight": "0.3"},
         ),
     ),
     Change(
@@ -251,7 +251,7 @@ LAPTOP = (
     Change("to go on in vain has to cost more than a wrong submission (docs/studies/climb.md)", both({"reward.unsubmitted": "0.3"})),
     Change("an attempt that does not know that it ends submits nothing", {"agent.announced": "3"}),
     Change("a stage that loses its health ends", both({"health.submitted": "0.6", "health.looping": "0.2", "health.unreadable": "0.3"})),
-    Change("a base that solves something, on any processor", {"warmup.until": "0.07", "warmup.passes": "4"}),
+    Change("a base that solves something, on any processor", {"warmup.until": "0.05", "warmup.passes": "3"}),
     Change("so that the better policy of a stage goes on", {"validation.tasks": "60"}),
     Change(
         "minutes, not days",
