@@ -11,7 +11,7 @@ import pytest
 from patchgrad.errors import ConfigError, ProvenanceError
 from patchgrad.learning.advantages import MeanOnly
 from patchgrad.learning.credit import assign, by_group, weighted
-from patchgrad.learning.failures import KEEP_ALL, MASK_FORMAT_ERRORS, FailurePolicy, failed, kept, kinds
+from patchgrad.learning.failures import KEEP_ALL, MASK_FORMAT_ERRORS, PENALTY, FailurePolicy, failed, kept, kinds
 from patchgrad.learning.objectives.corrections import MaskGeometric, MaskToken, Together, TruncateToken
 from patchgrad.learning.provenance import violation
 from patchgrad.learning.selection import contrast, solved_only, sound
@@ -185,7 +185,7 @@ def test_each_way_to_fail_has_a_name() -> None:
 def test_a_turn_that_is_penalised_is_blamed_whatever_became_of_its_attempt() -> None:
     turns = chain(OK, NO, OK)
     (won,) = assign([group(rollout(True, 2.0, turns=turns))], by_reward, {"no command": "penalise"})
-    assert sorted(set(won.advantages.tolist())) == [-0.5, 2.0]
+    assert sorted(set(won.advantages.tolist())) == [-PENALTY, 2.0]
     (lost,) = assign([group(rollout(False, -2.0, turns=turns))], by_reward, {"no command": "penalise"})
     assert set(lost.advantages.tolist()) == {-2.0}
 
@@ -202,7 +202,7 @@ def test_only_choices_are_blamed_and_certainty_is_still_rewarded() -> None:
 
     assert earned(-1.0) == [0.0, -1.0] * 3
     assert earned(1.0) == [1.0, 1.0] * 3
-    assert earned(1.0, {"looping": "penalise"}) == [1.0, 1.0, 1.0, 1.0, 0.0, -0.5], "a loop is blamed for its choices alone"
+    assert earned(1.0, {"looping": "penalise"}) == [1.0, 1.0, 1.0, 1.0, 0.0, -PENALTY], "a loop is blamed for its choices alone"
 
 
 def test_an_attempt_with_a_turn_that_drops_it_is_not_trained_and_still_counts_in_its_group() -> None:

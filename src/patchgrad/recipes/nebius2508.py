@@ -209,7 +209,7 @@ LAPTOP = (
         "minutes, not days",
         stages(
             {
-                "iterations": "5",
+                "iterations": "4",
                 "sampling.tasks": "16",
                 "loss.minibatch": "20",
                 "limits.turns": "12",
@@ -232,8 +232,8 @@ LAPTOP = (
     Change(
         "at the full price an attempt at the turn limit costs 1 more than giving up, and giving up spread (docs/studies/laptop.md)",
         stages(
-            {"reward.length_threshold": "6", "reward.length_weight": "0.2"},
-            {"reward.length_threshold": "8", "reward.length_weight": "0.3"},
+            {"reward.length_threshold": "8", "reward.length_weight": "0.1"},
+            {"reward.length_threshold": "10", "reward.length_weight": "0.2"},
         ),
     ),
     Change(
@@ -248,10 +248,11 @@ LAPTOP = (
         "beyond the paper: a turn that did nothing is never rewarded, and one that repeats another is blamed (docs/studies/climb.md)",
         both({f"advantage.failures.{kind}": "withhold" for kind in UNREAD} | {"advantage.failures.looping": "penalise"}),
     ),
-    Change("to go on in vain has to cost more than a wrong submission (docs/studies/climb.md)", both({"reward.unsubmitted": "0.3"})),
+    Change("to go on in vain has to cost more than a wrong submission (docs/studies/climb.md)", both({"reward.unsubmitted": "0.5"})),
     Change("an attempt that does not know that it ends submits nothing", {"agent.announced": "3"}),
+    Change("a call that was made before tells nothing (docs/studies/climb.md)", {"agent.repeats": "2"}),
     Change("a stage that loses its health ends", both({"health.submitted": "0.6", "health.looping": "0.2", "health.unreadable": "0.3"})),
-    Change("a base that solves something, on any processor", {"warmup.until": "0.05", "warmup.passes": "3"}),
+    Change("a base that solves something, on any processor", {"warmup.until": "0.07", "warmup.passes": "2"}),
     Change("so that the better policy of a stage goes on", {"validation.tasks": "60"}),
     Change(
         "minutes, not days",

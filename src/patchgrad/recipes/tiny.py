@@ -18,7 +18,6 @@ TINY = (
             "warmup.demonstrations": "24",
             "warmup.edit_drills": "0",
             "warmup.first_turns": "16",
-            "warmup.second_turns": "4",
             "warmup.tasks": "4",
             "warmup.epochs": "4",
             "warmup.batch": "4",

@@ -12,12 +12,12 @@ from patchgrad.config import require, within
 class DemonstratorOptions:
     """Probabilities of the demonstrator's choices, each taken anew at every turn where it arises."""
 
-    skill: float = 0.2
-    slips: float = 0.1  # in the name of the file to open
+    skill: float = 0.4
+    slips: float = 0.08  # in the name of the file to open
     resigns: float = 0.7  # after the first look, without an edit
     tests: float = 1.0
     retries_when_red: float = 0.8
-    persistent: float = 0.6  # of a whole episode that retries until it is green
+    persistent: float = 0.4  # of a whole episode that retries until it is green
     misquotes: float = 0.08
     malformed: float = 0.03
 
@@ -27,9 +27,8 @@ class Warmup:
     """Makes the base policy where there is none: a scripted policy's demonstrations, then one language-model pass over them.
 
     A drill is an episode of a look and eleven edits, without tests; a look is the first turn alone, which opens the file that an issue of
-    gibberish names, and has a second turn where the first one misspells it. All are cheap, and dense in what is hardest to learn: to copy
-    without a mistake, and to copy again after one. All are made on the first `tasks` of a kind, so that most of them begin in a sandbox
-    that another one has opened.
+    gibberish names. Both are cheap, and dense in what is hardest to learn: to copy without a mistake. All are made on the first `tasks` of
+    a kind, so that most of them begin in a sandbox that another one has opened.
 
     It ends once the policy solves a share `until` of the validation tasks by more than a standard error, which is measured after each of
     at most so many `passes`: the first over all episodes, later ones over a quarter of them at a third of the rate.
@@ -37,13 +36,12 @@ class Warmup:
 
     demonstrations: int = 1100
     edit_drills: int = 500
-    first_turns: int = 2200
-    second_turns: int = 400
+    first_turns: int = 2000
     tasks: int = 800
     epochs: int = 1
     until: float = 0.0
     passes: int = 1
-    batch: int = 16
+    batch: int = 8
     lr: float = 3e-3
     observation_weight: float = 0.1
     turns: int = 16
@@ -52,6 +50,6 @@ class Warmup:
     def __post_init__(self) -> None:
         within(1, inf, "warmup.", self, "demonstrations", "tasks", "epochs", "passes", "batch", "turns")
         within(0, 1, "warmup.", self, "until")
-        within(0, inf, "warmup.", self, "edit_drills", "first_turns", "second_turns", "observation_weight")
+        within(0, inf, "warmup.", self, "edit_drills", "first_turns", "observation_weight")
         require(self.lr > 0, f"warmup.lr is {self.lr}; a learning rate must be above 0")
         within(0, 1, "warmup.demonstrator.", self.demonstrator, *(one.name for one in fields(self.demonstrator)))

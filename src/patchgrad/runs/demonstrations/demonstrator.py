@@ -29,8 +29,7 @@ LOOK, TRY, NEXT, DONE = "Look.", "Try.", "Next.", "Done."
 class Demonstrator:
     """Plays one episode of one task with one wrong line; a `Policy` of version -1 whose log-probabilities are zero.
 
-    When `practising` it opens the file and makes one edit after the other, for the sake of writing edits that apply. With `slips_first` it
-    misspells the name at first, for the sake of what comes then.
+    When `practising` it opens the file and makes one edit after the other, for the sake of writing edits that apply.
     """
 
     version = -1
@@ -44,10 +43,9 @@ class Demonstrator:
         encode_action: Callable[[str], Ids],
         context: int,
         practising: bool = False,
-        slips_first: bool = False,
     ) -> None:
         self.context = context
-        self._practising, self._slips_first = practising, slips_first
+        self._practising = practising
         self._random = random.Random(f"apprentice {task.id} {seed}")
         retries = 1.0 if self._random.random() < options.persistent else options.retries_when_red
         self._options = replace(options, retries_when_red=retries)
@@ -87,7 +85,7 @@ class Demonstrator:
     def _next(self) -> tuple[str, str]:
         chance = self._random.random
         if self._last in ("", "slip"):
-            slips = chance() < self._options.slips or (self._slips_first and not self._last)
+            slips = chance() < self._options.slips
             return (
                 ("slip", turn(LOOK, _misspelt(self._edits.known.place, self._random)))
                 if slips
@@ -119,14 +117,11 @@ class Demonstrator:
 
 
 def _misspelt(place: str, chance: random.Random) -> str:
-    """The command that opens the file, with some letters of the name lost or others: `open totals.py 3` -> `open tokbls.py 3`."""
+    """The command that opens the file, with one letter of the name lost or another."""
     tool, name, line = place.split()
-    wrong, stem = name, len(name.removesuffix(".py"))
-    while wrong == name:
-        at = chance.randrange(stem)
-        others = "".join(chance.choices(string.ascii_lowercase, k=chance.randrange(4)))
-        wrong = name[:at] + others + name[min(stem, at + chance.randint(1, 3)) :]
-    return f"{tool} {wrong} {line}"
+    at = chance.randrange(max(1, len(name) - len(".py")))
+    other = chance.choice(string.ascii_lowercase.replace(name[at].lower(), ""))
+    return f"{tool} {name[:at]}{chance.choice((other, ''))}{name[at + 1 :]} {line}"
 
 
 def _garbled(text: str, chance: random.Random) -> str:

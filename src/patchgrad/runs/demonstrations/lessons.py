@@ -20,12 +20,11 @@ from patchgrad.runs.demonstrations.demonstrator import Demonstrator, drill, look
 from patchgrad.runs.session import RunContext
 from patchgrad.values import Attempt, Budget, Ending, Rollout, Snapshot, Task, Turn, Verdict, digest
 
-Practice = Literal["whole", "edits", "first turn", "second turn"]
+Practice = Literal["whole", "edits", "first turn"]
 PRACTICE: dict[Practice, Callable[[Task, int], Task]] = {
     "whole": lambda task, _: task,
     "edits": lambda task, _: drill(task),
     "first turn": look,
-    "second turn": look,
 }
 ACTION_TOKENS = 256
 SHORT = 0.25  # of the demonstrations have fewer turns than they may, where the last ones are announced
@@ -36,7 +35,7 @@ class Lesson:
     """`count` episodes of at most `turns` turns.
 
     They are `whole` demonstrations; or `edits`, a look and eleven edits without tests; or the `first turn` alone, which opens the file that
-    an issue of gibberish names; or the `second turn` as well, where the first one misspells that. Imitation does not ask whether an episode succeeds, so it is graded only where its success rate is shown.
+    an issue of gibberish names. Imitation does not ask whether an episode succeeds, so it is graded only where its success rate is shown.
     """
 
     label: str
@@ -61,7 +60,7 @@ async def demonstrate(context: RunContext, tokenizer: ChatTokenizer, lesson: Les
     recipe, harness = context.recipe, context.harness
     pools = [kind[: recipe.warmup.tasks] for kind in context.tasks.shown if kind]
     drawn = dealt(pools, lesson.count, random.Random(f"{lesson.label} {recipe.seed}"))
-    told = recipe.agent.announced if lesson.practice in ("whole", "edits") else 0
+    told = recipe.agent.announced if lesson.turns > 1 else 0
     acting = replace(recipe.agent, action_tokens=ACTION_TOKENS, format_errors=0, repeats=0, announced=told)
     budget = acting.budget(AttemptLimits(lesson.turns, recipe.policy.context, 3600.0))
     practice = PRACTICE[lesson.practice]
@@ -99,7 +98,6 @@ async def show(shared: _Shared, attempt: Attempt) -> Graded:
         tokenizer.action,
         recipe.policy.context,
         shared.lesson.practice == "edits",
-        shared.lesson.practice == "second turn",
     )
     return await run_attempt((shared.harness, demonstrator), attempt)
 

@@ -81,7 +81,6 @@ async def _demonstrated(context: RunContext) -> tuple[ChatTokenizer, list[Rollou
     # Attempts of the last two go by the names that their seeds are derived from.
     lessons = (
         Lesson("looks", warmup.first_turns, 1, "first turn"),
-        Lesson("second looks", warmup.second_turns, 2, "second turn"),
         Lesson("drills", warmup.edit_drills, EDITS, "edits"),
         Lesson("demonstrations", warmup.demonstrations, warmup.turns),
     )
