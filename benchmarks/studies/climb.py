@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +88,7 @@ def run_one(seed: int, work: Path, out: Path) -> None:
 
 
 def _measured(run: Run, recipe: Recipe, checkpoint: str, name: str) -> Report:
-    more = replace(
-        recipe, tasks=replace(recipe.tasks, held_out=TASKS), evaluation=replace(recipe.evaluation, attempts=ATTEMPTS)
-    )
+    more = replace(recipe, tasks=replace(recipe.tasks, held_out=TASKS), evaluation=replace(recipe.evaluation, attempts=ATTEMPTS))
     with choose(quiet=False) as progress:
         return replace(evaluate(run, more, checkpoint, progress), name=name)
 
@@ -98,7 +97,8 @@ def started(seeds: Sequence[int], given: Any) -> None:
     """These seeds at the same time, each in a process of its own with the instructions that it is to have."""
     command = [sys.executable, __file__, "--work", str(given.work), "--out", str(given.out), "--here"]
     begun = [subprocess.Popen([*command, "--seeds", str(seed)], env=os.environ | (OLDER if older(seed) else {})) for seed in seeds]
-    if any([one.wait() for one in begun]):
+    codes = [one.wait() for one in begun]
+    if any(codes):
         raise SystemExit("A seed did not come to its end: see above. The same command goes on.")
 
 
@@ -108,7 +108,7 @@ def table(out: Path) -> dict[str, Any]:
     found = {seed: dict(zip(POLICIES, read_reports(out / f"{seed}.json"), strict=True)) for seed in kept}
     rows = [_row(kept[seed], found[seed]) for seed in kept]
     means = {name: over_seeds([found[seed][name].pass_at_1.mean for seed in found]) for name in POLICIES}
-    pairs = [*zip(POLICIES, POLICIES[1:4], strict=False), ("RFT alone", "+ stage 2 RL")]
+    pairs = [*pairwise(POLICIES[:4]), ("RFT alone", "+ stage 2 RL")]
     steps = [_step(first, second, found) for first, second in pairs]
     for row in rows:
         print(*(f"{value}" for value in row.values()), sep="  ")

@@ -23,6 +23,7 @@ FORKING = Study(
     shared={
         "tasks.held_out": "100",
         "evaluation.attempts": "4",
+        "rft.rounds": "2",
         "stages.0.decay": "0",
         "stages.0.lr": "5e-4",
         "stages.0.iterations": "8",

@@ -30,7 +30,9 @@ SMOKE = (
         },
     ),
     Change("every phase once", both({"iterations": "1"})),
-    Change("a policy that hardly solves anything is not chosen by that", {"warmup.until": "0", "warmup.passes": "1", "validation.tasks": "4"}),
+    Change(
+        "a policy that hardly solves anything is not chosen by that", {"warmup.until": "0", "warmup.passes": "1", "validation.tasks": "4"}
+    ),
     Change(
         "so many attempts as make a step or two",
         both({"sampling.tasks": "4", "sampling.attempts": "4", "loss.minibatch": "8"}),

@@ -209,7 +209,7 @@ LAPTOP = (
         "minutes, not days",
         stages(
             {
-                "iterations": "4",
+                "iterations": "5",
                 "sampling.tasks": "16",
                 "loss.minibatch": "20",
                 "limits.turns": "12",
@@ -252,7 +252,7 @@ LAPTOP = (
     Change("an attempt that does not know that it ends submits nothing", {"agent.announced": "3"}),
     Change("a call that was made before tells nothing (docs/studies/climb.md)", {"agent.repeats": "2"}),
     Change("a stage that loses its health ends", both({"health.submitted": "0.6", "health.looping": "0.2", "health.unreadable": "0.3"})),
-    Change("a base that solves something, on any processor", {"warmup.until": "0.07", "warmup.passes": "2"}),
+    Change("a base that solves something, on any processor", {"warmup.until": "0.07", "warmup.passes": "3"}),
     Change("so that the better policy of a stage goes on", {"validation.tasks": "60"}),
     Change(
         "minutes, not days",

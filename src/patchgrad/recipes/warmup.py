@@ -18,6 +18,8 @@ class DemonstratorOptions:
     tests: float = 1.0
     retries_when_red: float = 0.8
     persistent: float = 0.4  # of a whole episode that retries until it is green
+    repeats: float = 0.08  # an edit that was refused
+    stops_when_told: float = 0.7  # that a call was made before
     misquotes: float = 0.08
     malformed: float = 0.03
 

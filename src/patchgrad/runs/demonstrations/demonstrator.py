@@ -14,6 +14,7 @@ import string
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
+from patchgrad.agents.react import AGAIN
 from patchgrad.recipes.warmup import DemonstratorOptions
 from patchgrad.runs.demonstrations.edits import Edits
 from patchgrad.runs.demonstrations.known_bugs import known, place
@@ -91,7 +92,7 @@ class Demonstrator:
                 if slips
                 else ("open", turn(LOOK, self._edits.known.place))
             )
-        if self._ends():
+        if self._ends() or (self._told_again() and chance() < self._options.stops_when_told):
             return "submit", turn(DONE, "submit")
         if self._practising and self._edits.exhausted:
             return "submit", turn(DONE, "submit")
@@ -101,7 +102,12 @@ class Demonstrator:
         if resigned or self._last == "edit" or (self._last == "try" and self._submits()):
             return "submit", turn(DONE, "submit")
         tested = chance() < self._options.tests
-        return ("try" if tested else "edit"), turn(TRY, self._edits.next().command() + TESTED * tested)
+        edit = (None if self._told_again() else self._edits.again()) or self._edits.next()
+        return ("try" if tested else "edit"), turn(TRY, edit.command() + TESTED * tested)
+
+    def _told_again(self) -> bool:
+        """Was it told that its last call had been made before?"""
+        return any(told in self._observation for told in AGAIN.values())
 
     def _ends(self) -> bool:
         """In its last turn always, and in every second one before that is announced: what follows a lost one is to be seen too."""

@@ -96,13 +96,14 @@ def _quoted(text: str) -> str:
 class Edits:
     """What can be edited in one episode: in the file that is known, from the `window` on that was opened last.
 
-    No episode shows the same words twice, at two places either: who saw that says what was refused again (docs/studies/climb.md).
+    No episode shows the same words at two places: who saw that says what was refused again (docs/studies/climb.md). `again` is the same
+    edit a second time, for the sake of what is said then; it is not imitated.
     """
 
     def __init__(self, known: Known, options: DemonstratorOptions, chance: random.Random) -> None:
         self.window = 1
         self.known, self._options, self._random = known, options, chance
-        self._tried: set[tuple[str, str]] = set()
+        self._tried: dict[tuple[str, str], Edit] = {}
 
     @property
     def _repair(self) -> Edit:
@@ -132,11 +133,16 @@ class Edits:
             return self._take([self._repair])
         return self.fresh()
 
+    def again(self) -> Edit | None:
+        """Now and then an edit that was tried."""
+        repeats = self._random.random() < self._options.repeats
+        return self._random.choice(list(self._tried.values())) if repeats and self._tried else None
+
     def fresh(self) -> Edit:
         """A wrong edit that was not tried yet."""
         return self._take(self._untried or [self._repair])
 
     def _take(self, among: Sequence[Edit]) -> Edit:
         edit = self._random.choice(among)
-        self._tried.add(edit.words)
+        self._tried[edit.words] = edit
         return edit

@@ -90,9 +90,10 @@ def _ending_early(budget: Budget, lesson: Lesson) -> Iterator[Budget]:
 async def show(shared: _Shared, attempt: Attempt) -> Graded:
     """One episode."""
     recipe, tokenizer = shared.recipe, shared.tokenizer
+    options = recipe.warmup.demonstrator
     demonstrator = Demonstrator(
         attempt.task,
-        recipe.warmup.demonstrator,
+        options if recipe.agent.repeats else replace(options, repeats=0.0),  # who is not told of them learns nothing by them
         int(digest(attempt.id, str(recipe.seed))[:15], 16),
         tokenizer.encode,
         tokenizer.action,

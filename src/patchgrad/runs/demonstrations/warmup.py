@@ -77,11 +77,11 @@ def warm_up(
 ) -> None:
     """Language modelling of whole episodes, at so much of the recipe's rate; observations count `observation_weight`.
 
-    Attempts that fail are imitated as well, turns that the environment could not use are not: they are there so that the next turn is
-    learned, which finds the way back.
+    Attempts that fail are imitated as well, turns that the environment could not use and repeated calls are not: they are there so that the
+    next turn is learned, which finds the way back.
     """
     warmup, precision = recipe.warmup, recipe.optimiser.imitation
-    samples = assign([Group((rollout,)) for rollout in demonstrations], Ones(), MASK_FORMAT_ERRORS)
+    samples = assign([Group((rollout,)) for rollout in demonstrations], Ones(), {**MASK_FORMAT_ERRORS, "looping": "mask"})
     ready = [WeightedSample.alike(ScoredSample.as_sampled(sample)) for sample in samples]
     count = steps(recipe, len(ready))
     schedule, done = cosine(rate * warmup.lr, count, warmup=min(20, count // 5)), 0
