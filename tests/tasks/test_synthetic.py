@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from patchgrad.agents.parsing import blocks
+from patchgrad.agents.react import AGAIN
 from patchgrad.agents.tools.edits import occurrences
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes.warmup import DemonstratorOptions
@@ -178,6 +179,16 @@ def test_an_apprentice_submits_in_its_last_turn(tmp_path: Path) -> None:
     assert [text.split()[0] for text in said] == ["Look.", "Try.", "Done."]
 
 
+def test_an_apprentice_that_makes_an_edit_again_and_is_told_so_submits_or_tries_another(tmp_path: Path) -> None:
+    seen = ("", "[File]", ".FF\n(.) $", f"{AGAIN['brief']}\n.FF\n(.) $")
+    again = replace(FLAWLESS, skill=0.0, tests=1.0, retries_when_red=1.0, repeats=1.0)
+    stops = plays(replace(again, stops_when_told=1.0), seen, tmp_path)
+    assert stops[1] == stops[2]
+    assert stops[3].startswith("Done.")
+    goes_on = plays(replace(again, stops_when_told=0.0), seen, tmp_path)
+    assert len(set(goes_on[1:])) == 2, "not the same a third time"
+
+
 def test_an_apprentice_may_resign_at_first_sight(tmp_path: Path) -> None:
     said = plays(replace(FLAWLESS, resigns=1.0), ("", "[File]"), tmp_path)
     assert [text.split()[0] for text in said] == ["Look.", "Done."]
@@ -196,7 +207,7 @@ def test_practice_is_told_apart_by_its_thought(tmp_path: Path) -> None:
     assert {text.split()[0] for text in plays(FLAWLESS, ("", "[File]", "", ""), tmp_path, practising=True)[1:]} <= {"Next.", "Done."}
 
 
-FLAWLESS = DemonstratorOptions(slips=0.0, resigns=0.0, malformed=0.0)
+FLAWLESS = DemonstratorOptions(slips=0.0, resigns=0.0, malformed=0.0, repeats=0.0)
 
 
 def plays(habits: DemonstratorOptions, observations: Sequence[str], folder: Path, practising: bool = False) -> list[str]:

@@ -217,7 +217,7 @@ LAPTOP = (
                 "limits.seconds": "600",
             },
             {
-                "iterations": "5",
+                "iterations": "6",
                 "sampling.tasks": "16",
                 "loss.minibatch": "20",
                 "limits.turns": "20",
@@ -250,9 +250,9 @@ LAPTOP = (
     ),
     Change("to go on in vain has to cost more than a wrong submission (docs/studies/climb.md)", both({"reward.unsubmitted": "0.5"})),
     Change("an attempt that does not know that it ends submits nothing", {"agent.announced": "3"}),
-    Change("a call that was made before tells nothing (docs/studies/climb.md)", {"agent.repeats": "2"}),
+    Change("a call that was made before tells nothing (docs/studies/climb.md)", {"agent.repeats": "3"}),
     Change("a stage that loses its health ends", both({"health.submitted": "0.6", "health.looping": "0.2", "health.unreadable": "0.3"})),
-    Change("a base that solves something, on any processor", {"warmup.until": "0.07", "warmup.passes": "3"}),
+    Change("a base that solves something, on any processor", {"warmup.until": "0.05", "warmup.passes": "3"}),
     Change("so that the better policy of a stage goes on", {"validation.tasks": "60"}),
     Change(
         "minutes, not days",
