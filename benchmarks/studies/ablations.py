@@ -20,15 +20,15 @@ ABLATIONS = Study(
     shared={"tasks.held_out": "100", "evaluation.attempts": "4"},
     arms={
         "control": {"evaluation.after": "phases"},
-        "no-rft": {"rft.rounds": "0", "stages.0.iterations": "7", "stages.1.iterations": "9"},
-        "rft-only": {"rft.rounds": "3", "rft.tasks": "82"},
+        "no-rft": {"rft.rounds": "0", "stages.0.iterations": "8", "stages.1.iterations": "9"},
+        "rft-only": {"rft.rounds": "3", "rft.tasks": "92"},
         "symmetric-clip": both(loss__clip_high="0.2"),
         "no-contrast-filter": both(advantage__filter_on="reward"),
         "sequence-mean": both(loss__aggregate="seq-mean-token-mean"),
         "no-length-penalty": both(reward__length_weight="0"),
         "overlong-masked": both(**{"advantage.failures.overlong": "mask"}),
         "top-p-0.9": both(sampling__top_p="0.9"),
-        "one-stage": {"stages.0.iterations": "9"},
+        "one-stage": {"stages.0.iterations": "11"},
         "few-tasks": both(start__pool="32"),
         "few-tasks-no-refresh": both(start__pool="32") | {"stages.1.start.refresh_before": "false"},
         "paper-baseline": both(advantage__baseline="group", advantage__baseline_offset="0"),
@@ -44,7 +44,7 @@ ABLATIONS = Study(
     against={"few-tasks-no-refresh": "few-tasks"},
     stages={"rft-only": 0, "one-stage": 1},
 )
-"""The control is the recipe: 2,440 attempts, of which RL has 1,440; `no-rft` has 2,560 of RL, `rft-only` two more rounds: 2,460.
+"""The control is the recipe: 2,760 attempts, of which RL has 1,760; `no-rft` has 2,720 of RL, `rft-only` two more rounds: 2,760.
 
 Of 2,000 tasks none is drawn twice in so few iterations, so a refresh changes nothing but the order. Its arms draw from 32.
 """

@@ -59,7 +59,7 @@ def drawn(runs: list[dict[str, Any]]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Tasks solved, by attempts">',
         f"<style>{STYLE}</style>",
         f'<rect class="card" x="0.5" y="0.5" width="{WIDTH - 1}" height="{HEIGHT - 1}" rx="8"/>',
-        f'<text class="title" x="{LEFT}" y="27">Tasks solved in one attempt (Pass@1, %), recipe laptop, three seeds</text>',
+        f'<text class="title" x="{LEFT}" y="27">Tasks solved in one attempt (Pass@1, %), an earlier recipe laptop, three seeds</text>',
     ]
     for percent in range(0, MOST + 1, 20):
         parts.append(f'<line class="grid" x1="{LEFT}" y1="{y(percent)}" x2="{WIDTH - RIGHT}" y2="{y(percent)}"/>')

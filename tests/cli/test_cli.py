@@ -171,7 +171,7 @@ WRONG = (
         (["train", "smoke", "--scale", "gpu"], "smoke has one scale: leave --scale out, or name nebius2508."),
         (["train", "--resume", "--run", "nowhere", "--scale", "gpu"], "--scale cannot change in a run that has begun; leave it out"),
         (["train", "nebius2508", "--stages.0.loss.clip_low", "0.4", "--print"], "clip_low"),
-        (["train", "nebius2508", "--stages.0.limits.turns", "5", "--print"], "turns 5 must be above length_threshold 11"),
+        (["train", "nebius2508", "--stages.0.limits.turns", "5", "--print"], "turns 5 must be above length_threshold 8"),
         (["train", "nebius2508", "--stages.0.sampling.attempts", "1", "--print"], "a group needs at least 2 attempts"),
         (["train", "nebius2508", "--policy.context", "1024", "--print"], "beyond policy.context of 1024"),
         *(

@@ -155,8 +155,8 @@ def test_what_differs_from_a_preset_is_a_file_that_reads_back(origin: Origin) ->
 
 def test_below_it_stands_what_the_preset_has_otherwise_than_the_one_before_it_and_why() -> None:
     text = short(laptop(), Origin("laptop"))
-    assert "#   stages.0.advantage.step_weight = 3.0   was 0.0" in text
-    assert "# beyond the paper: a turn is compared with others that began in its state" in text
+    assert "#   stages.0.reward.unsubmitted = 0.5   was 0.0" in text
+    assert "# to go on in vain has to cost more than a wrong submission (docs/studies/climb.md)" in text
     assert "otherwise than laptop, and why" in short(smoke(), Origin("smoke"))
     assert "otherwise" not in short(PAPER, Origin("nebius2508", "cluster")), "the paper's own is made from nothing"
 

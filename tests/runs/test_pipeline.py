@@ -208,7 +208,7 @@ def test_where_the_last_turn_is_announced_demonstrations_show_what_to_do_in_it(t
     assert len({len(one.trajectory.turns) for one in episodes}) > 2, "the turn that is the last differs"
     assert {one.trajectory.stop for one in episodes} == {"submitted"}
     drills = taught(recipe, Lesson("some", 4, 5, practice="edits"), tmp_path / "drills")
-    assert {one.trajectory.stop for one in drills} == {"turn limit"}, "practice goes on to its end"
+    assert {(one.trajectory.stop, len(one.trajectory.turns)) for one in drills} == {("submitted", 5)}, "practice ends so too"
 
 
 TESTING = DemonstratorOptions(tests=1.0, resigns=0.0, slips=0.0, misquotes=0.0, malformed=0.0)

@@ -98,7 +98,7 @@ def test_an_edit_repairs_the_function_that_a_window_begins_with(tmp_path: Path) 
         ("if value < low:\n", "if value <= low:", Edit(" < ", " <= ")),
         ("x = 1 < 2\nif value < low:\n", "if value <= low:", Edit(" < ", " <= ", 2)),
         ("x = 1 < 2 < 3 < 4\nif value < low:\n", "if value <= low:", Edit(" < low", " <= low")),
-        ("x = 1 < 2 < 3 < low\nif value < low:\n", "if value <= low:", Edit(" < low:", " <= low:")),
+        ("x = 1 < low < low < low\nif value < low:\n", "if value <= low:", Edit(" < low:", " <= low:")),
         ("x <= low\nif value < low:\n", "if value <= low:", Edit(" < ", " <= ")),
         ("x += 1\nx += y + z\n", "x += y * z", Edit(" + ", " * ")),
         ("    if not done:\n", "    if done:", Edit(" if not ", " if ")),

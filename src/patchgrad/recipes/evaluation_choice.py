@@ -15,7 +15,8 @@ from patchgrad.values import Sampling
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Tasks to choose policies by: so many of those to train on, at which no attempt is trained on, with so many `attempts` at each.
+    """Tasks to choose policies by: so many of those to train on, and at most a quarter of them, with so many `attempts` at each. No attempt
+    at them is trained on.
 
     After each stage the policy that it ends with is compared with the one that it began with (`runs/phases/choice.py`); with none the last
     policy is taken. Actions are drawn and limited as in an evaluation.

@@ -233,7 +233,7 @@ LAPTOP = (
         "at the full price an attempt at the turn limit costs 1 more than giving up, and giving up spread (docs/studies/laptop.md)",
         stages(
             {"reward.length_threshold": "8", "reward.length_weight": "0.1"},
-            {"reward.length_threshold": "10", "reward.length_weight": "0.2"},
+            {"reward.length_weight": "0.2"},
         ),
     ),
     Change(

@@ -253,9 +253,7 @@ class Recipe:
         return 1 if self.machine.gpus else self.optimiser.threads
 
     def __post_init__(self) -> None:
-        count = self.validation.tasks
-        require(count < self.tasks.train, f"validation.tasks is {count} of the tasks to train on, and tasks.train is {self.tasks.train}")
-        require(self.warmup.until == 0 or count > 0, "warmup.until is measured on validation tasks: set validation.tasks")
+        require(self.warmup.until == 0 or self.validation.tasks > 0, "warmup.until is measured on validation tasks: set validation.tasks")
         named("rewards", "reward", self.reward)
         named("judges", "judges", *self.judges)
         named("curricula", "curriculum", self.curriculum)

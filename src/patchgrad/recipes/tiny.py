@@ -21,6 +21,7 @@ TINY = (
             "warmup.tasks": "4",
             "warmup.epochs": "4",
             "warmup.batch": "4",
+            "validation.tasks": "0",
             "rft.tasks": "2",
             "rft.attempts": "2",
             "rft.batch": "4",
@@ -29,7 +30,10 @@ TINY = (
         },
     ),
     Change("a step for each stage", both({"sampling.tasks": "2", "sampling.attempts": "2", "loss.minibatch": "4"})),
-    Change("so that a step is made although nothing is solved", both({"advantage.filter_on": "nothing"})),
+    Change(
+        "so that a step is made although nothing is solved",
+        both({"advantage.filter_on": "nothing", "advantage.failures.no_command": "penalise", "advantage.failures.truncated": "penalise"}),
+    ),
     Change(
         "a network that is trained and sampled quickly",
         {

@@ -21,16 +21,16 @@ from patchgrad.tasks.synthetic import synthetic_tasks
 from patchgrad.values import Task, digest
 
 KIND = "task source"
+FEW = 4
 
 
 def run_tasks(recipe: Recipe, folder: Path, registry: Registry = BY_NAME) -> RunTasks:
     """The tasks of a recipe; archives of synthetic tasks go to `folder`.
 
-    Raises `ConfigError` where there are no more tasks to train on than are kept for validation.
+    Of few tasks to train on at most one in `FEW` is kept for validation.
     """
-    made, count = _made(recipe, folder, registry), recipe.validation.tasks
-    if len(made.train) <= count:
-        raise ConfigError(f"validation.tasks is {count}, and there are {len(made.train)} tasks to train on: keep fewer of them.")
+    made = _made(recipe, folder, registry)
+    count = min(recipe.validation.tasks, len(made.train) // FEW)
     kept = set(sorted((task.id for task in made.train), key=lambda task: digest("validation", str(recipe.seed), task))[:count])
     validation = tuple(task for task in made.train if task.id in kept)
     shown = tuple(tuple(task for task in kind if task.id not in kept) for kind in made.shown)

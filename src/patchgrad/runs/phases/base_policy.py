@@ -51,10 +51,10 @@ async def _warmed(context: RunContext, warm: Trainer, policy: TrainablePolicy, s
         episodes = another(shown, recipe.seed, number) if number else shown
         context.begin("warm-up" if not number else f"warm-up, pass {number + 1}", steps(recipe, len(episodes)))
         await in_thread(warm_up, recipe, episodes, warm, update, 1 / 3 if number else 1.0)
-        if choice.until == 0:
+        if choice.until == 0 or not context.tasks.validation:
             return
         policy.load(warm.weights(), warm.version)
-        context.begin("measure the base policy", recipe.validation.tasks * recipe.validation.attempts)
+        context.begin("measure the base policy", len(context.tasks.validation) * recipe.validation.attempts)
         solved = (await validated(context, policy, f"pass {number + 1}")).pass_at_1
         told = f"{100 * solved.mean:.1f} +- {100 * solved.error:.1f} % of validation tasks"
         context.note(f"after {warm.version} steps the base solves {told}")

@@ -17,9 +17,12 @@ async def choose(context: RunContext, session: Session, id: PhaseId) -> Session:
     """The session with the better policy of the two, by tasks that nothing was trained on.
 
     Both are measured on the validation tasks, as an evaluation measures. The last one is handed on, unless the first solves more of them
-    and a paired sign-flip test gives that a p below 0.05. The attempts of a policy that was measured so before are taken from the journal.
+    and a paired sign-flip test gives that a p below 0.05, or the set is too small to have such tasks. The attempts of a policy that was
+    measured so before are taken from the journal.
     """
     began, last = session.kept[-1], session.checkpoint
+    if not context.tasks.validation:
+        return session.with_choice(last, f"stage {id.stage} hands on {last}: there are too few tasks to choose a policy by.")
     count = len(context.tasks.validation) * context.recipe.validation.attempts
     context.begin(f"choose a policy after stage {id.stage}", 2 * count)
     first = await _measured(context, session, began)
