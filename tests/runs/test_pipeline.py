@@ -172,7 +172,7 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
 def test_a_stage_hands_on_its_last_policy_or_the_one_before_where_that_is_shown_to_be_better(
     worse: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = replace(TINY, stages=TINY.stages[:1], validation=Validation(tasks=2))
+    recipe = replace(TINY, tasks=replace(TINY.tasks, train=8), stages=TINY.stages[:1], validation=Validation(tasks=2))
     monkeypatch.setattr(choice, "shown_worse", lambda found: worse)
     with pytest.raises(KeyboardInterrupt), Run.create(tmp_path / "run", dumps(recipe)) as run:
         train(recipe, run, Interrupting("evaluate + stage 1"))
