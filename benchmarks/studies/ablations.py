@@ -14,7 +14,7 @@ from benchmarks.studies.study import Study, both, main
 
 KINDS = ("no_command", "truncated", "several_commands", "bad_arguments", "looping")
 REWARDED = {f"advantage.failures.{kind}": "keep" for kind in KINDS}
-CREDIT = {"advantage.baseline": "group", "advantage.baseline_offset": "0", "advantage.step_weight": "0", "advantage.confident_above": "1"}
+CREDIT = {"advantage.baseline": "group", "advantage.baseline_offset": "0", "advantage.confident_above": "1"}
 ABLATIONS = Study(
     name="ablations",
     shared={"tasks.held_out": "100", "evaluation.attempts": "4"},

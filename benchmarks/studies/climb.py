@@ -3,8 +3,8 @@
     python benchmarks/studies/climb.py [--seeds 101,102] [--work runs/climb] [--out docs/studies/climb]
 
 Each seed is run as `make train` runs it, and goes on from the end of its fine-tuning by fine-tuning alone, with as many attempts as RL
-has. Their policies are measured on 200 held-out tasks x 4. The even seeds are run two at a time: two programs on the same cores. What is
-there already is not run again. Prints the table, writes it as OUT.json, and prints JSON last.
+has. Their policies are measured on 200 held-out tasks x 4. The even seeds are run two at a time, so two of them are asked for together.
+What is there already is not run again. Prints the table, writes it as OUT.json, and prints JSON last.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def alone(recipe: Recipe) -> Recipe:
     return replace(recipe, rft=replace(rft, rounds=rft.rounds + ROUNDS, tasks=tasks), stages=())
 
 
-def run_one(seed: int, work: Path, out: Path) -> None:
-    """One seed in this process; what is kept of it goes to `out`."""
+def run_one(seed: int, beside: str, work: Path, out: Path) -> None:
+    """One seed in this process, `beside` that of another one or none; what is kept of it goes to `out`."""
     recipe = recipe_of(seed)
     tuned = finished(work / f"{seed}-rft", replace(recipe, stages=()))
     whole = Run.open(finished(work / f"{seed}", recipe, tuned))
@@ -75,16 +75,22 @@ def run_one(seed: int, work: Path, out: Path) -> None:
     reports = [_measured(run, recipe, policy, name) for (run, policy), name in zip(policies, POLICIES, strict=True)]
     told = {
         "seed": seed,
-        "processor": "AVX2" if older(seed) else "all instructions",
-        "load": "another run beside it" if busy(seed) else "idle",
+        "processor": "AVX2" if OLDER.items() <= os.environ.items() else "all that it has",
+        "load": f"beside seed {beside}" if beside else "idle",
         "minutes": whole.results.reports()[-1].seconds / 60,
-        "recipe": {key: value for key, value in leaves(recipe).items() if key not in ("name", "seed")},
-        "choices": state.get("choice", ""),
+        "recipe": _said(recipe),
+        "choice": state.get("choice", ""),
         "reports": [plain(one) for one in reports],
         "metrics": whole.results.metrics(),
         "metrics_alone": further.results.metrics(),
     }
     put(out / f"{seed}.json", json.dumps(finite(told)).encode() + b"\n")
+
+
+def _said(recipe: Recipe) -> dict[str, Any]:
+    """A recipe without its name and seed, as JSON reads it back."""
+    said: dict[str, Any] = json.loads(json.dumps({key: value for key, value in leaves(recipe).items() if key not in ("name", "seed")}))
+    return said
 
 
 def _measured(run: Run, recipe: Recipe, checkpoint: str, name: str) -> Report:
@@ -96,7 +102,11 @@ def _measured(run: Run, recipe: Recipe, checkpoint: str, name: str) -> Report:
 def started(seeds: Sequence[int], given: Any) -> None:
     """These seeds at the same time, each in a process of its own with the instructions that it is to have."""
     command = [sys.executable, __file__, "--work", str(given.work), "--out", str(given.out), "--here"]
-    begun = [subprocess.Popen([*command, "--seeds", str(seed)], env=os.environ | (OLDER if older(seed) else {})) for seed in seeds]
+    begun = []
+    for seed in seeds:
+        beside = ["--beside", *(str(other) for other in seeds if other != seed)] if len(seeds) > 1 else []
+        environment = os.environ | (OLDER if older(seed) else {})
+        begun.append(subprocess.Popen([*command, "--seeds", str(seed), *beside], env=environment))
     codes = [one.wait() for one in begun]
     if any(codes):
         raise SystemExit("A seed did not come to its end: see above. The same command goes on.")
@@ -105,13 +115,15 @@ def started(seeds: Sequence[int], given: Any) -> None:
 def table(out: Path) -> dict[str, Any]:
     """A row a seed, what each policy adds to the one before in all of them, and what RL adds to fine-tuning alone."""
     kept = {seed: json.loads((out / f"{seed}.json").read_bytes()) for seed in SEEDS if (out / f"{seed}.json").exists()}
+    if other := [seed for seed in kept if kept[seed]["recipe"] != _said(laptop())]:
+        raise SystemExit(f"Seeds {other} in {out} are of another recipe than laptop has now: move them away to run them again.")
     found = {seed: dict(zip(POLICIES, read_reports(out / f"{seed}.json"), strict=True)) for seed in kept}
     rows = [_row(kept[seed], found[seed]) for seed in kept]
     means = {name: over_seeds([found[seed][name].pass_at_1.mean for seed in found]) for name in POLICIES}
     pairs = [*pairwise(POLICIES[:4]), ("RFT alone", "+ stage 2 RL")]
     steps = [_step(first, second, found) for first, second in pairs]
     for row in rows:
-        print(*(f"{value}" for value in row.values()), sep="  ")
+        print(*row.values(), sep="  ")
     for name, mean in means.items():
         print(f"{name:14} {_percent(mean)}")
     for step in steps:
@@ -122,7 +134,7 @@ def table(out: Path) -> dict[str, Any]:
 def _row(kept: Mapping[str, Any], reports: Mapping[str, Report]) -> dict[str, Any]:
     last = reports["+ stage 2 RL"]
     told = {"submitted": last.submitted.mean, "turns": last.turns, "episodes": last.tasks * last.attempts, "failures": last.failures}
-    shown = {f"{name}": f"{100 * one.pass_at_1.mean:.1f} +- {100 * one.pass_at_1.error:.1f}" for name, one in reports.items()}
+    shown = {name: f"{100 * one.pass_at_1.mean:.1f} +- {100 * one.pass_at_1.error:.1f}" for name, one in reports.items()}
     health = {name: round(100 * share, 1) for name, share in shares(told).items()}
     return {name: kept[name] for name in ("seed", "processor", "load")} | {"minutes": round(kept["minutes"], 1)} | shown | health
 
@@ -145,15 +157,18 @@ def main() -> None:
     options.add_argument("--work", type=Path, default=Path("runs/climb"))
     options.add_argument("--out", type=Path, default=Path("docs/studies/climb"))
     options.add_argument("--here", action="store_true", help="in this process, whatever its instructions and load")
+    options.add_argument("--beside", default="", help="with --here: the seed that is run at the same time")
     given = options.parse_args()
     given.work.mkdir(parents=True, exist_ok=True)
     given.out.mkdir(parents=True, exist_ok=True)
     asked = [seed for seed in map(int, given.seeds.split(",")) if not (given.out / f"{seed}.json").exists()]
     if given.here:
         for seed in asked:
-            run_one(seed, given.work, given.out)
+            run_one(seed, given.beside, given.work, given.out)
         return
     pairs = [seed for seed in asked if busy(seed)]
+    if len(pairs) % 2:
+        options.error(f"seed {pairs[-1]} is run beside another even one: ask for two of them")
     for together in ([seed] for seed in asked if not busy(seed)):
         started(together, given)
     for at in range(0, len(pairs), 2):

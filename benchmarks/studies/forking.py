@@ -29,7 +29,7 @@ FORKING = Study(
         "stages.0.iterations": "8",
         "stages.0.advantage.baseline": "group",
         "stages.0.advantage.baseline_offset": "0",
-        "stages.0.advantage.step_weight": "0",
+        "stages.0.reward.unsubmitted": "0",
         "stages.0.advantage.confident_above": "1",
         **{f"stages.0.advantage.failures.{kind}": "keep" for kind in KINDS},
     },
@@ -49,7 +49,7 @@ FORKING = Study(
     hard=100,
     seeds=(31, 32, 33, 34, 35),
 )
-"""The control is plain DAPO, without what the laptop's recipe adds to its credit.
+"""The control is plain DAPO, without what the laptop's recipe adds to its credit and its reward but the length penalty.
 
 Groups of four are what turn values have beside their forks, as many attempts without any. Groups without contrast are not
 forked: of groups of four 37 % have some on these tasks, so that 26 of them make 162 attempts, forks included.

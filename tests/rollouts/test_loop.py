@@ -16,7 +16,7 @@ from patchgrad.rollouts.attempts import NEUTRAL
 from patchgrad.rollouts.executors import LocalExecutor
 from patchgrad.rollouts.harness import Harness
 from patchgrad.rollouts.journals import MemoryJournal, NullJournal
-from patchgrad.rollouts.loop import rollout
+from patchgrad.rollouts.loop import rollout, told_left, turns_left
 from patchgrad.rollouts.repository import difference
 from patchgrad.rollouts.tool_cache import ToolCache
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
@@ -234,6 +234,13 @@ def test_the_last_turns_are_announced_where_the_budget_says_so() -> None:
     assert "1 turn is left." in said[4]
     assert said[4].endswith("$~"), "the prompt line stays the last"
     assert found.stop == "turn limit"
+
+
+@pytest.mark.parametrize(("text", "left"), [(f"{turns_left(n)}\n(.) $", n) for n in (1, 2, 12)])
+def test_what_a_message_says_of_turns_is_read_as_it_was_written(text: str, left: int) -> None:
+    assert told_left(text) == left
+    assert told_left(f"And {text}") is None
+    assert told_left("3 files changed.") is told_left("") is None
 
 
 def test_a_truncated_action_is_malformed_and_the_length_is_bounded() -> None:

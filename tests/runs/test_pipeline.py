@@ -191,6 +191,17 @@ def test_a_stage_hands_on_its_last_policy_or_the_one_before_where_that_is_shown_
 
 
 @needs_bubblewrap
+def test_with_too_few_tasks_to_choose_a_policy_by_the_last_one_is_handed_on(tmp_path: Path) -> None:
+    recipe = replace(TINY, tasks=replace(TINY.tasks, train=3), stages=TINY.stages[:1], validation=Validation(tasks=60))
+    recipe = replace(recipe, warmup=replace(recipe.warmup, until=0.5, passes=3))
+    with Run.create(tmp_path / "run", dumps(recipe)) as run:
+        train(recipe, run, Silent())
+    finished = Run.open(tmp_path / "run")
+    assert finished.state()["checkpoint"] == "stage1-0"
+    assert finished.results.reports()[-1].about["choice"] == "stage 1 hands on stage1-0: there are too few tasks to choose a policy by."
+
+
+@needs_bubblewrap
 def test_only_lessons_that_tell_how_often_they_succeed_are_judged(tmp_path: Path) -> None:
     recipe = replace(TINY, warmup=replace(TINY.warmup, demonstrator=replace(TESTING, skill=1.0)))
     judged, unjudged = (taught(recipe, Lesson("some", 4, 6, graded=graded), tmp_path / str(graded)) for graded in (True, False))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmarks.library import runs
+from benchmarks.studies import climb
 from benchmarks.studies import study as studies
 from benchmarks.studies.ablations import ABLATIONS
 from benchmarks.studies.forking import FORKING
@@ -37,6 +39,15 @@ def test_every_arm_spends_what_the_control_spends(study: Any, name: str) -> None
         expected = set(study.arms[name]) | {key for key in one if key.startswith("stages.1.") and len(arm.stages) < 2}
         assert differing <= expected | {key for key in one if key.startswith("stages.") and not arm.stages}
         assert differing
+
+
+def test_fine_tuning_alone_has_the_attempts_of_the_recipe_and_half_of_the_seeds_are_older_and_half_busy() -> None:
+    recipe, further = climb.recipe_of(101), climb.alone(climb.recipe_of(101)).rft
+    in_rl = attempts(replace(recipe, rft=replace(recipe.rft, rounds=0)))
+    assert (further.rounds - recipe.rft.rounds) * further.tasks * further.attempts == in_rl
+    for kind in (climb.older, climb.busy):
+        assert sum(map(kind, climb.SEEDS)) == 4
+    assert sum(climb.older(seed) and climb.busy(seed) for seed in climb.SEEDS) == 2, "every combination stands twice"
 
 
 def test_a_hard_study_draws_only_what_the_base_never_solved() -> None:

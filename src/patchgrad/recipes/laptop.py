@@ -30,9 +30,8 @@ SMOKE = (
         },
     ),
     Change("every phase once", both({"iterations": "1"})),
-    Change(
-        "a policy that hardly solves anything is not chosen by that", {"warmup.until": "0", "warmup.passes": "1", "validation.tasks": "4"}
-    ),
+    Change("a network that has seen so little solves nothing, so no share is waited for", {"warmup.until": "0", "warmup.passes": "1"}),
+    Change("a choice of policies is made, with no claim about it", {"validation.tasks": "4"}),
     Change(
         "so many attempts as make a step or two",
         both({"sampling.tasks": "4", "sampling.attempts": "4", "loss.minibatch": "8"}),

@@ -160,6 +160,13 @@ def turns_left(count: int) -> str:
     return f"{count} turn{'s are' if count > 1 else ' is'} left."
 
 
+def told_left(text: str) -> int | None:
+    """How many turns a message begins by saying are left: `told_left(turns_left(2))` is 2; `None` where it says nothing of it."""
+    said = text.partition("\n")[0]
+    count = said.partition(" ")[0]
+    return int(count) if count.isdecimal() and said == turns_left(int(count)) else None
+
+
 async def _answered(dialogue: _Dialogue, environment: Environment, context: Ids, action: Action) -> Turn:
     """Run the action's call and seal the turn."""
     call, attempt, turns = dialogue.agent.parse(action.text), dialogue.attempt, dialogue.turns

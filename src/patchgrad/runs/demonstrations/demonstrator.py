@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from patchgrad.agents.react import AGAIN
 from patchgrad.recipes.warmup import DemonstratorOptions
+from patchgrad.rollouts.loop import told_left
 from patchgrad.runs.demonstrations.edits import Edits
 from patchgrad.runs.demonstrations.known_bugs import known, place
 from patchgrad.tasks.synthetic.names import gibberish
@@ -111,8 +112,8 @@ class Demonstrator:
 
     def _ends(self) -> bool:
         """In its last turn always, and in every second one before that is announced: what follows a lost one is to be seen too."""
-        told = re.match(r"([0-9]+) turns? (?:is|are) left\.", self._observation)
-        return told is not None and (told[1] == "1" or self._random.random() < 0.5)
+        left = told_left(self._observation)
+        return left is not None and (left == 1 or self._random.random() < 0.5)
 
     def _submits(self) -> bool:
         """After a tested edit: always when green, and now and then when red; an edit that did not apply is tried again."""

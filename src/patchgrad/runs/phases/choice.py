@@ -22,7 +22,9 @@ async def choose(context: RunContext, session: Session, id: PhaseId) -> Session:
     """
     began, last = session.kept[-1], session.checkpoint
     if not context.tasks.validation:
-        return session.with_choice(last, f"stage {id.stage} hands on {last}: there are too few tasks to choose a policy by.")
+        told = f"stage {id.stage} hands on {last}: there are too few tasks to choose a policy by."
+        context.note(told)
+        return session.with_choice(last, told)
     count = len(context.tasks.validation) * context.recipe.validation.attempts
     context.begin(f"choose a policy after stage {id.stage}", 2 * count)
     first = await _measured(context, session, began)
