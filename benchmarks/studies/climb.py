@@ -22,9 +22,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.library.command import parser, tell
-from benchmarks.library.runs import finished
+from benchmarks.library.runs import finished, said
 
-from patchgrad.config import leaves
 from patchgrad.evaluation import over_seeds, pooled
 from patchgrad.recipes import Recipe, laptop
 from patchgrad.runs.api import evaluate
@@ -78,19 +77,13 @@ def run_one(seed: int, beside: str, work: Path, out: Path) -> None:
         "processor": "AVX2" if OLDER.items() <= os.environ.items() else "all that it has",
         "load": f"beside seed {beside}" if beside else "idle",
         "minutes": whole.results.reports()[-1].seconds / 60,
-        "recipe": _said(recipe),
+        "recipe": said(recipe),
         "choice": state.get("choice", ""),
         "reports": [plain(one) for one in reports],
         "metrics": whole.results.metrics(),
         "metrics_alone": further.results.metrics(),
     }
     put(out / f"{seed}.json", json.dumps(finite(told)).encode() + b"\n")
-
-
-def _said(recipe: Recipe) -> dict[str, Any]:
-    """A recipe without its name and seed, as JSON reads it back."""
-    said: dict[str, Any] = json.loads(json.dumps({key: value for key, value in leaves(recipe).items() if key not in ("name", "seed")}))
-    return said
 
 
 def _measured(run: Run, recipe: Recipe, checkpoint: str, name: str) -> Report:
@@ -115,7 +108,7 @@ def started(seeds: Sequence[int], given: Any) -> None:
 def table(out: Path) -> dict[str, Any]:
     """A row a seed, what each policy adds to the one before in all of them, and what RL adds to fine-tuning alone."""
     kept = {seed: json.loads((out / f"{seed}.json").read_bytes()) for seed in SEEDS if (out / f"{seed}.json").exists()}
-    if other := [seed for seed in kept if kept[seed]["recipe"] != _said(laptop())]:
+    if other := [seed for seed in kept if kept[seed]["recipe"] != said(laptop())]:
         raise SystemExit(f"Seeds {other} in {out} are of another recipe than laptop has now: move them away to run them again.")
     found = {seed: dict(zip(POLICIES, read_reports(out / f"{seed}.json"), strict=True)) for seed in kept}
     rows = [_row(kept[seed], found[seed]) for seed in kept]

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.library.command import parser, tell
-from benchmarks.library.runs import PATIENT, finished
+from benchmarks.library.runs import PATIENT, finished, said
 
-from patchgrad.config import leaves, override
+from patchgrad.config import override
 from patchgrad.evaluation import over_seeds, pooled, shares
 from patchgrad.recipes import Recipe, laptop
 from patchgrad.store import Run, finite, plain, read_report
@@ -84,19 +84,15 @@ def kept(study: Study, name: str, seed: int, work: Path, out: Path) -> Path:
         told = {
             "arm": name,
             "seed": seed,
-            "recipe": _said(recipe),
+            "recipe": said(recipe),
             "reports": [plain(one) for one in reports],
             "metrics": run.results.metrics(),
         }
         put(path, json.dumps(finite(told)).encode() + b"\n")
         shutil.rmtree(folder)
-    elif json.loads(path.read_bytes())["recipe"] != json.loads(json.dumps(_said(recipe))):
+    elif json.loads(path.read_bytes())["recipe"] != said(recipe):
         raise SystemExit(f"{path} is of another recipe than {name} has now: move it away to run it again.")
     return path
-
-
-def _said(recipe: Recipe) -> dict[str, object]:
-    return {key: value for key, value in leaves(recipe).items() if key not in ("name", "seed")}
 
 
 def unsolved(rows: Collection[Mapping[str, Any]]) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from benchmarks.studies.ablations import ABLATIONS
 from benchmarks.studies.forking import FORKING
 
 from patchgrad.config import dumps, leaves, override
+from patchgrad.evaluation import from_outcomes
 from patchgrad.recipes import Recipe, laptop
-from patchgrad.store import Run
+from patchgrad.store import Run, plain
+from patchgrad.values import Report
 
 STUDIES = [ABLATIONS, FORKING]
 
@@ -48,6 +51,30 @@ def test_fine_tuning_alone_has_the_attempts_of_the_recipe_and_half_of_the_seeds_
     for kind in (climb.older, climb.busy):
         assert sum(map(kind, climb.SEEDS)) == 4
     assert sum(climb.older(seed) and climb.busy(seed) for seed in climb.SEEDS) == 2, "every combination stands twice"
+
+
+def test_what_a_study_keeps_of_a_recipe_is_read_back_equal_and_tells_two_recipes_apart() -> None:
+    recipe = override(laptop(), {"reward": "mine:small", "reward.weight": "2"})
+    assert json.loads(json.dumps(runs.said(recipe))) == runs.said(recipe) == runs.said(replace(recipe, name="other", seed=7))
+    assert runs.said(recipe) != runs.said(laptop())
+
+
+def test_the_table_of_the_eight_seeds_tells_what_each_policy_adds_and_refuses_another_recipe(tmp_path: Path) -> None:
+    reports = [plain(one) for one in measured(("base", 1), ("rft", 2), ("one", 3), ("two", 4), ("alone", 2))]
+    shared = {"processor": "any", "load": "idle", "minutes": 9.0, "recipe": runs.said(laptop()), "reports": reports}
+    for seed in (101, 102):
+        (tmp_path / f"{seed}.json").write_text(json.dumps({"seed": seed, **shared}))
+    told = climb.table(tmp_path)
+    assert [row["seed"] for row in told["rows"]] == [101, 102]
+    assert [round(step["difference"]["mean"], 3) for step in told["steps"]] == [0.25, 0.25, 0.25, 0.5]
+    (tmp_path / "103.json").write_text(json.dumps({"seed": 103, **shared, "recipe": {}}))
+    with pytest.raises(SystemExit, match="103"):
+        climb.table(tmp_path)
+
+
+def measured(*solved: tuple[str, int]) -> list[Report]:
+    """Reports of four tasks, of which each policy solves so many."""
+    return [from_outcomes(name, {f"task-{n}": (n < count,) for n in range(4)}, 1, 60.0) for name, count in solved]
 
 
 def test_a_hard_study_draws_only_what_the_base_never_solved() -> None:
