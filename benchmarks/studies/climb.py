@@ -69,8 +69,7 @@ def run_one(seed: int, beside: str, work: Path, out: Path) -> None:
     tuned = finished(work / f"{seed}-rft", replace(recipe, stages=()))
     whole = Run.open(finished(work / f"{seed}", recipe, tuned))
     further = Run.open(finished(work / f"{seed}-alone", alone(recipe), tuned))
-    state = whole.state()
-    policies = [(whole, name) for name in (*state["kept"], state["checkpoint"])] + [(further, further.state()["checkpoint"])]
+    policies = [(whole, name) for name in whole.state()["kept"]] + [(further, further.state()["kept"][-1])]
     reports = [_measured(run, recipe, policy, name) for (run, policy), name in zip(policies, POLICIES, strict=True)]
     told = {
         "seed": seed,
@@ -78,7 +77,7 @@ def run_one(seed: int, beside: str, work: Path, out: Path) -> None:
         "load": f"beside seed {beside}" if beside else "idle",
         "minutes": whole.results.reports()[-1].seconds / 60,
         "recipe": said(recipe),
-        "choice": state.get("choice", ""),
+        "choice": whole.state()["choice"],
         "reports": [plain(one) for one in reports],
         "metrics": whole.results.metrics(),
         "metrics_alone": further.results.metrics(),

@@ -16,7 +16,7 @@ from benchmarks.studies.forking import FORKING
 
 from patchgrad.config import dumps, leaves, override
 from patchgrad.evaluation import from_outcomes
-from patchgrad.recipes import Recipe, laptop
+from patchgrad.recipes import Recipe, laptop, tiny
 from patchgrad.store import Run, plain
 from patchgrad.values import Report
 
@@ -70,6 +70,17 @@ def test_the_table_of_the_eight_seeds_tells_what_each_policy_adds_and_refuses_an
     (tmp_path / "103.json").write_text(json.dumps({"seed": 103, **shared, "recipe": {}}))
     with pytest.raises(SystemExit, match="103"):
         climb.table(tmp_path)
+
+
+def test_a_seed_keeps_its_four_policies_and_that_of_fine_tuning_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(climb, "recipe_of", lambda seed: replace(tiny(), seed=seed))
+    monkeypatch.setattr(climb, "TASKS", 2)
+    climb.run_one(5, "", tmp_path / "work", tmp_path)
+    told = json.loads((tmp_path / "5.json").read_text())
+    assert [one["name"] for one in told["reports"]] == list(climb.POLICIES)
+    assert (told["seed"], told["load"], told["recipe"]) == (5, "idle", runs.said(tiny()))
+    assert told["choice"].startswith("stage 2 hands on")
+    assert len(told["metrics_alone"]) == tiny().rft.rounds + climb.ROUNDS
 
 
 def measured(*solved: tuple[str, int]) -> list[Report]:
