@@ -73,14 +73,15 @@ def test_the_table_of_the_eight_seeds_tells_what_each_policy_adds_and_refuses_an
 
 
 def test_a_seed_keeps_its_four_policies_and_that_of_fine_tuning_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(climb, "recipe_of", lambda seed: replace(tiny(), seed=seed))
+    recipe = override(tiny(), {"validation.tasks": "1", "seed": "5"})
+    monkeypatch.setattr(climb, "recipe_of", lambda _: recipe)
     monkeypatch.setattr(climb, "TASKS", 2)
     climb.run_one(5, "", tmp_path / "work", tmp_path)
     told = json.loads((tmp_path / "5.json").read_text())
     assert [one["name"] for one in told["reports"]] == list(climb.POLICIES)
-    assert (told["seed"], told["load"], told["recipe"]) == (5, "idle", runs.said(tiny()))
+    assert (told["seed"], told["load"], told["recipe"]) == (5, "idle", runs.said(recipe))
     assert told["choice"].startswith("stage 2 hands on")
-    assert len(told["metrics_alone"]) == tiny().rft.rounds + climb.ROUNDS
+    assert len(told["metrics_alone"]) == recipe.rft.rounds + climb.ROUNDS
 
 
 def measured(*solved: tuple[str, int]) -> list[Report]:
