@@ -42,7 +42,7 @@ from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.device import DeviceDecoder
 from patchgrad.networks.lora import Lora
-from patchgrad.networks.rope import Yarn
+from patchgrad.networks.scaling import Yarn
 from patchgrad.policies.embedded.draws import Request
 from patchgrad.policies.embedded.sampler import Sampler
 from patchgrad.runs.planning.calibration import work
@@ -203,7 +203,7 @@ class Bench:
         told: dict[str, Any] = {}
         for tokens in (65_536, 131_072):
             length = self.length(tokens)
-            shape = replace(self.shape("0.6b"), context=max(length // 4, 256), yarn=Yarn(4.0, max(length // 4, 256)))
+            shape = replace(self.shape("0.6b"), context=max(length // 4, 256), scaling=Yarn(4.0, max(length // 4, 256)))
             made = network(shape, self.device, spread=0.05)
             trainer = LocalTrainer(made, precision="bfloat16", gradient_checkpointing=True, share=False)
             stream = ids(np.random.default_rng(0).integers(3, 900, length - 300))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,9 @@ from patchgrad.errors import ConfigError
 from patchgrad.networks import folder
 from patchgrad.networks.attention import Cache
 from patchgrad.networks.cached import CachedDecoder
-from patchgrad.networks.decoder import Decoder, DecoderConfig, Family
+from patchgrad.networks.decoder import BIASES, Decoder, DecoderConfig, Family
 from patchgrad.networks.prefixes import apart
-from patchgrad.networks.rope import Yarn
+from patchgrad.networks.scaling import Yarn
 
 torch.set_num_threads(1)  # several test runs may share the cores
 LENGTHS = [37, 80, 1, 12]
@@ -33,8 +34,8 @@ FAMILIES: list[tuple[Family, int, bool, Yarn | None]] = [
 
 def network(family: Family = "qwen3", kv_heads: int = 1, tied: bool = True, yarn: Yarn | None = None) -> Decoder:
     """Two layers with every vector away from its neutral value."""
-    shape = DecoderConfig(90, 80, 2, 5, kv_heads, 32, intermediate=64, family=family, theta=50_000.0, tied=tied, eos=(2,), yarn=yarn)
-    made = Decoder(shape, seed=1)
+    told: dict[str, Any] = {"family": family, "theta": 50_000.0, "tied": tied, "eos": (2,), "scaling": yarn, "biases": BIASES[family][0]}
+    made = Decoder(DecoderConfig(90, 80, 2, 5, kv_heads, 32, intermediate=64, **told), seed=1)
     generator = torch.Generator().manual_seed(2)
     for parameter in made.parameters():
         if parameter.dim() == 1:
@@ -120,12 +121,13 @@ def test_weights_that_could_run_code_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"model_type": "gpt2"}, "choose a checkpoint of llama, qwen2, qwen3"),
-        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "rotary positions scaled by llama3"),
-        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "mscale": 1.0}}, "scaled by yarn with mscale"),
+        ({"model_type": "gpt2"}, "choose a checkpoint of llama, mistral, qwen2, qwen3"),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "has no low_freq_factor"),
+        ({"rope_scaling": {"rope_type": "longrope", "factor": 8.0}}, "rotary positions scaled by longrope"),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta": 1.0}}, "scaled by yarn with beta"),
         ({"rope_scaling": {"rope_type": "yarn"}}, "scaled by yarn"),
         ({"rope_scaling": {"rope_type": "yarn", "factor": 0.5}}, "a factor of at least 1"),
-        ({"use_sliding_window": True}, "sliding windows"),
+        ({"layer_types": ["full_attention", "chunked_attention"]}, "layer_types .* must name 2 layers"),
         ({"hidden_act": "gelu"}, "other than silu"),
         ({"vocab_size": 91}, "does not match its config.json"),
     ],
@@ -159,12 +161,12 @@ def test_a_missing_folder_is_no_hub_id(source: str) -> None:
 def test_a_context_beyond_what_a_model_reads_is_refused_and_yarn_reaches_it(tmp_path: Path) -> None:
     made = Decoder(DecoderConfig(90, 80, 2, 5, 1, 32, intermediate=64, context=32))
     folder.save(tmp_path, made.config, made.state_dict())
-    assert folder.load(tmp_path, 32).config.yarn is None
+    assert folder.load(tmp_path, 32).config.scaling is None
     with pytest.raises(ConfigError, match=r"beyond the 32 positions that the model reads: stretch them by a yarn of 4"):
         folder.load(tmp_path, 100)
     with pytest.raises(ConfigError, match="beyond the 64 positions"):
         folder.load(tmp_path, 100, yarn=2.0)
     stretched = folder.load(tmp_path, 128, yarn=4.0)
-    assert stretched.config.yarn == Yarn(4.0, 32)
+    assert stretched.config.scaling == Yarn(4.0, 32)
     folder.save(tmp_path, stretched.config, stretched.state_dict())
     assert folder.load(tmp_path, 128, yarn=4.0).config == stretched.config, "a checkpoint is not stretched twice"

@@ -84,8 +84,8 @@ def test_a_key_that_is_missing_or_null_is_named(tmp_path: Path, key: str) -> Non
         ({"eos_token_id": [2, True]}, "eos_token_id .* a token"),
         ({"num_hidden_layers": 10**9}, "has not the weights of 1000000000 layers"),
         ({"intermediate_size": 10**12}, "does not match its config.json"),
-        ({"layer_types": ["full_attention", "sliding_attention"]}, "sliding windows"),
-        ({"layer_types": [{}]}, "sliding windows"),
+        ({"layer_types": ["full_attention", "sliding_attention"]}, "use_sliding_window gives them none"),
+        ({"layer_types": [{}]}, "must name 2 layers"),
         ({"quantization_config": {"quant_method": "fp8"}}, "quantised weights"),
         ({"transformers_weights": "other.safetensors"}, "a file of another name"),
         ({"partial_rotary_factor": 0.5}, "with partial_rotary_factor"),
@@ -147,7 +147,7 @@ def test_rotary_positions_are_those_of_transformers(tmp_path: Path, change: dict
     ours = folder.shape(changed(tmp_path, change))
     theirs = Qwen3RotaryEmbedding(transformers.AutoConfig.from_pretrained(tmp_path))
     assert torch.allclose(ours.frequencies, theirs.inv_freq)
-    assert (ours.yarn.scale if ours.yarn else 1.0) == pytest.approx(theirs.attention_scaling)
+    assert ours.sharpness == pytest.approx(theirs.attention_scaling)
 
 
 # --- ends of a turn ------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import torch
 from tests.runs.forged import Inheriting
 
 from patchgrad.networks.decoder import Decoder, DecoderConfig
-from patchgrad.networks.rope import Yarn
+from patchgrad.networks.scaling import Yarn
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.recipes.bounds import Guards
 from patchgrad.runs.guards import Watch
@@ -73,7 +73,7 @@ def test_a_forged_generation_config_ends_the_run_with_the_reason(forged: Samplin
 
 def test_another_rope_in_the_sampler_shows_far_from_the_beginning() -> None:
     made = network()
-    stretched = Decoder(replace(SHAPE, yarn=Yarn(4.0, 128)), seed=1)
+    stretched = Decoder(replace(SHAPE, scaling=Yarn(4.0, 128)), seed=1)
     stretched.load_state_dict(made.state_dict())
     far = [ids(np.arange(400) % 290 + 5)]
     assert probed(a_policy(made), LocalTrainer(made), streams=far).logprob_diff < 1e-3

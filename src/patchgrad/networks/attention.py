@@ -32,6 +32,7 @@ class Cache:
         tiles, shape = -(-length // TILE), (config.layers, slots, config.kv_heads)
         self.keys = np.zeros((*shape, tiles, config.head_size, TILE), np.float32)
         self.values = np.zeros((*shape, tiles * TILE, config.head_size), np.float32)
+        self.windows = config.windows or (0,) * config.layers
 
     def grow(self, slots: Places, ends: Places) -> bool:
         """Room for the first `ends` tokens of these slots, which there is."""
@@ -50,9 +51,10 @@ class Cache:
 
     def attend(self, layer: int, q: Floats, k: Floats, v: Floats, slots: Places, positions: Places, wanted: Places) -> Floats:
         """Stores the keys and values of new tokens, then attends with those at `wanted`: `[W, H, D]`. A token sees those of its slot that
-        lie before it."""
+        lie before it, or the last of them where the layer has a window."""
         out = np.empty((len(wanted), *q.shape[1:]), np.float32)
-        _attend(q, k, v, self.keys[layer], self.values[layer], slots, positions, wanted, out)
+        window = self.windows[layer] or self.values.shape[3]
+        _attend(q, k, v, self.keys[layer], self.values[layer], slots, positions, wanted, window, out)
         return out
 
 
@@ -66,6 +68,7 @@ def _attend(
     slots: Places,
     positions: Places,
     wanted: Places,
+    window: int,
     out: Floats,
 ) -> None:
     count, heads, size = q.shape
@@ -80,12 +83,16 @@ def _attend(
     powers = np.empty(len(scores), np.int32)
     for w in range(len(wanted)):
         n = wanted[w]
-        seen = positions[n] + 1
+        low = max(positions[n] + 1 - window, 0)
+        tile = low // TILE
+        seen, before = positions[n] + 1 - tile * TILE, low - tile * TILE
         for h in range(heads):
             shared = h * kv_heads // heads
-            _score(q[n, h], keys[slots[n], shared], scores, seen)
+            _score(q[n, h], keys[slots[n], shared, tile:], scores, seen)
+            for t in range(before):
+                scores[t] = F(-1e30)
             total = _exponentials(scores, powers, powers.view(np.float32), seen)
-            _mean(scores, values[slots[n], shared], F(1) / total, out[w, h], seen)
+            _mean(scores, values[slots[n], shared, tile * TILE :], F(1) / total, out[w, h], seen)
 
 
 @njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy", forceinline=True)

@@ -62,14 +62,15 @@ def _agree(left: Tensor, right: Tensor, rows: tuple[int, int]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CachedLayer:
-    """One layer's matrices, transposed for products. `scale` holds query and key norm weights and 1/sqrt(D), `[H + K, D]`."""
+    """One layer's matrices, transposed for products. `scale` holds query and key norm weights and 1/sqrt(D), `[H + K, D]`; `biases` what
+    is added to a product, by the name of its matrix."""
 
     qkv: Tensor
-    bias: Floats | None
     scale: Floats
     out: Tensor
     gate_up: Tensor
     down: Tensor
+    biases: Mapping[str, Floats]
 
 
 class CachedDecoder:
@@ -80,8 +81,7 @@ class CachedDecoder:
         self.config = network.config
         self.length = length
         angles = torch.arange(length)[:, None].float() * self.config.frequencies
-        yarn = self.config.yarn
-        scale = yarn.scale if yarn else 1.0
+        scale = self.config.sharpness
         self.cosines, self.sines = (angles.cos() * scale).numpy(), (angles.sin() * scale).numpy()
         self.layers: list[CachedLayer] = []
         self.refill({name: parameter.detach() for name, parameter in network.named_parameters()})
@@ -107,10 +107,15 @@ class CachedDecoder:
         def paired(rows: Tensor) -> Tensor:
             return rows.view(-1, size, *rows.shape[1:])[:, pairs].flatten(0, 1)
 
-        bias = None
-        if c.family == "qwen2":
+        biases: dict[str, Tensor] = {}
+        if "qkv" in c.biases:
             q, k, v = (weights[f"{prefix}self_attn.{n}_proj.bias"].float() for n in "qkv")
-            bias = torch.cat([paired(q), paired(k), v])
+            biases["qkv"] = torch.cat([paired(q), paired(k), v])
+        if "o" in c.biases:
+            biases["out"] = weights[f"{prefix}self_attn.o_proj.bias"].float().clone()
+        if "mlp" in c.biases:
+            biases["gate_up"] = torch.cat([weights[f"{prefix}mlp.{n}_proj.bias"].float() for n in ("gate", "up")])
+            biases["down"] = weights[f"{prefix}mlp.down_proj.bias"].float().clone()
         scale = torch.ones(c.heads + c.kv_heads, size)
         if c.family == "qwen3":
             scale[: c.heads] = weights[f"{prefix}self_attn.q_norm.weight"].float()[pairs]
@@ -122,11 +127,11 @@ class CachedDecoder:
         qkv = torch.cat([paired(attention["q"]), paired(attention["k"]), attention["v"]])
         return CachedLayer(
             qkv=(qkv * before).t().contiguous(),
-            bias=None if bias is None else bias.numpy(),
             scale=scale.numpy(),
             out=attention["o"].t().contiguous(),
             gate_up=(gate_up * after).t().contiguous(),
             down=weights[f"{prefix}mlp.down_proj.weight"].float().t().contiguous(),
+            biases={name: bias.numpy() for name, bias in biases.items()},
         )
 
     def run(self, cache: Cache, tokens: Ids, slots: Places, positions: Places, wanted: Places) -> Tensor:
@@ -140,19 +145,22 @@ class CachedDecoder:
         x = self.embedding[torch.from_numpy(tokens)].numpy()
         rows, said = normed(x, c.epsilon), np.arange(len(x))
         for number, layer in enumerate(self.layers):
-            mixed = self._mixed(layer, rows)
+            mixed = _with_bias(layer, "qkv", _product(rows, layer.qkv))
             q, k, v = turned(mixed, layer.scale, self.cosines, self.sines, positions, c.epsilon, c.heads, c.family == "qwen3")
             if number == c.layers - 1:  # where of the others keys and values are all that is read
                 x, said = x[wanted], wanted
             attended = cache.attend(number, q, k, v, slots, positions, said)
-            rows = added(x, _product(attended.reshape(len(x), len(layer.out)), layer.out), c.epsilon)
-            rows = added(x, _product(gated(_product(rows, layer.gate_up)), layer.down), c.epsilon)
+            mixed = _with_bias(layer, "out", _product(attended.reshape(len(x), len(layer.out)), layer.out))
+            rows = added(x, mixed, c.epsilon)
+            wide = _with_bias(layer, "gate_up", _product(rows, layer.gate_up))
+            rows = added(x, _with_bias(layer, "down", _product(gated(wide), layer.down)), c.epsilon)
         return torch.from_numpy(_product(rows, self.head))
 
-    def _mixed(self, layer: CachedLayer, rows: Floats) -> Floats:
-        """Queries, keys and values side by side, `[N, (H + 2 K) D]`."""
-        mixed = _product(rows, layer.qkv)
-        return mixed if layer.bias is None else mixed + layer.bias
+
+def _with_bias(layer: CachedLayer, matrix: str, product: Floats) -> Floats:
+    """What a matrix's product comes to with its bias, if it has one."""
+    bias = layer.biases.get(matrix)
+    return product if bias is None else product + bias
 
 
 def _product(left: Floats, right: Tensor) -> Floats:

@@ -1,8 +1,8 @@
 """A decoder-only transformer of the Llama family, for training on packed sequences.
 
 RMSNorm (1910.07467), rotary positions (2104.09864), grouped-query attention (2305.13245), SwiGLU (2002.05202); with bias on the
-query, key and value projections it is Qwen2 (2407.10671), with a norm on queries and keys Qwen3 (2505.09388). Parameters carry
-the names of the transformers library, so a state dict is a checkpoint.
+query, key and value projections it is Qwen2 (2407.10671), with a norm on queries and keys Qwen3 (2505.09388), with layers that see a
+window of the last tokens Mistral (2310.06825). Parameters carry the names of the transformers library, so a state dict is a checkpoint.
 
 Axes: T tokens of a pack, H heads, K key-value heads, D head size, d hidden size, V vocabulary.
 """
@@ -10,7 +10,7 @@ Axes: T tokens of a pack, H heads, K key-value heads, D head size, d hidden size
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -24,18 +24,30 @@ from patchgrad.errors import ConfigError
 from patchgrad.networks import rope, scoring
 from patchgrad.networks.packed import Attend, Rows, within
 from patchgrad.networks.prefixes import Layout, Node, paying
-from patchgrad.networks.rope import Yarn, rotate
+from patchgrad.networks.rope import rotate
 from patchgrad.networks.rounding import rounded
+from patchgrad.networks.scaling import Scaling, Yarn
 from patchgrad.values import Ids
 
 Seen = Callable[[Tensor, Tensor, Tensor], Tensor]  # `Attend` of one layer
-Family = Literal["llama", "qwen2", "qwen3"]
+Family = Literal["llama", "mistral", "qwen2", "qwen3"]
+BIASES: Mapping[Family, tuple[tuple[str, ...], ...]] = {
+    "llama": ((), ("qkv", "o"), ("mlp",), ("qkv", "o", "mlp")),
+    "mistral": ((),),
+    "qwen2": (("qkv",),),
+    "qwen3": ((), ("qkv", "o")),
+}
+"""The projections that add a bias in a network of each family; the first is how it has none that it can be without."""
 LOGITS = 1 << 22  # elements of one block of logits where all of a row are wanted
 
 
 @dataclass(frozen=True, slots=True)
 class DecoderConfig:
-    """The shape of a network. `context` is the number of positions it claims; `eos` the ids that end a turn."""
+    """The shape of a network. `context` is the number of positions it claims; `eos` the ids that end a turn.
+
+    `biases` has the projections of a layer that add a bias: `"qkv"`, `"o"`, `"mlp"`. Of `windows`, one a layer, 0 is a layer that sees all
+    tokens before, and 4096 one that sees the last 4,096; without any, all layers see all.
+    """
 
     vocabulary: int
     hidden: int = 160
@@ -50,23 +62,34 @@ class DecoderConfig:
     tied: bool = True
     context: int = 2048
     eos: tuple[int, ...] = ()
-    yarn: Yarn | None = None
+    scaling: Scaling | None = None
+    biases: tuple[str, ...] = ()
+    windows: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.heads % self.kv_heads or self.head_size % 2:
             raise ConfigError("a network needs heads divisible by kv_heads and an even head_size")
+        if self.windows and len(self.windows) != self.layers:
+            raise ConfigError(f"a network of {self.layers} layers needs as many windows, not {len(self.windows)}")
+        if self.biases not in BIASES[self.family]:
+            raise ConfigError(f"a {self.family} network has biases {BIASES[self.family]}, not {self.biases}")
         if self.family == "llama" and self.hidden % self.heads:
             raise ConfigError("a llama network needs hidden divisible by heads: transformers refuses it otherwise")
 
     @property
     def frequencies(self) -> Tensor:
         """How far each rotary pair turns from one position to the next, `[D / 2]`."""
-        return rope.frequencies(self.head_size, self.theta, self.yarn)
+        return rope.frequencies(self.head_size, self.theta, self.scaling)
+
+    @property
+    def sharpness(self) -> float:
+        """What cosine and sine of rotations are multiplied by."""
+        return self.scaling.scale if self.scaling else 1.0
 
     @property
     def reach(self) -> int:
         """Positions that the network was made for; beyond them it reads nothing right."""
-        return self.yarn.reach if self.yarn else self.context
+        return self.scaling.reach(self.context) if self.scaling else self.context
 
     @property
     def dense(self) -> int:
@@ -93,13 +116,10 @@ class DecoderConfig:
 
         `shape.reaching(131_072, 4.0)` of one with 32,768. A shape that is stretched already stays as it is.
         """
-        found = replace(self, yarn=Yarn(factor, self.context)) if factor > 1 and self.yarn is None else self
+        found = replace(self, scaling=Yarn(factor, self.context)) if factor > 1 and self.scaling is None else self
         if context > found.reach:
-            own = found.yarn.original if found.yarn else self.context
-            raise ConfigError(
-                f"a context of {context} tokens is beyond the {found.reach} positions that the model reads: "
-                f"stretch them by a yarn of {math.ceil(context / own)}, or take less"
-            )
+            more = "" if self.scaling else f"stretch them by a yarn of {math.ceil(context / self.context)}, or "
+            raise ConfigError(f"a context of {context} tokens is beyond the {found.reach} positions that the model reads: {more}take less")
         return found
 
 
@@ -120,12 +140,12 @@ class Attention(nn.Module):
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
-        c, bias = config, config.family == "qwen2"
+        c, bias = config, "qkv" in config.biases
         self.heads, self.kv_heads, self.size = c.heads, c.kv_heads, c.head_size
         self.q_proj = nn.Linear(c.hidden, c.heads * c.head_size, bias=bias)
         self.k_proj = nn.Linear(c.hidden, c.kv_heads * c.head_size, bias=bias)
         self.v_proj = nn.Linear(c.hidden, c.kv_heads * c.head_size, bias=bias)
-        self.o_proj = nn.Linear(c.heads * c.head_size, c.hidden, bias=False)
+        self.o_proj = nn.Linear(c.heads * c.head_size, c.hidden, bias="o" in c.biases)
         if c.family == "qwen3":
             self.q_norm, self.k_norm = Norm(c.head_size, c.epsilon), Norm(c.head_size, c.epsilon)
         self.normed = c.family == "qwen3"
@@ -148,9 +168,10 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
-        self.gate_proj = nn.Linear(config.hidden, config.intermediate, bias=False)
-        self.up_proj = nn.Linear(config.hidden, config.intermediate, bias=False)
-        self.down_proj = nn.Linear(config.intermediate, config.hidden, bias=False)
+        bias = "mlp" in config.biases
+        self.gate_proj = nn.Linear(config.hidden, config.intermediate, bias=bias)
+        self.up_proj = nn.Linear(config.hidden, config.intermediate, bias=bias)
+        self.down_proj = nn.Linear(config.intermediate, config.hidden, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
         x = rounded(x)
@@ -218,8 +239,7 @@ class Decoder(nn.Module):
         Of other tokens the last layer needs keys and values alone, and computes no more. With `gradient_checkpointing` layers run again in
         the backward pass.
         """
-        turns, yarn = self.config.frequencies, self.config.yarn
-        rotations = rope.rotations(positions, turns, yarn.scale if yarn else 1.0)
+        rotations = rope.rotations(positions, self.config.frequencies, self.config.sharpness)
         x: Tensor = self.model.embed_tokens(tokens)
         for number, layer in enumerate(self.model.layers):
             again = partial(checkpoint, layer, use_reentrant=False, preserve_rng_state=False)  # nothing is drawn in a layer
@@ -233,7 +253,7 @@ class Decoder(nn.Module):
     ) -> Tensor:
         """Hidden states `[P, d]` of the tokens of these nodes, laid end to end; on a CPU only of those `said`, `[S, d]`, if some are."""
         rows = None if said is None or len(said) == len(tokens) else torch.from_numpy(said)
-        return self.forward(tokens, positions, within(nodes, said), gradient_checkpointing, rows)
+        return self.forward(tokens, positions, within(nodes, said, self.config.windows), gradient_checkpointing, rows)
 
     def layout(self, tokens: Ids, starts: Sequence[int]) -> Layout:
         """How the sequences of a pack are computed for the least: with what they have in common once, where that pays."""

@@ -26,13 +26,18 @@ HEAD, EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 
 
 def save(folder: Path, config: DecoderConfig, state: Mapping[str, Tensor]) -> None:
-    """Writes config and weights; generation settings are neutral, so that samples elsewhere follow the policy's own softmax."""
+    """Writes config and weights."""
     folder.mkdir(parents=True, exist_ok=True)
+    describe(folder, config)
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
+    save_file(tensors, folder / WHOLE, metadata={"format": "pt"})
+
+
+def describe(folder: Path, config: DecoderConfig) -> None:
+    """Writes what stands beside weights; generation settings are neutral, so that samples elsewhere follow the policy's own softmax."""
     _write(folder / "config.json", described.written(config))
     neutral: dict[str, Any] = {"do_sample": True, "temperature": 1.0, "top_p": 1.0, "top_k": 0}
     _write(folder / "generation_config.json", neutral | ({"eos_token_id": list(config.eos)} if config.eos else {}))
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
-    save_file(tensors, folder / WHOLE, metadata={"format": "pt"})
 
 
 def shape(source: str | Path) -> DecoderConfig:

@@ -25,33 +25,72 @@ Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 `q [S, H, D] -> [S, H, D]`."""
 
 
-def within(nodes: Sequence[Node], said: Rows | None = None) -> Attend:
+def within(nodes: Sequence[Node], said: Rows | None = None, windows: Sequence[int] = ()) -> Attend:
     """Each token of a pack sees those before it in its own sequence, that is in its node and in the nodes above.
 
     On a CPU a node is seen by all that stand below it at once, and there may be queries of the tokens `said` alone, `[S]`, ascending. A
-    GPU's kernels want each node with all that it sees.
+    GPU's kernels want each node with all that it sees. In a layer with one of the `windows` a token sees no more than so many, itself
+    among them.
     """
     lengths = [node.length for node in nodes]
     everything = tuple(_blocks(lengths, nodes, np.arange(sum(lengths))))
     some = everything if said is None else tuple(_blocks(lengths, nodes, said))
+    longest = max(sum(nodes[above].length for above in node.path) + node.length for node in nodes)
 
-    def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        window = windows[layer] if windows else 0
+        if 0 < window < longest:
+            return _within_window(nodes, q, k, v, said if len(q) < len(k) else None, window)
         if not q.is_cuda:
             return seen(q, k, v, everything if len(q) == len(k) else some)
         queries, keys, values = (torch.split(part, lengths) for part in (q, k, v))
         parts = []
         for number, node in enumerate(nodes):
             way = (*node.path, number)
-            told = (torch.cat([part[i] for i in way]) if node.path else part[number] for part in (keys, values))
-            parts.append(behind(queries[number], *told))
+            of_k, of_v = (torch.cat([part[i] for i in way]) if node.path else part[number] for part in (keys, values))
+            parts.append(behind(queries[number], of_k, of_v))
         return torch.cat(parts)
 
     return attend
 
 
-def behind(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Attention of the last N of T tokens, each to those up to it: `[N, H, D], [T, K, D], [T, K, D] -> [N, H, D]`."""
+def _within_window(nodes: Sequence[Node], q: Tensor, k: Tensor, v: Tensor, said: Rows | None, window: int) -> Tensor:
+    """`within` in a layer with a window: node by node, each with the tokens above that it may still see."""
+    ends = list(accumulate(node.length for node in nodes))
+    places = [torch.arange(end - node.length, end, device=k.device) for node, end in zip(nodes, ends, strict=True)]
+    rows = torch.arange(len(k), device=k.device) if said is None else torch.from_numpy(said).to(k.device)
+    parts = []
+    for node, own in zip(nodes, places, strict=True):
+        way = torch.cat([*(places[above] for above in node.path), own])
+        first, last = torch.searchsorted(rows, torch.stack([own[0], own[-1] + 1])).tolist()
+        positions = rows[first:last] - own[0] + (len(way) - len(own))
+        parts.append(_banded(q[first:last], k[way], v[way], positions, window))
+    return torch.cat(parts)
+
+
+def _banded(q: Tensor, k: Tensor, v: Tensor, positions: Tensor, window: int) -> Tensor:
+    """Attention of queries at these positions, ascending, to the last `window` of the keys up to each: `[N, H, D], [T, K, D] -> [N, H, D]`.
+
+    They are taken in runs of at most a window's length, so that no more than twice a window is masked.
+    """
+    shared, out = q.shape[1] // k.shape[1], []
+    while len(positions):
+        count = int(torch.searchsorted(positions, positions[0] + window))
+        low, high = max(int(positions[0]) - window + 1, 0), int(positions[count - 1]) + 1
+        ages = positions[:count, None] - torch.arange(low, high, device=k.device)
+        mask = (ages >= 0) & (ages < window)
+        of_q, of_k, of_v = (part.transpose(0, 1).unsqueeze(0) for part in (q[:count], k[low:high], v[low:high]))
+        out.append(F.scaled_dot_product_attention(of_q, of_k, of_v, attn_mask=mask, enable_gqa=shared > 1)[0].transpose(0, 1))
+        q, positions = q[count:], positions[count:]
+    return torch.cat(out) if out else q
+
+
+def behind(q: Tensor, k: Tensor, v: Tensor, window: int = 0) -> Tensor:
+    """Attention of the last N of T tokens, each to those up to it: `[N, H, D], [T, K, D], [T, K, D] -> [N, H, D]`; with a `window` to so
+    many."""
     count, ahead = len(q), len(k) - len(q)
+    if 0 < window < len(k):
+        return _banded(q, k, v, torch.arange(ahead, len(k), device=k.device), window)
     if not q.is_cuda:
         before = [Block(slice(0, count), slice(0, ahead))] if ahead else []
         return seen(q, k, v, (*triangle(0, ahead, count), *before))

@@ -42,6 +42,7 @@ class PagedCache:
         self.count = np.zeros(slots, np.int64)
         self.holders = np.zeros(pages, np.int64)
         self.free = list(range(pages))
+        self.windows = config.windows or (0,) * config.layers
         self.reads = reading(self.keys.device, dtype, config.heads, config.kv_heads, config.head_size)
 
     def grow(self, slots: Places, ends: Places) -> bool:
@@ -88,12 +89,12 @@ class PagedCache:
         device, runs = self.keys.device, Runs.of(slots, positions, self.table)
         pages = self.table[slots, positions // PAGE].astype(np.int64)
         places = torch.from_numpy(pages * PAGE + positions % PAGE).to(device)
-        seen = self.reads(runs, device)
+        seen = {window: self.reads(runs, device, window) for window in set(self.windows)}
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             for store, new in ((self.keys, k), (self.values, v)):
                 store[layer].flatten(0, 1).index_copy_(0, places, new.to(store.dtype))
-            return seen(layer, q.to(self.keys.dtype), self.keys[layer], self.values[layer])
+            return seen[self.windows[layer]](layer, q.to(self.keys.dtype), self.keys[layer], self.values[layer])
 
         return attend
 
@@ -122,24 +123,29 @@ class Runs:
         return places.reshape(len(places), -1)[np.arange(self.pages.shape[1] * PAGE) < self.ends[:, None]]
 
 
-Reads = Callable[[Runs, torch.device], Attend]
+Reads = Callable[[Runs, torch.device, int], Attend]
+"""What new tokens see in a layer: of all tokens of their streams, or of so many of the last."""
 
 
-def by_stream(runs: Runs, device: torch.device) -> Attend:
+def by_stream(runs: Runs, device: torch.device, window: int = 0) -> Attend:
     """A call for each run, over the pages of its stream put together."""
     held = (row[: -(-end // PAGE)].astype(np.int64) for row, end in zip(runs.pages, runs.ends, strict=True))
     pages = [torch.from_numpy(own).to(device) for own in held]
     told = list(zip(runs.firsts.tolist(), runs.lasts.tolist(), pages, runs.ends.tolist(), strict=True))
 
     def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return torch.cat([behind(q[a:b], *(part[own].flatten(0, 1)[:end] for part in (k, v))) for a, b, own, end in told])
+        parts = []
+        for a, b, own, end in told:
+            keys, values = (part[own].flatten(0, 1)[:end] for part in (k, v))
+            parts.append(behind(q[a:b], keys, values, window))
+        return torch.cat(parts)
 
     return attend
 
 
-def by_rows(runs: Runs, device: torch.device) -> Attend:
+def by_rows(runs: Runs, device: torch.device, window: int = 0) -> Attend:
     """One call for all runs, of a kernel that knows no pages: what it reads is put together first."""
-    rows, attended = torch.from_numpy(runs.rows).to(device), _attended(runs, device)
+    rows, attended = torch.from_numpy(runs.rows).to(device), _attended(runs, device, window)
 
     def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return attended(q, *(part.flatten(0, 1).index_select(0, rows) for part in (k, v)))
@@ -147,14 +153,14 @@ def by_rows(runs: Runs, device: torch.device) -> Attend:
     return attend
 
 
-def by_pages(runs: Runs, device: torch.device) -> Attend:
+def by_pages(runs: Runs, device: torch.device, window: int = 0) -> Attend:
     """One call for all runs, of a kernel that reads pages where they are."""
     used, table = (torch.from_numpy(one.astype(np.int32)).to(device) for one in (runs.ends, runs.pages))
-    attended = _attended(runs, device, seqused_k=used, block_table=table, num_splits=1)
+    attended = _attended(runs, device, window, seqused_k=used, block_table=table, num_splits=1)
     return lambda _, q, k, v: attended(q, k, v)
 
 
-def _attended(runs: Runs, device: torch.device, **options: Any) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+def _attended(runs: Runs, device: torch.device, window: int, **options: Any) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """Torch's kernel for streams of different lengths."""
     from torch.nn.attention.varlen import varlen_attn  # takes 70 MB, which only a GPU needs
 
@@ -165,7 +171,7 @@ def _attended(runs: Runs, device: torch.device, **options: Any) -> Callable[[Ten
         options["enable_gqa"] = True
 
     def attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        found = varlen_attn(q.contiguous(), k, v, starts, reached, most, longest, window_size=(-1, 0), **options)
+        found = varlen_attn(q.contiguous(), k, v, starts, reached, most, longest, window_size=(window - 1, 0), **options)
         assert isinstance(found, Tensor)
         return found
 
@@ -185,6 +191,6 @@ def _agrees(way: Reads, device: torch.device, dtype: torch.dtype, heads: int, kv
     runs = Runs.of(np.array([0, 0, 1]), np.array([PAGE, PAGE + 1, 6]), np.array([[2, 0], [1, 1]], np.int32))
     q, k, v = (torch.randn(shape, device=device).to(dtype) for shape in ((3, heads, size), *(((3, PAGE, kv_heads, size),) * 2)))
     try:
-        return torch.allclose(way(runs, device)(0, q, k, v), by_stream(runs, device)(0, q, k, v), atol=0.02)
+        return torch.allclose(way(runs, device, 0)(0, q, k, v), by_stream(runs, device)(0, q, k, v), atol=0.02)
     except (ImportError, TypeError, ValueError, RuntimeError):  # an older torch, another precision, another card
         return False
