@@ -47,13 +47,14 @@ ALLOWED: dict[str, set[str]] = {
     "functions": {"errors"},
     "patches": {"errors"},
     "endpoints": CORE,
+    "models": CORE | PARTS | {"policies.tokenizers"},
     "testing": CORE | PARTS | LOOPS | {"tasks"},  # its builders store what `tasks.archive` packs
     **dict.fromkeys(FOLDERS, CORE | PARTS),
     "policies": CORE | PARTS | {"policies.tokenizers"},
     **dict.fromkeys(LOOPS, CORE | LOOPS | {"grading_plugin", "functions", "patches"}),
     "recipes": CORE | LOOPS | {"config", "tasks"},
     "runs": CORE | FOLDERS | LOOPS | PARTS | {"config", "store", "viewer", "recipes", ""},
-    "cli": CORE | FOLDERS | LOOPS | PARTS | {"config", "store", "viewer", "recipes", "runs", "testing", ""},
+    "cli": CORE | FOLDERS | LOOPS | PARTS | {"models", "config", "store", "viewer", "recipes", "runs", "testing", ""},
 }
 
 LONG = {"contracts.py"}  # who acts stands on one page

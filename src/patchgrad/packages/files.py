@@ -1,4 +1,4 @@
-"""Source distributions from the package index that pip is configured to use, kept by their hash."""
+"""Distributions from the package index that pip is configured to use, as files that are kept by their hash and not installed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from patchgrad.errors import TaskError
@@ -20,35 +21,50 @@ def source_distribution(requirement: str, cache: Path, sha256: str = "") -> tupl
 
     With a `sha256` the file is taken from the cache where it lies there. `TaskError` when the index has none, or has another one.
     """
-    kept = sorted((cache / "sdists" / sha256).iterdir()) if sha256 and (cache / "sdists" / sha256).is_dir() else []
-    if kept:
-        name, data = kept[0].name, kept[0].read_bytes()
-    else:
-        name, data = _download(requirement)
-    found = hashlib.sha256(data).hexdigest()
+    source_alone = ["--no-binary", distribution(requirement)]  # of this one alone: what builds it may come ready-made
+    path = _kept(requirement, cache / "sdists", sha256, source_alone, "source")
+    return path.name, path.read_bytes()
+
+
+def wheel(requirement: str, cache: Path, sha256: str) -> Path:
+    """Where a wheel lies that is taken as a file: neither it nor what it needs is installed. `TaskError` as above."""
+    return _kept(requirement, cache / "wheels", sha256, ["--only-binary", ":all:"], "wheel")
+
+
+def _kept(requirement: str, store: Path, sha256: str, options: Sequence[str], kind: str) -> Path:
+    """The file of this hash in the store, put there if it is not."""
+    there = sorted((store / sha256).iterdir()) if sha256 and (store / sha256).is_dir() else []
+    if there:
+        _agrees(there[0], sha256, f"{kind} of {requirement} in {there[0]}")
+        return there[0]
+    store.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=store, prefix=".") as folder:
+        path = _download(requirement, Path(folder), options, kind)
+        found = _agrees(path, sha256, f"{kind} of {requirement} of your package index")
+        target = store / found / path.name
+        target.parent.mkdir(exist_ok=True)
+        return path.rename(target)
+
+
+def _agrees(path: Path, sha256: str, what: str) -> str:
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
     if sha256 and found != sha256:
-        where = f"in {kept[0]}" if kept else "of your package index"
-        raise TaskError(f"The source of {requirement} {where} is not the pinned one: its SHA-256 is {found}, not {sha256}.")
-    target = cache / "sdists" / found / name
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-    return name, data
+        raise TaskError(f"The {what} is not the pinned one: its SHA-256 is {found}, not {sha256}.")
+    return found
 
 
-def _download(requirement: str) -> tuple[str, bytes]:
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder]
-        command += ["--no-binary", distribution(requirement), requirement]  # of this one alone: what builds it may come ready-made
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
-            said = done.stderr
-        except subprocess.TimeoutExpired:
-            said = f"no answer within {_SECONDS // 60} minutes"
-        found = list(Path(folder).iterdir())
-        if len(found) != 1:
-            raise TaskError(f"The source of {requirement} could not be fetched: {_reason(said)}")
-        return found[0].name, found[0].read_bytes()
+def _download(requirement: str, folder: Path, options: Sequence[str], kind: str) -> Path:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), *options, requirement]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        said = done.stderr
+    except subprocess.TimeoutExpired:
+        said = f"no answer within {_SECONDS // 60} minutes"
+    found = list(folder.iterdir())
+    if len(found) != 1:
+        raise TaskError(f"The {kind} of {requirement} could not be fetched: {_reason(said)}")
+    return found[0]
 
 
 def _reason(said: str) -> str:

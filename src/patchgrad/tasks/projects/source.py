@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from patchgrad.errors import TaskError
-from patchgrad.packages.sdists import source_distribution
+from patchgrad.packages.files import source_distribution
 from patchgrad.packages.sites import PINS, distribution
 from patchgrad.tasks.archive import unpack, unzip
 from patchgrad.tasks.git import git, told

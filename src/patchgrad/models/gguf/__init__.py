@@ -1,0 +1,1 @@
+"""Models as GGUF, the file of llama.cpp: `importing` makes a folder of one, and `exporting` a file of a folder."""
