@@ -179,6 +179,17 @@ def test_a_folder_is_measured_by_a_protocol_under_its_rules(shop: Path, tmp_path
     assert "The SWE-rebench leaderboard's protocol (arXiv 2505.20411, section 3.2): resolved 0.0 % with a standard error of 0.00" in spoken
 
 
+@needs_bubblewrap
+def test_a_folder_is_measured_on_generated_tasks_with_all_the_positions_that_it_has(tmp_path: Path, told: Call) -> None:
+    small = ("--agent.prompts", "brief", "--agent.action_tokens", "8", "--evaluation.limits.turns", "1", "--evaluation.attempts", "2")
+    words = ("--policy", str(model(tmp_path / "model")), "--tasks", "generated", "--tasks.count", "2", *small)
+    first = told(*words, "--out", str(tmp_path / "out"))
+    assert (first["tasks"], first["attempts"], first["budget"]["context"], first["about"]["tasks"]) == (2, 2, 2048, "generated")
+    again = told("--out", str(tmp_path / "out"), "--resume")
+    assert again["outcomes"].keys() == first["outcomes"].keys()
+    assert told(*words, "--seed", "7")["outcomes"].keys().isdisjoint(first["outcomes"]), "another seed has other tasks"
+
+
 def test_what_cannot_be_measured_is_refused_before_anything_starts(
     shop: Path, tmp_path: Path, refused: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +222,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(
     far = ("--policy", str(model(tmp_path / "model")), "--tasks", str(shop), "--evaluation.limits.context", "131072")
     assert "131072 tokens is beyond the 2048 positions that the model reads: stretch them by a yarn of 64, or take less" in refused(*far)
     assert "yarn is 0.5" in refused(*far, "--yarn", "0.5")
+    assert "leave tasks.split and tasks.level out" in refused("--policy", "m", "--tasks", "generated", "--tasks.split", "train")
 
 
 def test_an_evaluation_is_a_value_that_prints_and_runs_again_from_its_file(

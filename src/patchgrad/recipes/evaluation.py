@@ -14,7 +14,10 @@ from patchgrad.recipes.recipe import AgentChoice, Recipe, SandboxChoice
 
 @dataclass(frozen=True, slots=True)
 class TaskChoice:
-    """Which tasks: those of a set's folder with statements at a `level`, all or of one `split`; where `count` is not 0, so many of them."""
+    """Which tasks: those of a set's folder with statements at a `level`, all or of one `split`; where `count` is not 0, so many of them.
+
+    The folder `generated` stands for the held-out tasks that the recipe `laptop` generates from the evaluation's seed.
+    """
 
     folder: str = ""
     level: str = "report"
@@ -23,6 +26,13 @@ class TaskChoice:
 
     def __post_init__(self) -> None:
         require(self.count >= 0, f"tasks.count is {self.count}; it must be how many tasks are measured, or 0 for all.")
+        told = "generated tasks are all held out and told in one way: leave tasks.split and tasks.level out"
+        require(not self.generated or (self.level == "report" and self.split in ("", "held_out")), told)
+
+    @property
+    def generated(self) -> bool:
+        """Are they made when they are measured? A folder of that name is `./generated`."""
+        return self.folder == "generated"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from patchgrad.contracts import Tracker
 from patchgrad.errors import Refuse, stop
 from patchgrad.recipes.evaluation import Evaluation, of_run
+from patchgrad.recipes.laptop import laptop
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.components.code import keep_code
 from patchgrad.runs.components.registry import BY_NAME, Registry
@@ -46,18 +48,28 @@ def measure(
     registry: Registry = BY_NAME,
     refuse: Refuse = stop,
 ) -> Report:
-    """Measure any policy on any set of tasks, or on those that a `recipe` holds out; `out` is a run's folder that keeps what happens.
+    """Measure any policy on any set of tasks, on generated ones, or on those that a `recipe` holds out; `out` is a run's folder that keeps
+    what happens.
 
     What is wrong with one of the tasks goes to `refuse`.
     """
     from patchgrad.runs.measure import measure as any_policy  # the sandboxes are heavy, and torch where the policy needs it
 
+    if recipe is None and evaluation.tasks.generated:
+        recipe = _generating(evaluation)
     if recipe is None:
         return any_policy(evaluation, tracker, out, registry=registry, refuse=refuse)
     from patchgrad.runs.tasks import held_out_tasks
 
     with TemporaryDirectory() as archives:
         return any_policy(evaluation, tracker, out, held_out_tasks(recipe, Path(archives), registry), registry, refuse)
+
+
+def _generating(evaluation: Evaluation) -> Recipe:
+    """The recipe whose held-out tasks are the generated ones of an evaluation."""
+    preset = laptop()
+    tasks = replace(preset.tasks, held_out=evaluation.tasks.count or preset.tasks.held_out)
+    return replace(preset, seed=evaluation.seed, tasks=tasks)
 
 
 def plan(recipe: Recipe, room: int = 0) -> MemoryPlan:

@@ -157,7 +157,7 @@ def tasks_of(evaluation: Evaluation, refuse: Refuse = stop) -> list[Task]:
 def _solutions(evaluation: Evaluation) -> dict[str, str]:
     """The patches that solve the tasks, where these come from a set; whoever read its tasks has told of rows that are none."""
     folder = evaluation.tasks.folder
-    return load_repairs(Path(folder), lambda error: None) if folder else {}
+    return load_repairs(Path(folder), lambda error: None) if folder and not evaluation.tasks.generated else {}
 
 
 async def _policy(evaluation: Evaluation, tracker: Tracker) -> Policy:

@@ -5,6 +5,7 @@ What is measured is a run's checkpoint, any model, a model behind an address, or
   patchgrad evaluate runs/laptop
   patchgrad evaluate runs/laptop --evaluation.attempts 10 --checkpoint rft-0 --json
   patchgrad evaluate --policy Qwen/Qwen3-0.6B --tasks sets/mine --evaluation.limits.context 16384 --out runs/qwen
+  patchgrad evaluate --policy models/smollm2-135m-instruct --tasks generated --tasks.count 20
   patchgrad evaluate --policy http://localhost:8000/v1 --model NAME --tasks sets/mine --protocol swe-rebench --out runs/served
   patchgrad evaluate --policy Qwen/Qwen3-0.6B --tasks sets/mine --evaluation.best_of "visible tests" --print > mine.toml
   patchgrad evaluate --out runs/served --resume
@@ -46,7 +47,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", metavar="STEP", help="one of the run's checkpoints (default: the last)")
     parser.add_argument("--policy", metavar="POLICY", help="a model's folder, a hub id, or an address up to /v1")
     parser.add_argument("--model", metavar="NAME", help="the model's name at the address")
-    parser.add_argument("--tasks", metavar="SET", help="a set's folder (with --predictions also a file of rows)")
+    parser.add_argument("--tasks", metavar="SET", help="a set's folder, or generated (with --predictions also a file of rows)")
     parser.add_argument("--protocol", metavar="NAME", help=f"measure as others do: {', '.join(PROTOCOLS)}")
     parser.add_argument("--out", metavar="DIR", help="keep it: every attempt, the report, predictions and reports in SWE-bench's format")
     parser.add_argument("--resume", action="store_true", help="go on with the evaluation that --out has: what is done is not done again")

@@ -86,16 +86,28 @@ def _of_kept(arguments: argparse.Namespace) -> Evaluation:
 
 
 def _of_any(arguments: argparse.Namespace) -> Evaluation:
-    """Any policy on a set."""
+    """Any policy on a set, or on generated tasks; a model here with fewer positions than the default context has all of its own."""
     from patchgrad import recipes
     from patchgrad.recipes.evaluation import TaskChoice, by_protocol
 
     if not arguments.tasks:
-        raise ConfigError("Name the tasks to measure on, as in --tasks sets/mine; patchgrad tasks makes sets and imports others'.")
+        raise ConfigError(
+            "Name the tasks to measure on, as in --tasks sets/mine or --tasks generated; patchgrad tasks makes sets and imports others'."
+        )
     evaluation = recipes.Evaluation(policy=arguments.policy, model=arguments.model or "", tasks=TaskChoice(arguments.tasks))
     protocol = arguments.protocol or ""
     choice = by_protocol(evaluation.evaluation, protocol, 1 << 30)
-    return shared.changed(replace(evaluation, evaluation=choice, protocol=protocol), arguments.changes)
+    asked = shared.changed(replace(evaluation, evaluation=choice, protocol=protocol), arguments.changes)
+    named = "evaluation.limits.context" in arguments.changes or not Path(asked.policy).is_dir()
+    return asked if named else _within_positions(asked)
+
+
+def _within_positions(evaluation: Evaluation) -> Evaluation:
+    from patchgrad.networks import folder
+
+    choice = evaluation.evaluation
+    reach = folder.shape(evaluation.policy).reaching(0, evaluation.yarn).reach
+    return replace(evaluation, evaluation=replace(choice, limits=replace(choice.limits, context=min(choice.limits.context, reach))))
 
 
 @contextmanager
