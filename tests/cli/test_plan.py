@@ -38,7 +38,14 @@ def test_what_does_not_fit_ends_with_one_and_the_flags_that_would(capsys: pytest
 
 
 def test_a_model_needs_nothing_but_its_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shape = {"model_type": "qwen3", "vocab_size": 1000, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    shape = {
+        "model_type": "qwen3",
+        "vocab_size": 1000,
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+    }
     (tmp_path / "config.json").write_text(json.dumps(shape | {"intermediate_size": 128, "max_position_embeddings": 4096}))
     words = [
         "plan",

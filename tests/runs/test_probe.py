@@ -15,7 +15,7 @@ from patchgrad.networks.scaling import Yarn
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.recipes.bounds import Guards
 from patchgrad.runs.guards import Watch
-from patchgrad.runs.probe import Probe, probe
+from patchgrad.runs.probe import Probe, before, probe
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.values import Ids, Sampling, ids
 
@@ -33,6 +33,14 @@ def network(scale: float = 5.0) -> Decoder:
             for parameter in layer.parameters():
                 parameter.mul_(8.0 if parameter.dim() == 2 else 1.0)
     return made
+
+
+def test_a_probe_reads_no_more_prompts_than_it_needs_and_the_whole_room_where_it_is_to_look_far() -> None:
+    short, long = [ids(range(300))] * 16, [ids(range(1000))] * 16
+    assert [len(stream) for stream in before(short, 2000, far=False)] == [300] * 16
+    assert [len(stream) for stream in before(long, 2000, far=True)] == [1000] * 6 + [2000]
+    assert [len(stream) for stream in before(long, 900, far=False)] == [900], "no prompt fits, so one is cut"
+    assert before([ids(range(7000)), *short], 8000, far=False)[0].tolist() == list(range(7000)), "one at least"
 
 
 def probed(policy: EmbeddedPolicy, trainer: LocalTrainer, seed: int = 0, streams: list[Ids] = STREAMS) -> Probe:

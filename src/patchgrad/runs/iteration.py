@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from patchgrad.contracts import Extend
 from patchgrad.errors import TrainingStopped
 from patchgrad.learning.algorithm import Algorithm, IterationSizes
@@ -17,13 +15,13 @@ from patchgrad.rollouts.attempts import AttemptSettings
 from patchgrad.rollouts.harness import Harness
 from patchgrad.runs.guards import Watch, figures
 from patchgrad.runs.phase_id import PhaseId
-from patchgrad.runs.probe import probe
+from patchgrad.runs.probe import before, probe
 from patchgrad.runs.record import measured
 from patchgrad.runs.session import RunContext, Session
 from patchgrad.runs.suspicion import by_version
 from patchgrad.values import Budget, Measured, digest
 
-PROBED, PROBE_TOKENS = 16, 48  # actions of the sampler's probe, and the tokens of each
+PROBED, PROBE_TOKENS = 16, 48  # actions of the sampler's probe at most, and the tokens of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,8 @@ async def run_iteration(
     `on_held_out` measures the policy after the updates; what it finds goes into the record.
     """
     label, seed, began = work.id.label, context.recipe.seed, time.monotonic()
-    probed = await _probed(context, session, work.settings.budget, int(digest(str(seed), label)[:8], 16))
+    first = work.id.iteration == 0
+    probed = await _probed(context, session, work.settings.budget, int(digest(str(seed), label)[:8], 16), far=first)
     _stop(_alarmed(context, Watch(context.recipe.guards), probed))  # before an iteration is spent on it
     done = await iterate(work.harness, session.learner, work.algorithm, work.sizes, work.settings, label)
     for group in done.groups if work.compared else ():
@@ -75,15 +74,16 @@ async def run_iteration(
     return session
 
 
-async def _probed(context: RunContext, session: Session, budget: Budget, seed: int) -> dict[str, float]:
-    """What a few actions say of the sampler: after the first prompts of some tasks, and at the end of the context."""
+async def _probed(context: RunContext, session: Session, budget: Budget, seed: int, *, far: bool) -> dict[str, float]:
+    """What a few actions say of the sampler: after the first prompts of some tasks, and, where that is `far`, at the end of the context.
+
+    There another rope than the trainer's shows, and no update makes another: it is read once a phase, as a long context takes a minute.
+    """
     policy = session.learner.policy
     prompts = [context.agent.prompt(task.instruction, ()) for task in context.tasks.train[:PROBED]]
-    near = [policy.encode(said.messages, None) for said in prompts if isinstance(said, Extend)]
+    first = [policy.encode(said.messages, None) for said in prompts if isinstance(said, Extend)]
     tokens = min(budget.action_tokens, PROBE_TOKENS)
-    room = budget.context - tokens
-    far = np.resize(near[0], room)  # the prompt again and again
-    seen = await probe(policy, session.learner.trainer, [*(stream for stream in near if len(stream) <= room), far], tokens, seed)
+    seen = await probe(policy, session.learner.trainer, before(first, budget.context - tokens, far=far), tokens, seed)
     return {"sampling_z": seen.sampling_z, "probe_logprob_diff": seen.logprob_diff}
 
 

@@ -20,6 +20,8 @@ import numpy as np
 from patchgrad.contracts import Policy, Trainer
 from patchgrad.values import Action, Batch, Ids, MicroBatch, Sampling, digest, floats, ids
 
+PROMPTS = 6000  # tokens; an agent's full prompt has a thousand
+
 
 @dataclass(frozen=True, slots=True)
 class Probe:
@@ -33,6 +35,17 @@ class Probe:
     tokens: int
     logprob_diff: float
     sampling_z: float
+
+
+def before(prompts: Sequence[Ids], room: int, *, far: bool) -> list[Ids]:
+    """The streams of a probe: as many prompts as have `PROMPTS` tokens together, and where that is `far` one that fills the room.
+
+    Of prompts of 1,000 tokens these are six. A prompt that is longer than the room is left out; where all are, there is the far one.
+    """
+    fitting = [prompt for prompt in prompts if len(prompt) <= room]
+    ends = np.cumsum([len(prompt) for prompt in fitting])
+    near = fitting[: max(1, int(np.searchsorted(ends, PROMPTS, "right")))]
+    return [*near, np.resize(prompts[0], room)] if far or not near else near
 
 
 async def probe(policy: Policy, trainer: Trainer, streams: Sequence[Ids], tokens: int, seed: int) -> Probe:
