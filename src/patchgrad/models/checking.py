@@ -1,7 +1,7 @@
 """Is a folder's model read as transformers reads it? Its chat, token by token, and its log-probabilities.
 
 A policy appends to a stream and never spells a conversation twice, so a conversation that a template rewrites later is one that differs.
-Without transformers the chat is compared with the template's own text.
+Without transformers nothing is compared, and what is refused is told all the same.
 """
 
 from __future__ import annotations

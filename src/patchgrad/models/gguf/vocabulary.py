@@ -69,13 +69,18 @@ def settings(said: Settings) -> dict[str, Any]:
     named = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
     found: dict[str, Any] = {}
     for name, theirs in named.items():
-        number = said.content.get(f"tokenizer.ggml.{theirs}_token_id")
-        if isinstance(number, int) and 0 <= number < len(pieces):
-            found[f"{name}_token"] = pieces[number]
+        if piece := _named(said, pieces, theirs):
+            found[f"{name}_token"] = piece
     template = said.content.get("tokenizer.chat_template")
     context = said.content.get(f"{said.content.get('general.architecture')}.context_length")
     told = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **found}
     return told | ({"chat_template": template} if template else {}) | ({"model_max_length": context} if context else {})
+
+
+def _named(said: Settings, pieces: Sequence[str], name: str) -> str:
+    """The token that the file has an id for, as `bos`; nothing where it has none, or one beyond its tokens."""
+    number = said.content.get(f"tokenizer.ggml.{name}_token_id")
+    return pieces[number] if isinstance(number, int) and 0 <= number < len(pieces) else ""
 
 
 def cut_of(whole: Mapping[str, Any]) -> str:
@@ -140,7 +145,7 @@ def _scored(said: Settings, pieces: Sequence[str]) -> Tokenizer:
         own = sorted((ids[a], ids[b], a, b) for a, b in cuts if a in ids and b in ids)
         merges += [(a, b, score) for _, _, a, b in own]
     merges.sort(key=lambda merge: merge[2], reverse=True)
-    unknown = pieces[said.whole("tokenizer.ggml.unknown_token_id", 0) if said.content.get("tokenizer.ggml.unknown_token_id") else 0]
+    unknown = _named(said, pieces, "unknown") or pieces[0]
     pairs = [(a, b) for a, b, _ in merges]
     tokenizer = Tokenizer(models.BPE(vocab=ids, merges=pairs, unk_token=unknown, fuse_unk=True, byte_fallback=True))
     before = [normalizers.Prepend(BLANK)] if said.flag("tokenizer.ggml.add_space_prefix", True) else []
@@ -153,9 +158,8 @@ def _scored(said: Settings, pieces: Sequence[str]) -> Tokenizer:
 
 def _begin(tokenizer: Tokenizer, said: Settings, pieces: Sequence[str]) -> None:
     """Where the file asks for it, a text begins with its first token; a chat has the tokens that its template writes, and no others."""
-    number = said.content.get("tokenizer.ggml.bos_token_id")
-    if said.flag("tokenizer.ggml.add_bos_token", False) and isinstance(number, int) and 0 <= number < len(pieces):
-        first = pieces[number]
+    first = _named(said, pieces, "bos")
+    if first and said.flag("tokenizer.ggml.add_bos_token", False):
         tokenizer.post_processor = processors.TemplateProcessing(
-            single=f"{first} $A", pair=f"{first} $A {first} $B", special_tokens=[(first, number)]
+            single=f"{first} $A", pair=f"{first} $A {first} $B", special_tokens=[(first, pieces.index(first))]
         )
