@@ -88,7 +88,9 @@ def run_one(seed: int, beside: str, work: Path, out: Path) -> None:
 def _measured(run: Run, recipe: Recipe, checkpoint: str, name: str) -> Report:
     more = replace(recipe, tasks=replace(recipe.tasks, held_out=TASKS), evaluation=replace(recipe.evaluation, attempts=ATTEMPTS))
     with choose(quiet=False) as progress:
-        return replace(evaluate(run, more, checkpoint, progress), name=name)
+        report = evaluate(run, more, checkpoint, progress)
+    policy = f"{run.folder.name}/checkpoints/{checkpoint}"  # where the folder lies on this machine is nobody's concern
+    return replace(report, name=name, about={**report.about, "policy": policy})
 
 
 def started(seeds: Sequence[int], given: Any) -> None:

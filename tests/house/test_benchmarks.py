@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import sys
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
@@ -31,6 +32,11 @@ def test_a_file_tells_how_it_was_measured_and_how_to_do_it_again(path: Path) -> 
     assert told["command"].startswith(records.command(told["benchmark"], ()))
     assert told["machine"]["processor"]
     assert {"python", "torch"} <= set(told["versions"])
+
+
+def test_a_kept_file_does_not_tell_where_on_a_machine_it_was_made() -> None:
+    places = re.compile(r'"/[a-z]+/')
+    assert [str(path) for path in sorted((ROOT / "docs").rglob("*.json")) if places.search(path.read_text())] == []
 
 
 def test_a_figure_that_nobody_measured_is_open() -> None:

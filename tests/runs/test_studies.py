@@ -79,6 +79,8 @@ def test_a_seed_keeps_its_four_policies_and_that_of_fine_tuning_alone(tmp_path: 
     climb.run_one(5, "", tmp_path / "work", tmp_path)
     told = json.loads((tmp_path / "5.json").read_text())
     assert [one["name"] for one in told["reports"]] == list(climb.POLICIES)
+    assert told["reports"][0]["about"]["policy"] == "5/checkpoints/base"
+    assert str(tmp_path) not in (tmp_path / "5.json").read_text(), "a file that is kept does not tell where it was made"
     assert (told["seed"], told["load"], told["recipe"]) == (5, "idle", runs.said(recipe))
     assert told["choice"].startswith("stage 2 hands on")
     assert len(told["metrics_alone"]) == recipe.rft.rounds + climb.ROUNDS
