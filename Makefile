@@ -30,6 +30,17 @@ train: install ## base policy -> RFT -> two stages of RL -> evaluation, on this 
 smoke: install ## the same path in two minutes, with no claim about skill
 	$(BIN)/patchgrad train smoke $(if $(RUN),--run $(RUN))
 
+.PHONY: smol
+smol: install models/smollm2-135m-instruct sets/rebuilt ## the same for a language model of 135 million parameters, on real packages too: an hour
+	$(BIN)/patchgrad train smol $(if $(RUN),--run $(RUN))
+
+models/smollm2-135m-instruct: | $(VENV)/.train
+	$(PIP) install -q -e '.[gguf]'
+	$(BIN)/patchgrad models get smollm2-135m-instruct
+
+sets/rebuilt: | $(VENV)/.train
+	$(BIN)/patchgrad tasks rebuild sets/packages --out sets/rebuilt --partly
+
 .PHONY: test
 test: install $(VENV)/.dev podman ## the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not slow" -n auto --maxprocesses 8 --dist worksteal

@@ -6,9 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from tests.models.small import written
 
 from patchgrad.cli import main
+from patchgrad.networks import folder
+from patchgrad.networks.lora import Lora, adapters
+from patchgrad.policies.tokenizers.chat import ChatTokenizer
+from patchgrad.store import Run
+from patchgrad.trainers.local import LocalTrainer
 
 pytest.importorskip("gguf")
 
@@ -32,6 +38,37 @@ def test_a_file_is_imported_shown_checked_and_exported(
     found = capsys.readouterr().out
     assert "DIFFERS" not in found
     assert found.count("ok  ") == 7 or "install transformers" in found
+
+
+def test_a_checkpoint_of_adapters_is_exported_as_a_folder_of_its_own_and_as_a_file(tmp_path: Path) -> None:
+    written(tmp_path / "model", tied=True)
+    network = folder.load(tmp_path / "model")
+    trainer = LocalTrainer(network, lora=Lora(2), base=str(tmp_path / "model"))
+    with torch.no_grad():
+        for tensor in adapters(trainer.network).values():
+            tensor.normal_(std=0.1, generator=torch.Generator().manual_seed(1))
+    run = Run.create(tmp_path / "run", "")
+
+    def fill(place: Path) -> None:
+        trainer.save(place)
+        ChatTokenizer.load(tmp_path / "model").save(place)
+
+    run.checkpoints.save("rft-0", fill)
+    run.save_state({"checkpoint": "rft-0"})
+    run.close()
+    step = tmp_path / "run" / "checkpoints" / "rft-0"
+    assert not (step / "model.safetensors").exists(), "adapters alone"
+    for source, out in ((tmp_path / "run", tmp_path / "whole"), (step, tmp_path / "again")):
+        assert main(["models", "export", str(source), "--out", str(out)]) == 0
+        for name, tensor in folder.load(out).named_parameters():
+            assert torch.equal(tensor, trainer.weights()[name])
+        assert ChatTokenizer.load(out).fingerprint == ChatTokenizer.load(tmp_path / "model").fingerprint
+    assert main(["models", "export", str(tmp_path / "run"), "--out", str(tmp_path / "one.gguf"), "--numbers", "F32"]) == 0
+    assert main(["models", "import", str(tmp_path / "one.gguf"), "--out", str(tmp_path / "read")]) == 0
+    read = dict(folder.load(tmp_path / "read").named_parameters())
+    assert all(torch.equal(tensor, read[name]) for name, tensor in trainer.weights().items())
+    assert main(["models", "export", str(step), "--out", str(tmp_path / "whole")]) == 2, "a folder that is there is left"
+    assert main(["models", "export", str(step), "--out", str(tmp_path / "other"), "--numbers", "F16"]) == 2
 
 
 def test_a_chat_that_a_template_rewrites_differs_and_the_command_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

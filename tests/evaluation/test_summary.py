@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from tests.evaluation.attempts import attempt, group, report
 
-from patchgrad.evaluation import PROTOCOLS, details, markdown, row, shares, summarise, versus
+from patchgrad.evaluation import PROTOCOLS, details, markdown, shares, summarise, versus
 from patchgrad.evaluation.summary import Measured, counts, from_outcomes, outcomes_of
+from patchgrad.evaluation.table import row
 from patchgrad.store import finite, plain, value
 from patchgrad.values import Action, Group, Report, Rollout, Segment, Usage, floats, ids
 
@@ -51,6 +52,23 @@ def test_the_table_is_markdown() -> None:
     text = markdown([summarise("base", [group("a", True, False), group("b", False, False)], Measured(2, 60.0, {}))])
     assert text.splitlines()[0] == "| policy | Pass@1 | 95 % | Pass@k | submitted | turns | minutes |"
     assert text.splitlines()[2] == "| base | 25.0 ± 25.0 | 0.9 to 92.1 | 50.0 (k=2) | 100 % | 1.0 | 1.0 |"
+
+
+def test_of_tasks_of_several_kinds_the_table_has_a_column_for_each() -> None:
+    groups = [
+        group("a", True, True, source="workshop"),
+        group("b", True, False, source="forge"),
+        group("c", False, False, source="forge"),
+    ]
+    report = summarise("base", groups, Measured(2, 60.0, {}))
+    assert {kind: share.mean for kind, share in report.parts.items()} == {"generated": 1.0, "planted in packages": 0.25}
+    assert report.pass_at_1.mean == pytest.approx(0.5)
+    older = replace(report, name="older", parts={})
+    text = markdown([older, report]).splitlines()
+    assert text[0].endswith("| minutes | generated | planted in packages |")
+    assert text[2].endswith("| - | - |")
+    assert text[3].endswith("| 100.0 | 25.0 ± 25.0 |")
+    assert summarise("base", groups[1:], Measured(2, 60.0, {})).parts == {}, "of one kind there are no parts"
 
 
 def test_every_limit_and_the_sampling_stand_beside_the_number() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
+from patchgrad.errors import ConfigError, StoreError
 from patchgrad.networks import folder, lora
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lora import Lora, adapt, adapters
@@ -52,3 +54,30 @@ def test_peft_opens_them_and_computes_the_same(tmp_path: Path) -> None:
     again = adapt(Decoder(CONFIG), Lora(3, 7.0), seed=2)
     lora.load(tmp_path / "theirs", again)
     assert torch.equal(logits(network), logits(again))
+
+
+def based(place: Path) -> Decoder:
+    """A base model's folder, and a checkpoint that has adapters of it alone."""
+    base = Decoder(CONFIG)
+    folder.save(place / "base", CONFIG, base.state_dict())
+    folder.describe(place / "step", CONFIG)
+    network = trained()
+    known_by = lora.fingerprint(dict(base.named_parameters()))
+    lora.save(place / "step" / folder.ADAPTER, network, Lora(3, 7.0), str(place / "base"), known_by)
+    return network
+
+
+def test_a_folder_of_adapters_opens_as_the_model_that_they_are_for_with_them_added(tmp_path: Path) -> None:
+    network, opened = based(tmp_path), folder.load(tmp_path / "step")
+    assert all(torch.equal(tensor, dict(opened.named_parameters())[name]) for name, tensor in lora.merged(network).items())
+    assert torch.allclose(logits(network), logits(opened), atol=1e-5)
+
+
+def test_adapters_whose_model_is_another_one_now_or_gone_are_refused_by_name(tmp_path: Path) -> None:
+    based(tmp_path)
+    folder.save(tmp_path / "base", CONFIG, Decoder(CONFIG, seed=1).state_dict())
+    with pytest.raises(StoreError, match="it is another one now"):
+        folder.load(tmp_path / "step")
+    shutil.rmtree(tmp_path / "base")
+    with pytest.raises(ConfigError, match=f"holds adapters of the model {tmp_path}/base, which is needed too"):
+        folder.load(tmp_path / "step")

@@ -100,3 +100,12 @@ def test_the_guide_tells_every_bound() -> None:
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in guide.splitlines() if line.startswith("| `")]
     told = {name: (float(row[1]), float(row[2])) for row in rows for name in re.findall(r"`(\w+)`", row[0])}
     assert told == {name: (getattr(Guards(), name).warn, getattr(Guards(), name).stop) for name in FIGURES}
+
+
+def test_a_run_that_learns_nothing_ends_after_half_of_the_patience() -> None:
+    watch = Watch(Guards(patience=5))
+    rows = [{"phase": "rft", "updates": updates} for updates in (0, 3, 0, 0, 0)]
+    reasons = [watch.see(figures(row))[1] for row in rows]
+    assert [bool(reason) for reason in reasons] == [False, False, False, False, True]
+    assert "no update was made" in reasons[-1]
+    assert "idle" not in figures({"phase": "rft"}), "a record of an older run does not say"

@@ -10,7 +10,7 @@ import pytest
 from patchgrad.errors import TaskError
 from patchgrad.runs.demonstrations.demonstrator import drill, look
 from patchgrad.runs.demonstrations.edits import line_edit
-from patchgrad.runs.demonstrations.known_bugs import Known, known, teachable
+from patchgrad.runs.demonstrations.known_bugs import PLANTED, Known, known, ordinary_lines, placed, teachable, wrong_lines
 from patchgrad.tasks.archive import pack, store
 from patchgrad.tasks.synthetic import synthetic_tasks
 from patchgrad.values import Checks, Task
@@ -40,7 +40,10 @@ def planted(tmp_path: Path) -> Task:
 
 def test_of_a_planted_task_the_patch_tells_the_line_and_the_issue_where_to_look(planted: Task) -> None:
     found = known(planted)
-    assert found == Known(SOURCE.replace(">", "<"), "open till.py 6", 6, "    return a < b", "    return a > b", "high")
+    assert found == Known(
+        SOURCE.replace(">", "<"), "open till.py 6", 6, "    return a < b", "    return a > b", "high", "shop/till.py", PLANTED
+    )
+    assert found.line == 6
     assert line_edit(found.source, 6, found.fixed, window=5).command() == 'replace " < " " > "'
 
 
@@ -64,13 +67,22 @@ def test_of_a_generated_task_its_tags_tell(tmp_path: Path) -> None:
     assert found.place == task.instruction.rstrip().splitlines()[-1]
 
 
-def test_a_task_of_two_lines_or_without_a_place_is_none_to_show(planted: Task) -> None:
+def test_a_task_of_two_lines_is_none_to_show_and_one_without_a_place_is_to_be_searched_for(planted: Task) -> None:
     two = replace(
         planted, repository=replace(planted.repository, patch=PATCH.replace("+    return a < b\n", "+    return a < b\n+    # more\n"))
     )
     placeless = replace(planted, instruction="high(1, 2) gives True.")
     assert teachable(planted)
-    for task in (two, placeless):
-        assert not teachable(task)
-        with pytest.raises(TaskError, match="cannot be shown to work on"):
-            known(task)
+    assert not teachable(two)
+    with pytest.raises(TaskError, match="cannot be shown to work on"):
+        known(two)
+    assert teachable(placeless)
+    assert not placed(placeless)
+    assert known(placeless) == replace(known(planted), place="")
+
+
+def test_a_wrong_line_that_packages_have_of_themselves_tells_of_no_bug(planted: Task) -> None:
+    assert wrong_lines([planted]) == {"return a < b"}
+    assert ordinary_lines([planted]) == {"def low(a, b):", "return a < b", "def high(a, b):", "return a > b", ""} | {
+        line.strip() for line in TESTS.splitlines()
+    }

@@ -151,6 +151,8 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
         train(last, run, Interrupting(""))
     adapters = [load_file(path / "adapter" / "adapter_model.safetensors") for path in Run.open(tmp_path / "from-model").checkpoints.all()]
     assert all(tensor.shape[0 if "lora_A" in name else 1] == 4 for kept in adapters for name, tensor in kept.items())
+    assert (tmp_path / "from-model" / "policy" / "model.safetensors").is_file(), "the last policy is whole"
+    assert not list((tmp_path / "from-model" / "checkpoints").glob("*/model.safetensors"))
     assert [report.name for report in Run.open(tmp_path / "from-model").results.reports()] == ["+ stage 1 RL"]
     assert {path.name for path in Run.open(tmp_path / "from-model").checkpoints.all()} == {"base", "rft-0", "stage1-0"}
     assert all(row["sampling_z"] > -4 for row in Run.open(tmp_path / "from-model").results.metrics()), (

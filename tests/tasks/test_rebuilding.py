@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from patchgrad.errors import TaskError
 from patchgrad.tasks.projects import open_project
 from patchgrad.tasks.projects.furnish import prepare
 from patchgrad.tasks.rebuilding import FROZEN, freeze, rebuild
-from patchgrad.tasks.sets import MANIFEST, TASKS, Member, Origin, save
+from patchgrad.tasks.sets import MANIFEST, TASKS, Member, Origin, load_set, read_origins, save
 from patchgrad.testing.tasks import a_repository, a_task
 
 FILES = {"box.py": "def area(a):\n    return a * a\n", "test_box.py": "from box import area\n\n\ndef test_it():\n    assert area(2) == 4\n"}
@@ -55,7 +56,7 @@ def test_a_set_of_a_distribution_is_rebuilt_bit_for_bit(tmp_path: Path) -> None:
     a_set(tmp_path / "set", "box==1.0", tmp_path / "cache", sha)
     assert freeze(tmp_path / "set", tmp_path / "frozen") == 1
     assert sorted(path.name for path in (tmp_path / "frozen").iterdir()) == [MANIFEST, FROZEN]
-    assert rebuild(tmp_path / "frozen", tmp_path / "again", tmp_path / "cache") == 1
+    assert rebuild(tmp_path / "frozen", tmp_path / "again", tmp_path / "cache").tasks == 1
     assert same(tmp_path / "set", tmp_path / "again")
 
 
@@ -105,3 +106,28 @@ def test_a_set_that_is_there_is_not_written_over_and_one_without_manifest_not_fr
     (tmp_path / "there" / TASKS).write_text("")
     with pytest.raises(TaskError, match=f"has no {MANIFEST}"):
         freeze(tmp_path / "there", tmp_path / "out")
+
+
+def test_what_cannot_be_had_is_left_out_where_a_part_is_enough_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sha, folder = sdist(tmp_path / "cache" / "patchgrad", {**FILES, "left.py": "broken"}), tmp_path / "set"
+    origin = a_set(folder, "box==1.0", tmp_path / "cache" / "patchgrad", sha)
+    lost = a_task("lid-1", "", a_repository(folder / "archives", {"lid.py": "x = 1\n"}), fail_to_pass=("t::t",), tags={"package": "lid"})
+    gone = replace(origin, kind="git", name="lid", location=str(tmp_path / "nowhere"))
+    save(folder, [Member(lost, {"report": ""}, "")], [origin, gone])
+    freeze(folder, tmp_path / "frozen")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    words = ["tasks", "rebuild", str(tmp_path / "frozen"), "--out", str(tmp_path / "again")]
+    assert main(words) == 2
+    assert "nowhere" in capsys.readouterr().err
+    assert not (tmp_path / "again").exists()
+    assert main([*words, "--partly"]) == 0
+    told = capsys.readouterr().out
+    assert "left out: lid, " in told
+    assert "1 tasks are in" in told
+    assert [task.id for task in load_set(tmp_path / "again")] == ["box-1"]
+    assert [kept.name for kept in read_origins(tmp_path / "again")] == ["box"]
+    freeze(tmp_path / "again", tmp_path / "smaller")
+    assert rebuild(tmp_path / "smaller", tmp_path / "third", tmp_path / "cache" / "patchgrad").tasks == 1
+    assert same(tmp_path / "again", tmp_path / "third")

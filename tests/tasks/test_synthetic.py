@@ -13,7 +13,7 @@ from patchgrad.agents.react import AGAIN
 from patchgrad.agents.tools.edits import occurrences
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes.warmup import DemonstratorOptions
-from patchgrad.runs.demonstrations.demonstrator import LOOK, Demonstrator, turn
+from patchgrad.runs.demonstrations.demonstrator import LOOK, Demonstrator, reproduction, turn
 from patchgrad.runs.demonstrations.edits import Edit, Edits, line_edit, wrong_edits
 from patchgrad.runs.demonstrations.known_bugs import known
 from patchgrad.tasks.archive import open_archive
@@ -207,13 +207,49 @@ def test_practice_is_told_apart_by_its_thought(tmp_path: Path) -> None:
     assert {text.split()[0] for text in plays(FLAWLESS, ("", "[File]", "", ""), tmp_path, practising=True)[1:]} <= {"Next.", "Done."}
 
 
+def test_a_demonstrator_without_a_place_searches_opens_what_was_found_and_reads_on(tmp_path: Path) -> None:
+    task = synthetic_tasks(1, 0, False, tmp_path)[0]
+    at = known(task)
+    name = task.tags["function"]
+    hits = f"./other.py:3:def {name}(x):\n./{at.file}:{at.begins}:def {name}(x):"
+    window, rest = f"[File: x (99 lines total)]\n{at.begins}:def {name}(x):", f"[File: x (99 lines total)]\n{at.line}:{at.broken}"
+    placeless = replace(task, instruction=task.instruction.rpartition("\n")[0])
+    said = plays(FLAWLESS, ("", hits, window, rest, "passed"), tmp_path, task=placeless)
+    commands = [text.split("\n")[2] for text in said]
+    assert commands[:3] == [f'grep -rn "def {name}\\b" --include=*.py .', f"open {at.file} {at.begins}", "scroll_down"]
+    assert commands[3].startswith("replace ")
+    assert commands[4] == "submit"
+
+
+def test_a_demonstrator_may_reproduce_first_and_quote_the_line_that_it_edits(tmp_path: Path) -> None:
+    task = synthetic_tasks(1, 0, False, tmp_path)[0]
+    said = plays(replace(FLAWLESS, reproduces=1.0, quotes=1.0, skill=1.0), ("", "1 failed", "[File]", "passed"), tmp_path)
+    assert [text.split("\n")[2].split()[0] for text in said] == ["pytest", "open", "replace", "submit"]
+    assert said[2].startswith(f"This line may be wrong: {task.tags['broken_line'].strip()}\n")
+
+
+@pytest.mark.parametrize(
+    ("issue", "script"),
+    [
+        ("total([1]) gives 2.", "pytest"),
+        ("Wrong:\n\n    >>> import shop\n    >>> shop.total([1])\n    2\n", "import shop\nprint(shop.total([1]))"),
+        ("Wrong:\n\n    >>> x = 1\n", "pytest"),
+        ("Wrong:\n\n    >>> total([\n    ... 1])\n", "pytest"),
+    ],
+)
+def test_what_reproduces_an_issue_is_the_session_that_it_quotes_or_the_tests(issue: str, script: str) -> None:
+    assert reproduction(issue) == (script if script == "pytest" else f"python - << 'EOF'\n{script}\nEOF")
+
+
 FLAWLESS = DemonstratorOptions(slips=0.0, resigns=0.0, malformed=0.0, repeats=0.0)
 
 
-def plays(habits: DemonstratorOptions, observations: Sequence[str], folder: Path, practising: bool = False) -> list[str]:
-    """What an demonstrator says when it sees these, one after the other."""
+def plays(
+    habits: DemonstratorOptions, observations: Sequence[str], folder: Path, practising: bool = False, task: Task | None = None
+) -> list[str]:
+    """What a demonstrator says when it sees these, one after the other."""
     tokenizer = ChatTokenizer.train([], 300)
-    task = synthetic_tasks(1, 0, False, folder)[0]
+    task = task or synthetic_tasks(1, 0, False, folder)[0]
     demonstrator = Demonstrator(task, habits, 0, tokenizer.encode, tokenizer.action, 4096, practising)
     said = list[str]()
     for observation in observations:

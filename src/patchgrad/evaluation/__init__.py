@@ -24,11 +24,10 @@ from patchgrad.evaluation.protocols import PROTOCOLS, Protocol
 from patchgrad.evaluation.sample_size import SampleSize, plan
 from patchgrad.evaluation.seeds import over_seeds, pooled
 from patchgrad.evaluation.summary import Measured, from_outcomes, shares, summarise
-from patchgrad.evaluation.table import HEADINGS, aligned, details, limits, markdown, row
+from patchgrad.evaluation.table import aligned, details, kinds_of, limits, lines, markdown
 
 __all__ = [
     "Measured",
-    "HEADINGS",
     "PROTOCOLS",
     "Comparison",
     "SampleSize",
@@ -41,7 +40,9 @@ __all__ = [
     "compare",
     "details",
     "from_outcomes",
+    "kinds_of",
     "limits",
+    "lines",
     "markdown",
     "over_runs",
     "over_seeds",
@@ -50,7 +51,6 @@ __all__ = [
     "plan",
     "pooled",
     "repeated",
-    "row",
     "shares",
     "summarise",
     "versus",

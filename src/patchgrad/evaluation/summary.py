@@ -15,9 +15,10 @@ import numpy as np
 
 from patchgrad.evaluation.figures import best_at_n, bounds, over_runs, over_tasks, pass_at_k
 from patchgrad.learning.failures import failed
-from patchgrad.values import UNKNOWN, Estimate, Group, Outcomes, Report, Rollout, Trajectory
+from patchgrad.values import UNKNOWN, Estimate, Group, Outcomes, Report, Rollout, Task, Trajectory
 
 Scores = Mapping[str, Sequence[float]]
+KINDS = {"workshop": "generated", "forge": "planted in packages", "history": "of histories"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ def summarise(name: str, groups: Sequence[Group], how: Measured, scores: Scores 
         best_at_n=_best(outcomes, scores, how.k) if scores is not None else UNKNOWN,
         sampling=dict(how.sampling),
         about=dict(how.about),
+        parts=_parts(groups),
         instead=dict(Counter(turn.action.instead for one in every for turn in one.turns if turn.action.instead).most_common()),
     )
 
@@ -115,6 +117,22 @@ def reached(trajectory: Trajectory) -> int:
             total = total + len(turn.context) + turn.action.tokens if usage is None else usage.prompt + usage.completion
         longest = max(longest, total)
     return longest
+
+
+def kind_of(task: Task) -> str:
+    """What kind of task it is: `generated`, or what its source is called."""
+    source = task.tags.get("source", "")
+    return KINDS.get(source, source or "others")
+
+
+def _parts(groups: Sequence[Group]) -> dict[str, Estimate]:
+    kinds = sorted({kind_of(group.task) for group in groups})
+    return {kind: _solved([group for group in groups if kind_of(group.task) == kind]) for kind in kinds} if len(kinds) > 1 else {}
+
+
+def _solved(groups: Sequence[Group]) -> Estimate:
+    valid = [[one.solved for one in group.rollouts if not one.broken] for group in groups]
+    return over_tasks([sum(row) / len(row) for row in valid if row], max(map(len, valid), default=0))
 
 
 def _best(outcomes: Outcomes, scores: Scores, n: int) -> Estimate:

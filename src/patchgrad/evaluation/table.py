@@ -72,17 +72,30 @@ def details(report: Report) -> list[str]:
     return told
 
 
+def lines(reports: Sequence[Report]) -> list[tuple[str, ...]]:
+    """Headings and a row a policy. Where tasks are of several kinds, a column for each holds the Pass@1 of it."""
+    kinds = kinds_of(reports)
+    parts = ((_with_error(report.parts[kind]) if kind in report.parts else "-" for kind in kinds) for report in reports)
+    return [(*HEADINGS, *kinds), *((*row(report), *part) for report, part in zip(reports, parts, strict=True))]
+
+
+def kinds_of(reports: Sequence[Report]) -> list[str]:
+    """The kinds of tasks that the reports tell apart, in the order in which they appear."""
+    return list(dict.fromkeys(kind for report in reports for kind in report.parts))
+
+
 def aligned(reports: Sequence[Report]) -> str:
     """The table as lines of text whose columns stand below one another, for a terminal or a log."""
-    rows = [HEADINGS, *(row(report) for report in reports)]
-    widths = [max(len(line[i]) for line in rows) for i in range(len(HEADINGS))]
+    rows = lines(reports)
+    widths = [max(len(line[i]) for line in rows) for i in range(len(rows[0]))]
     return "\n".join("  ".join((line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:]))) for line in rows)
 
 
 def markdown(reports: Sequence[Report]) -> str:
     """The table as Markdown, a line a policy in the order given."""
-    lines = [HEADINGS, ("---", *["--:"] * (len(HEADINGS) - 1)), *(row(report) for report in reports)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+    headings, *rows = lines(reports)
+    told = [headings, ("---", *["--:"] * (len(headings) - 1)), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in told) + "\n"
 
 
 def _bounds(report: Report) -> str:

@@ -17,17 +17,17 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from patchgrad.errors import ConfigError, MissingDependency
-from patchgrad.networks import described
+from patchgrad.networks import described, lora
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.settings import Settings
 
 WHOLE = "model.safetensors"
+ADAPTER = "adapter"
 HEAD, EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 
 
 def save(folder: Path, config: DecoderConfig, state: Mapping[str, Tensor]) -> None:
     """Writes config and weights."""
-    folder.mkdir(parents=True, exist_ok=True)
     describe(folder, config)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
     save_file(tensors, folder / WHOLE, metadata={"format": "pt"})
@@ -35,6 +35,7 @@ def save(folder: Path, config: DecoderConfig, state: Mapping[str, Tensor]) -> No
 
 def describe(folder: Path, config: DecoderConfig) -> None:
     """Writes what stands beside weights; generation settings are neutral, so that samples elsewhere follow the policy's own softmax."""
+    folder.mkdir(parents=True, exist_ok=True)
     _write(folder / "config.json", described.written(config))
     neutral: dict[str, Any] = {"do_sample": True, "temperature": 1.0, "top_p": 1.0, "top_k": 0}
     _write(folder / "generation_config.json", neutral | ({"eos_token_id": list(config.eos)} if config.eos else {}))
@@ -93,10 +94,13 @@ def _one(state: dict[str, Tensor]) -> bool:
 def tensors(folder: Path) -> dict[str, Tensor]:
     """All tensors of a folder: those of `model.safetensors` where there is one, as for transformers, else of the shards of an index.
 
-    Raises `ConfigError` beside an adapter, which transformers would add to them.
+    Of a checkpoint that has adapters alone, those of the model that they are for, with the adapters added. Raises `ConfigError` beside an
+    adapter, which transformers would add to them.
     """
     if (folder / "adapter_config.json").is_file():
         raise ConfigError(f"{folder} holds an adapter: merge it into the weights, or take adapter_config.json away")
+    if (folder / ADAPTER / lora.CONFIG).is_file() and not (folder / WHOLE).is_file():
+        return _adapted(folder)
     names = [WHOLE] if (folder / WHOLE).is_file() else _shards(folder / f"{WHOLE}.index.json")
     lacking = [name for name in names if not (folder / name).is_file()]
     if lacking == [WHOLE]:
@@ -110,6 +114,17 @@ def tensors(folder: Path) -> dict[str, Tensor]:
         except SafetensorError as error:
             raise ConfigError(f"{folder / name} is not a whole safetensors file: copy it again") from error
     return merged
+
+
+def _adapted(folder: Path) -> dict[str, Tensor]:
+    """The tensors of the model that a checkpoint's adapters are for, with these added."""
+    base = lora.base_of(folder / ADAPTER)
+    try:
+        state = tensors(locate(base))
+    except ConfigError as error:
+        raise ConfigError(f"{folder} holds adapters of the model {base}, which is needed too: {error}") from error
+    _one(state)
+    return lora.added(state, folder / ADAPTER)
 
 
 def _shards(index: Path) -> list[str]:

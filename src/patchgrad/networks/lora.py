@@ -21,9 +21,11 @@ from torch import Tensor, nn
 
 from patchgrad.errors import StoreError
 from patchgrad.networks.decoder import Decoder
+from patchgrad.values import digest
 
 PEFT = "base_model.model."  # what peft puts before a parameter's name
-WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
+WEIGHTS, CONFIG, BASE = "adapter_model.safetensors", "adapter_config.json", "base.json"
+LOOKED_AT = 64  # numbers of each tensor, by which a model is known again
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,18 @@ class Merged(Mapping[str, Tensor]):
         return len(self._own)
 
 
-def save(folder: Path, network: nn.Module, lora: Lora, base: str) -> None:
-    """Writes the adapters as peft does, for the model that `base` names."""
+def fingerprint(state: Mapping[str, Tensor]) -> str:
+    """By what a model is known again: a digest of `LOOKED_AT` numbers of each tensor, spread over it, and of its shape."""
+    parts = []
+    for name in sorted(state):
+        flat = state[name].detach().flatten()
+        at = torch.linspace(0, len(flat) - 1, min(LOOKED_AT, len(flat)), dtype=torch.float64).long()
+        parts.append(f"{name} {list(state[name].shape)} {flat[at.to(flat.device)].float().tolist()}")
+    return digest(*parts)
+
+
+def save(folder: Path, network: nn.Module, lora: Lora, base: str, known_by: str = "") -> None:
+    """Writes the adapters as peft does, for the model that `base` names and that is `known_by` its fingerprint."""
     folder.mkdir(parents=True, exist_ok=True)
     save_file({PEFT + name + ".weight": tensor.contiguous() for name, tensor in adapters(network).items()}, folder / WEIGHTS)
     told: dict[str, Any] = {
@@ -119,21 +131,57 @@ def save(folder: Path, network: nn.Module, lora: Lora, base: str) -> None:
         "inference_mode": True,
     }
     (folder / CONFIG).write_text(json.dumps(told, indent=2) + "\n")
+    (folder / BASE).write_text(json.dumps({"model": base, "fingerprint": known_by}) + "\n")
 
 
 def load(folder: Path, network: nn.Module) -> None:
     """Takes over adapters that `save` or peft wrote; raises `StoreError` if they are not those of this network."""
-    try:
-        found = load_file(folder / WEIGHTS)
-    except (OSError, SafetensorError) as error:
-        raise StoreError(f"{folder} holds no adapters: it lacks a whole {WEIGHTS}") from error
-    named = {name.removeprefix(PEFT).removesuffix(".weight"): tensor for name, tensor in found.items()}
-    own = adapters(network)
+    named, own = _read(folder), adapters(network)
     if {name: tensor.shape for name, tensor in named.items()} != {name: tensor.shape for name, tensor in own.items()}:
         raise StoreError(f"{folder} holds adapters of another rank or for other layers than this network's")
     with torch.no_grad():
         for name, tensor in own.items():
             tensor.copy_(named[name])
+
+
+def base_of(folder: Path) -> str:
+    """The model that adapters in this folder are for: a folder, or a hub id."""
+    return str(_told(folder)["base_model_name_or_path"])
+
+
+def added(state: Mapping[str, Tensor], folder: Path) -> dict[str, Tensor]:
+    """A model's tensors by their names in transformers, in `float32`, with the adapters of a folder added, as `merged` adds them.
+
+    Raises `StoreError` where the model is another one than they were made for.
+    """
+    named, told = _read(folder), _told(folder)
+    known_by = json.loads((folder / BASE).read_text())["fingerprint"] if (folder / BASE).is_file() else ""
+    if known_by and known_by != fingerprint(state):
+        raise StoreError(f"{folder} holds adapters of the model that {told['base_model_name_or_path']} was, and it is another one now")
+    matrices = {name.rpartition(".")[0] for name in named}
+    if lost := sorted(matrix for matrix in matrices if f"{matrix}.weight" not in state):
+        raise StoreError(f"{folder} holds adapters of {lost[0]}, which the model {told['base_model_name_or_path']} has not")
+    whole, scale = {name: tensor.float() for name, tensor in state.items()}, told["lora_alpha"] / told["r"]
+    for matrix in matrices:
+        whole[f"{matrix}.weight"] = whole[f"{matrix}.weight"] + named[f"{matrix}.lora_B"] @ named[f"{matrix}.lora_A"] * scale
+    return whole
+
+
+def _told(folder: Path) -> dict[str, Any]:
+    try:
+        told: dict[str, Any] = json.loads((folder / CONFIG).read_text())
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{folder} holds no adapters: it lacks a whole {CONFIG}") from error
+    return told
+
+
+def _read(folder: Path) -> dict[str, Tensor]:
+    """The adapters by the names of their matrices."""
+    try:
+        found = load_file(folder / WEIGHTS)
+    except (OSError, SafetensorError) as error:
+        raise StoreError(f"{folder} holds no adapters: it lacks a whole {WEIGHTS}") from error
+    return {name.removeprefix(PEFT).removesuffix(".weight"): tensor for name, tensor in found.items()}
 
 
 def adapters(network: nn.Module) -> Mapping[str, Tensor]:

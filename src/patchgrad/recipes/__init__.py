@@ -8,10 +8,18 @@ from patchgrad.recipes.evaluation import Evaluation
 from patchgrad.recipes.laptop import laptop, smoke
 from patchgrad.recipes.nebius2508 import Scale, nebius2508
 from patchgrad.recipes.recipe import Recipe
+from patchgrad.recipes.smol import smol, smol_long
 from patchgrad.recipes.tiny import tiny
 
-RECIPES: dict[str, Callable[[], Recipe]] = {"laptop": laptop, "nebius2508": nebius2508, "smoke": smoke, "tiny": tiny}
+RECIPES: dict[str, Callable[[], Recipe]] = {
+    "laptop": laptop,
+    "nebius2508": nebius2508,
+    "smoke": smoke,
+    "smol": smol,
+    "smol-long": smol_long,
+    "tiny": tiny,
+}
 SCALED: dict[str, Callable[[Scale], Recipe]] = {"nebius2508": nebius2508}
 """Those of them that are sized for several machines."""
 
-__all__ = ["RECIPES", "SCALED", "Evaluation", "Recipe", "Scale", "laptop", "nebius2508", "smoke", "tiny"]
+__all__ = ["RECIPES", "SCALED", "Evaluation", "Recipe", "Scale", "laptop", "nebius2508", "smoke", "smol", "smol_long", "tiny"]

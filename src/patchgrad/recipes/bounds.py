@@ -32,7 +32,7 @@ class Guards:
     """A bound a figure; an iteration's figures are those of `metrics.jsonl`.
 
     A run ends when a figure is beyond `stop` in `patience` iterations in a row; `logprob_diff` and `sampling_z`, which tell of a fault and
-    not of a tendency, end it at once.
+    not of a tendency, end it at once, and `idle`, which is 1 where no update was made and else 0, after half of the patience.
 
     The defaults are wide guesses. `sampling_z` is in standard errors (`probe.py`), as are `broken_by_action` and `broken_by_version`
     (`suspicion.py`).
@@ -45,6 +45,7 @@ class Guards:
     clip_high: Bound = Bound(0.3, 0.7)
     entropy: Bound = Bound(0.01, 0.001)
     ess: Bound = Bound(0.5, 0.1)
+    idle: Bound = Bound(0.5, 0.9)
     no_contrast: Bound = Bound(0.9, 0.995)
     limited: Bound = Bound(0.7, 0.98)
     looping: Bound = Bound(0.3, 0.8)

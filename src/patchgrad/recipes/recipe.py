@@ -64,6 +64,8 @@ class TaskSource:
     of this `level`, or of the first of several (`brief,report`) that a task has, and as many of its training tasks of each kind as `mix`
     says; another name is a source of the user's own.
 
+    So many `held_out_generated` tasks are held out beside those of a set; a report tells of both kinds.
+
     `functions` are the sizes of a synthetic task's buggy module: with `(1, 2)` half of the tasks have one function, half two. `families`
     are those of its planted bugs (`tasks/mutations`): by default the four that exchange one operator or truth value. `planted` are those
     of a set's planted bugs that are taken, all where it is empty; tasks from a history or from rows have none and are taken as well.
@@ -72,6 +74,7 @@ class TaskSource:
     source: Component = field(default=Component("synthetic"))
     train: int = 2000
     held_out: int = 60
+    held_out_generated: int = 0
     functions: tuple[int, ...] = (1,)
     families: tuple[str, ...] = SWAPS
     folder: str = ""
@@ -87,6 +90,11 @@ class TaskSource:
         require(not planted, f"tasks.planted: {planted}; there are {', '.join(FAMILIES)}")
         require(bool(self.families), f"tasks.families: none given; there are {', '.join(FAMILIES)}")
         require(self.train > 0 and self.held_out > 0, "tasks.train and tasks.held_out must be at least 1")
+        require(self.held_out_generated >= 0, f"tasks.held_out_generated is {self.held_out_generated}; it counts tasks, and 0 is none")
+        require(
+            self.source.name != "synthetic" or not self.held_out_generated,
+            "tasks.held_out_generated is for tasks beside those of a set: all that are generated are held out by tasks.held_out",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +259,11 @@ class Recipe:
     def workers(self) -> int:
         """Threads that train: a GPU takes one micro-batch after the other."""
         return 1 if self.machine.gpus else self.optimiser.threads
+
+    @property
+    def warms_up(self) -> bool:
+        """Does the base policy learn from demonstrations? A network from scratch always does."""
+        return not self.policy.model or self.warmup.pretrained
 
     def __post_init__(self) -> None:
         require(self.warmup.until == 0 or self.validation.tasks > 0, "warmup.until is measured on validation tasks: set validation.tasks")

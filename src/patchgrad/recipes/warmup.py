@@ -1,4 +1,4 @@
-"""How a base policy is made where there is none."""
+"""How a policy learns its first words."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from patchgrad.config import require, within
 class DemonstratorOptions:
     """Probabilities of the demonstrator's choices, each taken anew at every turn where it arises."""
 
+    reproduces: float = 0.0  # before it looks
+    quotes: float = 0.0  # the line that it edits
     skill: float = 0.4
     slips: float = 0.08  # in the name of the file to open
     resigns: float = 0.7  # after the first look, without an edit
@@ -26,7 +28,9 @@ class DemonstratorOptions:
 
 @dataclass(frozen=True, slots=True)
 class Warmup:
-    """Makes the base policy where there is none: a scripted policy's demonstrations, then one language-model pass over them.
+    """Makes the base policy: a scripted policy's demonstrations, then one language-model pass over them.
+
+    A network from scratch is always warmed up, a model of the user's where it says so: `pretrained`.
 
     A drill is an episode of a look and eleven edits, without tests; a look is the first turn alone, which opens the file that an issue of
     gibberish names. Both are cheap, and dense in what is hardest to learn: to copy without a mistake. All are made on the first `tasks` of
@@ -36,6 +40,7 @@ class Warmup:
     at most so many `passes`: the first over all episodes, later ones over a quarter of them at a third of the rate.
     """
 
+    pretrained: bool = False
     demonstrations: int = 1100
     edit_drills: int = 500
     first_turns: int = 2000

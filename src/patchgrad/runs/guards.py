@@ -22,6 +22,8 @@ MEANING: Mapping[str, str] = {
     "clip_high": "most praised tokens are at the upper bound: the step is too large",
     "entropy": "the policy hardly explores any more",
     "ess": "few tokens carry most of the weight: the batch is worth little",
+    "idle": "no update was made, as no attempt was worth imitating or differed from the others at its task; take tasks that the policy"
+    " solves now and then, more attempts at each, or a warm-up (warmup.pretrained warms a model up)",
     "no_contrast": "nearly no group has both a solved and an unsolved attempt, so there is nothing to learn from",
     "limited": "most attempts run into a limit",
     "looping": "many attempts make a call again in a state in which they had made it",
@@ -74,6 +76,7 @@ def figures(row: Mapping[str, Any]) -> dict[str, float]:
     if row.get("phase") != "rft":
         told["ess"] = row.get("ess")
         told["ratio"] = abs(row["ratio"] - 1.0) if row.get("ratio") is not None else None
+    told["idle"] = float(row["updates"] == 0) if row.get("updates") is not None else None
     told["no_contrast"] = 1.0 - row["contrast"] if row.get("contrast") is not None else None
     return {name: float(value) for name, value in told.items() if value is not None}
 
@@ -102,7 +105,9 @@ class Watch:
         self._rows = {name: self._rows.get(name, 0) + 1 for name in beyond}
 
     def _patience(self, figure: str) -> int:
-        return 1 if figure in AT_ONCE else self.guards.patience
+        if figure in AT_ONCE:
+            return 1
+        return -(-self.guards.patience // 2) if figure == "idle" else self.guards.patience
 
     def _reason(self, alarm: Alarm) -> str:
         rows = self._rows[alarm.figure]

@@ -10,8 +10,10 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from patchgrad.learning.curricula import Prefixes
+from patchgrad.networks import folder
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.stage import Stage
 from patchgrad.runs.build import learner as learners
@@ -88,6 +90,8 @@ async def complete(context: RunContext) -> Session:
             started, previous = time.monotonic(), session.checkpoint
             session = _later(await phase.act(context, session), started)
             session = _committed(context, session, position, phase.id, previous)
+        if context.recipe.optimiser.rank:
+            _keep_whole(context, session)
     finally:
         session.learner.policy.close()
     context.tracker.event(Evaluated(session.reports))
@@ -110,6 +114,17 @@ def _committed(context: RunContext, session: Session, position: int, id: PhaseId
     if previous and previous not in (session.checkpoint, *session.kept):
         run.checkpoints.discard(previous)
     return session
+
+
+def _keep_whole(context: RunContext, session: Session) -> None:
+    """The last policy as a model's folder: its checkpoint has adapters alone."""
+    checkpoint, learner = context.run.checkpoints.find(session.checkpoint), session.learner
+
+    def fill(out: Path) -> None:
+        folder.save(out, folder.shape(checkpoint), learner.trainer.weights())
+        learner.policy.tokenizer.save(out)
+
+    context.run.save_policy(fill)
 
 
 def _restored(context: RunContext) -> Session:

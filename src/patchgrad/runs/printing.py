@@ -14,11 +14,19 @@ from patchgrad.recipes.change import Change
 from patchgrad.recipes.laptop import SMOKE
 from patchgrad.recipes.nebius2508 import CHANGES, PAPER, READ, REPORTED, UNREPORTED, nebius2508
 from patchgrad.recipes.rows import Row
+from patchgrad.recipes.smol import LONG, SMOL
 from patchgrad.recipes.stage import Stage
 from patchgrad.recipes.tiny import TINY
 from patchgrad.runs.reading import preset
 
 WIDTH = 140
+MADE_FROM: Mapping[str, tuple[str, tuple[Change, ...]]] = {
+    "smoke": ("laptop", SMOKE),
+    "tiny": ("smoke", TINY),
+    "smol": ("laptop", SMOL),
+    "smol-long": ("smol", LONG),
+}
+"""Presets that are made from another one by changes."""
 HEAD = "# paper: what arXiv 2508.03501 tells; cluster: what we take at its size where it tells no number.\n"
 
 
@@ -48,7 +56,7 @@ class Origin:
 def nearest(recipe: Recipe) -> Origin:
     """The preset that a recipe shares most with."""
     own = leaves(recipe)
-    known = [Origin("laptop"), Origin("smoke"), Origin("tiny"), Origin("nebius2508", "gpu"), Origin("nebius2508", "cluster")]
+    known = [*map(Origin, ("laptop", *MADE_FROM)), Origin("nebius2508", "gpu"), Origin("nebius2508", "cluster")]
     return min(known, key=lambda origin: _apart(own, leaves(origin.recipe)))
 
 
@@ -67,10 +75,9 @@ def short(recipe: Recipe, origin: Origin) -> str:
 
 def _before(origin: Origin) -> tuple[Origin, Sequence[Change]]:
     """The preset that a preset is made from, and the changes that make it."""
-    if origin.name == "smoke":
-        return Origin("laptop"), SMOKE
-    if origin.name == "tiny":
-        return Origin("smoke"), TINY
+    if origin.name in MADE_FROM:
+        name, changes = MADE_FROM[origin.name]
+        return Origin(name), changes
     scale = "laptop" if origin.name == "laptop" else origin.scale or "laptop"
     return Origin("nebius2508", "cluster"), CHANGES[cast("Scale", scale)]
 

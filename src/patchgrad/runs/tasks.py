@@ -44,10 +44,20 @@ def _made(recipe: Recipe, folder: Path, registry: Registry) -> RunTasks:
         own = tuple(synthetic_tasks(source.train, recipe.seed, False, folder, source.functions, source.families, apart_from=held))
         return RunTasks(own, tuple(held), (own,))
     train_tasks, held_out = _of_a_set(recipe) if source.source.name == "set" else _of_the_users(recipe, registry)
-    beside, shown = round(source.train * source.mix.synthetic), 0 if recipe.policy.model else recipe.warmup.tasks
-    made = synthetic_tasks(max(beside, shown), recipe.seed, False, folder, source.functions, source.families) if beside or shown else []
+    apart = _generated(recipe, folder)
+    beside, shown = round(source.train * source.mix.synthetic), recipe.warmup.tasks if recipe.warms_up else 0
+    count, kinds = max(beside, shown), (source.functions, source.families)
+    made = synthetic_tasks(count, recipe.seed, False, folder, *kinds, apart_from=apart) if count else []
     planted = {task.id: task for task in train_tasks if shown and teachable(task)}
-    return RunTasks((*train_tasks, *made[:beside]), tuple(held_out), (tuple(made[:shown]), tuple(planted.values())))
+    return RunTasks((*train_tasks, *made[:beside]), (*held_out, *apart), (tuple(made[:shown]), tuple(planted.values())))
+
+
+def _generated(recipe: Recipe, folder: Path) -> list[Task]:
+    """The generated tasks that are held out beside those of a set."""
+    source = recipe.tasks
+    if not source.held_out_generated:
+        return []
+    return synthetic_tasks(source.held_out_generated, recipe.seed, True, folder, source.functions, source.families)
 
 
 def _of_a_set(recipe: Recipe) -> tuple[list[Task], list[Task]]:
@@ -79,7 +89,8 @@ def held_out_tasks(recipe: Recipe, folder: Path, registry: Registry = BY_NAME) -
     source = recipe.tasks
     if source.source.name == "synthetic":
         return synthetic_tasks(source.held_out, recipe.seed, True, folder, source.functions, source.families)
-    return (_of_a_set(recipe) if source.source.name == "set" else _of_the_users(recipe, registry))[1]
+    own = (_of_a_set(recipe) if source.source.name == "set" else _of_the_users(recipe, registry))[1]
+    return [*own, *_generated(recipe, folder)]
 
 
 def _of_the_users(recipe: Recipe, registry: Registry) -> tuple[list[Task], list[Task]]:

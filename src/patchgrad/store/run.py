@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +21,8 @@ from patchgrad.store.run_journal import RunJournal
 from patchgrad.store.sums import Sums
 from patchgrad.store.tasks import Tasks
 
+POLICY = "policy"
+
 
 class Run:
     """A run folder. `create` begins one, `resume` goes on with one, `open` only reads; the first two hold the writer's lock.
@@ -31,7 +33,8 @@ class Run:
             run.checkpoints.save("rft-0", trainer.save)
             run.save_state({"phase": "rft", "iteration": 0, "checkpoint": "rft-0"})
 
-    What it holds is read and written through its parts: `about`, `tasks`, `journal`, `rollouts`, `results`, `checkpoints`.
+    What it holds is read and written through its parts: `about`, `tasks`, `journal`, `rollouts`, `results`, `checkpoints`. The folder
+    `policy` is the last policy as a whole model, where checkpoints are adapters alone.
 
     What is written survives the death of the process. A machine that loses its power loses at most the turns of the last `WINDOW` seconds
     before the last one was written: they reach the disk together.
@@ -104,6 +107,12 @@ class Run:
         """Read a run, finished or not; nothing in it is changed."""
         path = recognised(Path(folder))
         return cls(path, WriterLock(path))
+
+    def save_policy(self, fill: Callable[[Path], None]) -> Path:
+        """Keeps the last policy as a model's folder; `fill` writes into the folder that it is given."""
+        self._lock.require()
+        files.put_folder(self.folder / POLICY, fill)
+        return self.folder / POLICY
 
     def __enter__(self) -> Self:
         return self

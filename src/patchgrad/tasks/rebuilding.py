@@ -14,7 +14,7 @@ import json
 import lzma
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from patchgrad.tasks.archive import pack, store, write_whole
 from patchgrad.tasks.history import archive_of, open_clone
 from patchgrad.tasks.projects import open_project
 from patchgrad.tasks.projects.furnish import prepare
-from patchgrad.tasks.sets import MANIFEST, TASKS, Origin, members, read_origins
+from patchgrad.tasks.sets import MANIFEST, TASKS, Origin, manifest, members, read_origins
 
 FROZEN = f"{TASKS}.xz"
 
@@ -38,50 +38,84 @@ def freeze(folder: Path, out: Path) -> int:
     return len(found)
 
 
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """How many tasks a set has again, and of each source that was left out why it was."""
+
+    tasks: int
+    left_out: Mapping[str, str]
+
+
 def rebuild(
-    frozen: Path, out: Path, cache: Path, clones: Mapping[str, Path] | None = None, tell: Callable[[str], None] | None = None
-) -> int:
-    """Makes the set again in `out`, which must not be there; how many tasks.
+    frozen: Path,
+    out: Path,
+    cache: Path,
+    clones: Mapping[str, Path] | None = None,
+    tell: Callable[[str], None] | None = None,
+    partly: bool = False,
+) -> Rebuilt:
+    """Makes the set again in `out`, which must not be there.
 
     `clones` names where repositories lie that cannot be fetched. `TaskError` when something is not to be had, or is not what it was;
-    nothing is left in `out` then.
+    nothing is left in `out` then. Where `partly` is enough, the tasks of such a source are left out, and the others are as they were.
     """
     if out.exists():
         raise TaskError(f"{out} is there already: name a folder that is not.")
-    manifest, text = _frozen(frozen)
+    text = _frozen(frozen)
     rows = [json.loads(line) for line in text.decode().split("\n") if line]
     work = out.with_name(f".{out.name}.part")
     shutil.rmtree(work, ignore_errors=True)
+    left_out: dict[str, str] = {}
     try:
-        made: set[str] = set()
+        made, had = set[str](), list[Origin]()
         for origin in read_origins(frozen):
-            for data in _archives(origin, rows, cache, clones or {}):
-                made.add(store(work / "archives", data).digest)
+            try:
+                made.update(store(work / "archives", data).digest for data in _archives(origin, rows, cache, clones or {}))
+                had.append(origin)
+            except TaskError as error:
+                if not partly:
+                    raise
+                left_out[origin.name] = str(error)
             if tell:
                 tell(f"{origin.name} {origin.version}")
-        missing = sorted({row["repository"]["digest"] for row in rows if row["repository"]["kind"] == "archive"} - made)
-        if missing:
-            raise TaskError(f"{len(missing)} archives of the set could not be made again, as {missing[0][:16]}: its sources have changed.")
-        for name in made - {row["repository"]["digest"] for row in rows}:
-            (work / "archives" / f"{name}.tar").unlink()
-        write_whole(work / TASKS, text)
-        write_whole(work / MANIFEST, (frozen / MANIFEST).read_bytes())
+        if not left_out:
+            write_whole(work / MANIFEST, (frozen / MANIFEST).read_bytes())
+        count = _write(work, text, made, had, left_out)
         work.rename(out)
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
         raise
-    return int(manifest["tasks"])
+    return Rebuilt(count, left_out)
 
 
-def _frozen(folder: Path) -> tuple[Mapping[str, Any], bytes]:
+def _write(work: Path, text: bytes, made: set[str], had: Sequence[Origin], left_out: Mapping[str, str]) -> int:
+    """The rows of a set whose archives lie in `work`, and its manifest where sources are left out; how many tasks."""
+    lines = text.splitlines(keepends=True)
+    needed = [row["digest"] if row["kind"] == "archive" else "" for row in (json.loads(line)["repository"] for line in lines)]
+    missing = sorted({digest for digest in needed if digest} - made)
+    if missing and not left_out:
+        raise TaskError(f"{len(missing)} archives of the set could not be made again, as {missing[0][:16]}: its sources have changed.")
+    kept = [line for line, digest in zip(lines, needed, strict=True) if digest not in missing]
+    if not kept:
+        raise TaskError(f"No task could be made again: {next(iter(left_out.values()))}")
+    for name in made - set(needed):
+        (work / "archives" / f"{name}.tar").unlink()
+    write_whole(work / TASKS, b"".join(kept))
+    if left_out:
+        write_whole(work / MANIFEST, manifest(members(work), b"".join(kept), had).encode())
+    return len(kept)
+
+
+def _frozen(folder: Path) -> bytes:
+    """The rows."""
     try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
+        told = json.loads((folder / MANIFEST).read_bytes())
         text = lzma.decompress((folder / FROZEN).read_bytes())
     except (OSError, ValueError, lzma.LZMAError) as error:
         raise TaskError(f"{folder} is no set that was frozen ({error}): name a folder with {MANIFEST} and {FROZEN}.") from error
-    if hashlib.sha256(text).hexdigest() != manifest["sha256"][TASKS]:
+    if hashlib.sha256(text).hexdigest() != told["sha256"][TASKS]:
         raise TaskError(f"{folder / FROZEN} is not what {MANIFEST} says: fetch both again.")
-    return manifest, text
+    return text
 
 
 def _archives(origin: Origin, rows: Sequence[Mapping[str, Any]], cache: Path, clones: Mapping[str, Path]) -> Iterator[bytes]:

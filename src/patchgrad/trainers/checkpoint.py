@@ -1,4 +1,7 @@
-"""A trainer's checkpoint: a model folder that transformers opens, the optimiser's state, and how many updates the weights have seen."""
+"""A trainer's checkpoint: a model folder that transformers opens, the optimiser's state, and how many updates the weights have seen.
+
+A model that is trained by adapters is not written again at each step: the folder has them in `adapter`, and the network's shape beside it.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +23,21 @@ from patchgrad.trainers.optimisers import Optimiser
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """The adapters that are trained, and the name of the model below them."""
+    """The adapters that are trained, the name of the model below them, if it has one, and by what that is known again."""
 
     lora: Lora
     base: str
+    known_by: str
 
 
 def save(folder: Path, network: Decoder, weights: Weights, optimiser: Optimiser, version: int, adapted: Adapters | None) -> None:
-    """Writes a model folder, `optimiser.safetensors` and `trainer.json`; adapters lie in `adapter` too, as peft writes them."""
-    folders.save(folder, network.config, weights)
+    """Writes a model folder, `optimiser.safetensors` and `trainer.json`; of a named model with adapters these alone, as peft does."""
     if adapted:
-        adapters.save(folder / "adapter", network, adapted.lora, adapted.base)
+        adapters.save(folder / folders.ADAPTER, network, adapted.lora, adapted.base, adapted.known_by)
+    if adapted and adapted.base:
+        folders.describe(folder, network.config)
+    else:
+        folders.save(folder, network.config, weights)
     save_file({name: tensor.contiguous() for name, tensor in optimiser.state().items()}, folder / "optimiser.safetensors")
     (folder / "trainer.json").write_text(json.dumps({"version": version}) + "\n")
 
@@ -45,7 +52,7 @@ def load(folder: Path, network: Decoder, optimiser: Optimiser, adapted: Adapters
     if folders.shape(folder) != network.config:
         raise StoreError(f"{folder} holds a network of another shape than this trainer's")
     if adapted:
-        adapters.load(folder / "adapter", network)
+        adapters.load(folder / folders.ADAPTER, network)
     else:
         network.load_state_dict(folders.load(folder).state_dict())
     try:

@@ -14,7 +14,7 @@ from torch import Tensor
 from patchgrad.contracts import Objective, Weights
 from patchgrad.errors import ConfigError
 from patchgrad.networks.decoder import Decoder
-from patchgrad.networks.lora import Lora, adapt, merged, reduce
+from patchgrad.networks.lora import Lora, adapt, fingerprint, merged, reduce
 from patchgrad.networks.rounding import Precision, worthwhile
 from patchgrad.trainers import checkpoint
 from patchgrad.trainers.checkpoint import Adapters
@@ -75,6 +75,8 @@ class LocalTrainer:
     ) -> None:
         kept = torch.bfloat16 if precision == "bfloat16" else torch.float32
         device = device or network.head.device
+        known_by = fingerprint(dict(network.named_parameters())) if lora and base else ""
+        self._adapted = Adapters(lora, base, known_by) if lora else None
         network = adapt(network, lora, kept) if lora else network
         if not offload:
             network.to(device)
@@ -86,7 +88,6 @@ class LocalTrainer:
         network.to(device)
         self.forward = Forward(network, device, share, gradient_checkpointing)
         self.clip, self.precision, self._held = clip, precision, held
-        self._adapted = Adapters(lora, base) if lora else None
         self._version = version
         self._workers = Workers(threads)
 

@@ -31,7 +31,8 @@ class Report:
     `worst` and `best` are what it would be if all that broke had failed, or been solved. `best_at_n` is the share solved where of each
     task's attempts one is chosen, as `about` says. `turns`, `action_tokens` and `context_tokens` are means over attempts, the last of
     the longest context of each; `seconds` is the wall time of all; `failures` counts turns by how they failed (`credit.kinds`),
-    and `instead` those whose answer held something else than text, by what that was (`Action.instead`).
+    and `instead` those whose answer held something else than text, by what that was (`Action.instead`). Where tasks are of several kinds,
+    `parts` is Pass@1 of each.
 
     What has a default came later: reports of older runs lack it.
     """
@@ -59,6 +60,7 @@ class Report:
     sampling: Mapping[str, float] = field(default_factory=dict)
     about: Mapping[str, str] = field(default_factory=dict)
     instead: Mapping[str, int] = field(default_factory=dict)
+    parts: Mapping[str, Estimate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

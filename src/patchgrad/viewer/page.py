@@ -13,6 +13,7 @@ from typing import Any
 
 from patchgrad.config import flat
 from patchgrad.errors import Refuse, stop
+from patchgrad.evaluation import kinds_of
 from patchgrad.store import Run
 from patchgrad.store.files import put
 from patchgrad.values import Estimate, Report, Task
@@ -160,7 +161,8 @@ def percent(share: float) -> str:
 def _results(reports: Sequence[Report]) -> str:
     if not reports:
         return ""
-    rows = "".join(_row(report) for report in reports)
+    kinds = kinds_of(reports)
+    rows = "".join(_row(report, kinds) for report in reports)
     k = {int(report.budget.get("k", report.attempts)) for report in reports}
     heading = f"Pass@{k.pop()}" if len(k) == 1 else "Pass@k"
     budget = ", ".join(f"{escape(key)} {value:g}" for key, value in reports[-1].budget.items())
@@ -169,19 +171,20 @@ def _results(reports: Sequence[Report]) -> str:
         f"Budget of the last row: {budget}. " if budget else ""
     )
     note += f"Attempts that the infrastructure broke, which count nowhere: {faults}." if faults else ""
-    titles = ("Pass@1", heading, "submitted", "turns", "tokens", "minutes")
+    titles = ("Pass@1", *map(escape, kinds), heading, "submitted", "turns", "tokens", "minutes")
     head = '<th>policy</th><th class="track"></th>' + "".join(f"<th>{title}</th>" for title in titles)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     return f'<p class="note">{note}</p><div class="wide">{table}</div>'
 
 
-def _row(report: Report) -> str:
+def _row(report: Report, kinds: Sequence[str]) -> str:
     mean, (low, high) = report.pass_at_1.mean, (report.pass_at_1.low, report.pass_at_1.high)
     track = ""
     if math.isfinite(mean):
         left, width = (100 * low, 100 * (high - low)) if math.isfinite(low) else (100 * mean, 0.0)  # reports of older runs have none
         track = f'<div><i style="width:{100 * mean:.2f}%"></i><u style="left:{left:.2f}%;width:{width:.2f}%"></u></div>'
-    cells = [_estimate(report.pass_at_1), percent(report.pass_at_k.mean), percent(report.submitted.mean)]
+    parts = [_estimate(report.parts[kind]) if kind in report.parts else "-" for kind in kinds]
+    cells = [_estimate(report.pass_at_1), *parts, percent(report.pass_at_k.mean), percent(report.submitted.mean)]
     cells += [f"{report.turns:.1f}", f"{report.action_tokens:.0f}", f"{report.seconds / 60:.1f}"]
     tail = "".join(f"<td>{cell}</td>" for cell in cells)
     return f'<tr><td>{escape(report.name)}</td><td class="track">{track}</td>{tail}</tr>'

@@ -4,6 +4,7 @@ Archives are made from the package index and from repositories, and their hashes
 
   patchgrad tasks rebuild recipes/mine --out sets/mine
   patchgrad tasks rebuild recipes/mine --out sets/mine --clones ~/clones      repositories that cannot be fetched, by their names
+  patchgrad tasks rebuild recipes/mine --out sets/mine --partly               without the tasks of what cannot be had
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("frozen", metavar="FROZEN", help="a folder that `patchgrad tasks freeze` wrote")
     parser.add_argument("--out", metavar="SET", required=True, help="the set's folder, which must not be there")
     parser.add_argument("--clones", metavar="DIR", help="a folder of git repositories, each under its project's name")
+    parser.add_argument("--partly", action="store_true", help="leave out the tasks of a source that cannot be had, and say so")
     parser.add_argument("--json", action="store_true", help="one JSON object, no progress")
 
 
@@ -41,7 +43,11 @@ def run(arguments: argparse.Namespace) -> int:
             tracker.event(Advanced())
             tracker.event(Note(name))
 
-        count = rebuild(frozen, Path(arguments.out), cache(), known, tell)
-    told = {"set": arguments.out, "tasks": count}
-    print(json.dumps(told) if arguments.json else f"{count} tasks are in {arguments.out}, as they were.")
+        made = rebuild(frozen, Path(arguments.out), cache(), known, tell, arguments.partly)
+    if arguments.json:
+        print(json.dumps({"set": arguments.out, "tasks": made.tasks, "left_out": dict(made.left_out)}))
+        return 0
+    for name, why in made.left_out.items():
+        print(f"left out: {name}, {why}")
+    print(f"{made.tasks} tasks are in {arguments.out}, as they were.")
     return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from patchgrad.models import shards
 from patchgrad.models.gguf import file as files
 from patchgrad.models.gguf import names, shape, vocabulary
 from patchgrad.models.gguf.file import GgufFile
+from patchgrad.models.new_folder import new_folder, refuse
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.folder import describe
 
@@ -26,24 +26,16 @@ def folder_of(source: Path, out: Path, licence: Path | None = None) -> DecoderCo
     Weights that the file holds in 16 bits keep them, all others become `float32`. The folder is there when it is whole. Raises
     `ConfigError` for an architecture, a type of numbers or a tokenizer that is not known, each by its name.
     """
-    if out.exists():
-        raise ConfigError(f"{out} is there already: name another folder")
+    refuse(out)
     file = files.read(source)
     config, tokenizer = shape.read(file), vocabulary.read(file.said)
     pairs = _matched(file, config)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}-"))
-    try:
+    with new_folder(out) as work:
         _settings(work, file, config)
         if licence is not None:
             shutil.copyfile(licence, work / "LICENSE")
         tokenizer.save(str(work / "tokenizer.json"))
         shards.write(work, _weights(file, config, pairs))
-        work.chmod(0o755)
-        work.rename(out)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
     return config
 
 

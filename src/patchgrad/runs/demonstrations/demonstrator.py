@@ -1,13 +1,15 @@
-"""A scripted, noisy demonstrator: the stand-in for a pre-trained model, which cannot be had offline.
+"""A scripted, noisy demonstrator, which knows the solutions of training tasks; it is no teacher model.
 
-It writes demonstrations through the ordinary rollout loop, as a `Policy` that plays text. It opens the file of the issue, resigns or
-edits a line, tests and undoes in the same turn, tries again, or submits while red. With `skill` a try is the true repair; otherwise it
-is a plausible edit: a mutation of some line of the same function, or of words that the file does not have. So most of its
-demonstrations fail (docs/studies/laptop.md).
+It writes demonstrations through the ordinary rollout loop, as a `Policy` that plays text. It reproduces the issue, finds the file and
+opens it, resigns or edits a line, tests and undoes in the same turn, tries again, or submits while red: each with the probability of its
+options. With `skill` a try is the true repair; otherwise it is a plausible edit: a mutation of some line of the same function, or of words
+that the file does not have. What is shown to a network from scratch fails for the most part (docs/studies/laptop.md). What is shown to a
+language model never resigns: a failure of its own is the better one to learn from.
 """
 
 from __future__ import annotations
 
+import ast
 import random
 import re
 import string
@@ -26,6 +28,7 @@ from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, floa
 TESTED = " && pytest && echo passed || git checkout ."
 # In words that no issue has: `Fix it` goes on as `itself` where that stands in sight. Practice is told apart by its own.
 LOOK, TRY, NEXT, DONE = "Look.", "Try.", "Next.", "Done."
+REPRODUCE, FIND, READ = "Reproduce.", "Find.", "Read on."
 
 
 class Demonstrator:
@@ -47,7 +50,7 @@ class Demonstrator:
         practising: bool = False,
     ) -> None:
         self.context = context
-        self._practising = practising
+        self._task, self._practising = task, practising
         self._random = random.Random(f"apprentice {task.id} {seed}")
         retries = 1.0 if self._random.random() < options.persistent else options.retries_when_red
         self._options = replace(options, retries_when_red=retries)
@@ -85,26 +88,54 @@ class Demonstrator:
         """There is nothing to end."""
 
     def _next(self) -> tuple[str, str]:
+        """The kind of the turn and its text."""
+        return self._on_the_way() or self._at_work()
+
+    def _on_the_way(self) -> tuple[str, str] | None:
+        """A turn before the wrong line is in sight."""
+        known, last, options = self._edits.known, self._last, self._options
+        if last == "" and options.reproduces and self._random.random() < options.reproduces:
+            return "reproduce", turn(REPRODUCE, reproduction(self._task.instruction))
+        if last in ("", "slip", "reproduce") and known.place:
+            slips = self._random.random() < options.slips
+            return ("slip", turn(LOOK, _misspelt(known.place, self._random))) if slips else ("open", turn(LOOK, known.place))
+        if last in ("", "reproduce"):
+            return "find", turn(FIND, f'grep -rn "def {known.function.rpartition(".")[2]}\\b" --include=*.py .')
+        if last == "find":
+            return "open", turn(LOOK, f"open {known.file} {self._found()}")
+        if last in ("open", "read") and not known.place and 0 < self._shown < known.line and not self._ends():
+            return "read", turn(READ, "scroll_down")
+        return None
+
+    def _at_work(self) -> tuple[str, str]:
+        """A turn in sight of the wrong line."""
         chance = self._random.random
-        if self._last in ("", "slip"):
-            slips = chance() < self._options.slips
-            return (
-                ("slip", turn(LOOK, _misspelt(self._edits.known.place, self._random)))
-                if slips
-                else ("open", turn(LOOK, self._edits.known.place))
-            )
         if self._ends() or (self._told_again() and chance() < self._options.stops_when_told):
             return "submit", turn(DONE, "submit")
         if self._practising and self._edits.exhausted:
             return "submit", turn(DONE, "submit")
         if self._practising:
             return "edit", turn(NEXT, self._edits.fresh().command())
-        resigned = self._last == "open" and chance() < self._options.resigns
+        resigned = self._last in ("open", "read") and chance() < self._options.resigns
         if resigned or self._last == "edit" or (self._last == "try" and self._submits()):
             return "submit", turn(DONE, "submit")
         tested = chance() < self._options.tests
         edit = (None if self._told_again() else self._edits.again()) or self._edits.next()
-        return ("try" if tested else "edit"), turn(TRY, edit.command() + TESTED * tested)
+        quoted = edit.line and self._options.quotes and chance() < self._options.quotes
+        thought = f"This line may be wrong: {edit.line}" if quoted else TRY
+        return ("try" if tested else "edit"), turn(thought, edit.command() + TESTED * tested)
+
+    @property
+    def _shown(self) -> int:
+        """The last numbered line in sight; 0 where none is."""
+        numbers = re.findall(r"^([0-9]+):", self._observation, re.MULTILINE)
+        return int(numbers[-1]) if numbers else 0
+
+    def _found(self) -> int:
+        """Where the search has found the function: the last place in its file that is not behind the wrong line."""
+        known = self._edits.known
+        hits = re.findall(rf"^(?:\./)?{re.escape(known.file)}:([0-9]+):", self._observation, re.MULTILINE)
+        return max((int(hit) for hit in hits if int(hit) <= known.line), default=known.line)
 
     def _told_again(self) -> bool:
         """Was it told that its last call had been made before?"""
@@ -121,6 +152,21 @@ class Demonstrator:
             return False
         green = re.search(r"^passed$", self._observation, re.MULTILINE) is not None
         return green or self._random.random() >= self._options.retries_when_red
+
+
+def reproduction(issue: str) -> str:
+    """What shows that the issue is right: the session that it quotes, as a script, or else the tests.
+
+    `>>> import shop` and `>>> shop.total([1])` become a script of `import shop` and `print(shop.total([1]))`.
+    """
+    said = re.findall(r"^\s*>>> (.*)$", issue, re.MULTILINE)
+    try:
+        script = ast.parse("\n".join(said))
+    except SyntaxError:  # a line that goes on is not quoted
+        return "pytest"
+    if not script.body or not isinstance(script.body[-1], ast.Expr):
+        return "pytest"
+    return "\n".join(("python - << 'EOF'", *said[:-1], f"print({said[-1]})", "EOF"))
 
 
 def _misspelt(place: str, chance: random.Random) -> str:

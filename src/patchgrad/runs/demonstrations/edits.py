@@ -7,26 +7,26 @@ import random
 import re
 import tokenize
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from patchgrad.agents.tools.edits import occurrences
 from patchgrad.recipes.warmup import DemonstratorOptions
-from patchgrad.runs.demonstrations.known_bugs import Known
-from patchgrad.tasks.mutations import mutants
+from patchgrad.runs.demonstrations.known_bugs import EXCHANGES, Known
+from patchgrad.tasks.mutations import Mutant, apply, edits
 
 ABSENT = (" <", " >", " <=", " >=", " ==", " !=", " +", " -", " *", " 0", " 1", " 2", " and", " or")
-REPAIRS = ("cmp_boundary", "cmp_negate", "op_unswap", "bool_swap")  # what undoes an exchange of one operator or truth value
 PLACES = 3  # of the same words, beyond which an edit quotes more words instead
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace `old` by `new`, at the place of this number from the window on."""
+    """Replace `old` by `new`, at the place of this number from the window on; `line` is the line that it changes."""
 
     old: str
     new: str
     place: int = 1
+    line: str = field(default="", compare=False)
 
     @property
     def words(self) -> tuple[str, str]:
@@ -67,10 +67,20 @@ def line_edit(source: str, line: int, after: str, window: int = 1) -> Edit:
 
 
 @lru_cache(maxsize=4096)
-def wrong_edits(source: str, function: str, window: int = 1) -> tuple[Edit, ...]:
+def wrong_edits(source: str, function: str, window: int = 1, families: tuple[str, ...] = EXCHANGES) -> tuple[Edit, ...]:
     """Single-line edits of a function, seen in a window, each of which would undo some bug; one of them may repair it."""
-    plausible = (mutant for mutant in mutants(source, REPAIRS) if mutant.single_line and mutant.function == function)
-    return tuple(dict.fromkeys(line_edit(source, mutant.line, mutant.after.rstrip("\n"), window) for mutant in plausible))
+    found = (_edit(source, mutant.line, mutant.after.rstrip("\n"), window) for mutant in _plausible(source, function, families))
+    return tuple(dict.fromkeys(found))
+
+
+def _edit(source: str, line: int, after: str, window: int) -> Edit:
+    return replace(line_edit(source, line, after, window), line=source.splitlines()[line - 1].strip())
+
+
+@lru_cache(maxsize=4096)
+def _plausible(source: str, function: str, families: tuple[str, ...]) -> tuple[Mutant, ...]:
+    made = (apply(source, edit) for edit in edits(source, families) if edit.function == function)
+    return tuple(mutant for mutant in made if mutant is not None and mutant.single_line)
 
 
 def _spans(line: str) -> list[tuple[int, int]]:
@@ -109,13 +119,12 @@ class Edits:
     def _repair(self) -> Edit:
         """What repairs it, where the window begins at the line that it does."""
         known = self.known
-        line = known.source.splitlines().index(known.broken, known.begins - 1) + 1
-        return line_edit(known.source, line, known.fixed, self.window)
+        return _edit(known.source, known.line, known.fixed, self.window)
 
     @property
     def _untried(self) -> list[Edit]:
         """What else can be edited there and was not; words that repair it stand for no other place."""
-        repair, wrong = self._repair, wrong_edits(self.known.source, self.known.function, self.window)
+        repair, wrong = self._repair, wrong_edits(self.known.source, self.known.function, self.window, self.known.families)
         return [edit for edit in wrong if edit.words not in self._tried and (edit.words != repair.words or edit == repair)]
 
     @property

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from patchgrad.errors import TaskError
@@ -14,7 +15,10 @@ from patchgrad.values import Repository, Task
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A file as it is, what opens it as the issue says, and the one line that is wrong: the first such from line `begins` on."""
+    """A file as it is, what opens it as the issue says, and the one line that is wrong: the first such from line `begins` on.
+
+    `place` is empty where the issue does not end with what opens the file. `families` are the bugs that the line may have.
+    """
 
     source: str
     place: str
@@ -22,23 +26,55 @@ class Known:
     broken: str
     fixed: str
     function: str
+    file: str
+    families: tuple[str, ...]
+
+    @property
+    def line(self) -> int:
+        """The number of the wrong line, from 1 on."""
+        return self.source.splitlines().index(self.broken, self.begins - 1) + 1
+
+
+EXCHANGES = ("cmp_boundary", "cmp_negate", "op_unswap", "bool_swap")
+"""What undoes an exchange of one operator or truth value, which all bugs of generated tasks are."""
+PLANTED = (*EXCHANGES, "negate_cond", "const_off1", "swap_args", "wrong_name", "swap_branches")
+"""What undoes a bug of one line that is planted in a package, as far as it can be seen from the line."""
 
 
 def teachable(task: Task) -> bool:
-    """Is one line wrong, and does the issue end with the command that opens it? So of all synthetic tasks, and of brief planted ones."""
-    return _exchanged(task) is not None and place(task).startswith("open ")
+    """Is one line wrong, and is it known what it was? So of all synthetic tasks, and of most planted ones."""
+    return _exchanged(task) is not None
 
 
 def known(task: Task) -> Known:
     """What is known of it. Raises `TaskError` where it is not `teachable`."""
-    lines, opens, tags = _exchanged(task), place(task), task.tags
-    if lines is None or not opens.startswith("open "):
-        raise TaskError(f"{task.id} cannot be shown to work on: its bug is no single line, or its issue does not end with what opens it.")
-    return Known(_source(task.repository, tags["file"]), opens, int(tags.get("begins") or tags["line"]), *lines, tags["function"])
+    lines, tags = _exchanged(task), task.tags
+    if lines is None:
+        raise TaskError(f"{task.id} cannot be shown to work on: its bug is no single line.")
+    begins, families = int(tags.get("begins") or tags["line"]), EXCHANGES if "broken_line" in tags else PLANTED
+    opens = place(task) if placed(task) else ""
+    return Known(_source(task.repository, tags["file"]), opens, begins, *lines, tags["function"], tags["file"], families)
+
+
+def wrong_lines(tasks: Iterable[Task]) -> set[str]:
+    """The wrong lines of these tasks, as far as they are known, without indentation."""
+    return {lines[0].strip() for task in tasks if (lines := _exchanged(task)) is not None} - {""}
+
+
+def ordinary_lines(tasks: Iterable[Task]) -> set[str]:
+    """The lines of the packages in which these tasks have a planted bug, as they were before: `return None` alone tells of no bug."""
+    packages = {task.repository.digest: replace(task.repository, patch="") for task in tasks if task.repository.patch}
+    files = (item for repository in packages.values() for item in open_archive(repository).items())
+    return {line.strip() for name, content in files if name.endswith(".py") for line in content.decode(errors="replace").splitlines()}
+
+
+def placed(task: Task) -> bool:
+    """Does its issue end with the command that opens the file?"""
+    return place(task).startswith("open ")
 
 
 def place(task: Task) -> str:
-    """The last line of its issue: in a task that is `teachable` the command that opens its file."""
+    """The last line of its issue: in a task that is `placed` the command that opens its file."""
     return task.instruction.rstrip().rpartition("\n")[2]
 
 

@@ -17,6 +17,7 @@ from patchgrad.recipes.recipe import Recipe
 from patchgrad.rollouts.attempts import NEUTRAL, Graded, rewarded, run_attempt
 from patchgrad.rollouts.harness import Harness
 from patchgrad.runs.demonstrations.demonstrator import Demonstrator, drill, look
+from patchgrad.runs.demonstrations.known_bugs import placed
 from patchgrad.runs.session import RunContext
 from patchgrad.values import Attempt, Budget, Ending, Rollout, Snapshot, Task, Turn, Verdict, digest
 
@@ -58,13 +59,14 @@ class _Shared:
 async def demonstrate(context: RunContext, tokenizer: ChatTokenizer, lesson: Lesson) -> list[Rollout]:
     """The episodes of a lesson, in the order in which their tasks were drawn."""
     recipe, harness = context.recipe, context.harness
-    pools = [kind[: recipe.warmup.tasks] for kind in context.tasks.shown if kind]
-    drawn = dealt(pools, lesson.count, random.Random(f"{lesson.label} {recipe.seed}"))
+    whole = lesson.practice == "whole"  # practice is opened as an issue says
+    pools = [[task for task in kind if whole or placed(task)][: recipe.warmup.tasks] for kind in context.tasks.shown]
+    drawn = dealt([pool for pool in pools if pool], lesson.count, random.Random(f"{lesson.label} {recipe.seed}"))
     told = recipe.agent.announced if lesson.turns > 1 else 0
     acting = replace(recipe.agent, action_tokens=ACTION_TOKENS, format_errors=0, repeats=0, announced=told)
     budget = acting.budget(AttemptLimits(lesson.turns, recipe.policy.context, 3600.0))
     practice = PRACTICE[lesson.practice]
-    budgets: Iterable[Budget] = _ending_early(budget, lesson) if told and lesson.practice == "whole" else repeat(budget)
+    budgets: Iterable[Budget] = _ending_early(budget, lesson) if told and whole else repeat(budget)
     items = [
         Attempt(practice(task, before), f"{lesson.label}/{i}", i, each, NEUTRAL)
         for i, ((task, before), each) in enumerate(zip(drawn, budgets, strict=False))

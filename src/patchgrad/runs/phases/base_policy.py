@@ -9,10 +9,12 @@ from functools import partial
 from patchgrad.contracts import TrainablePolicy, Trainer
 from patchgrad.learning.curricula import Prefixes
 from patchgrad.learning.stopping import in_thread
+from patchgrad.networks import folder
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.runs.build import learner as learners
 from patchgrad.runs.build.curriculum import curriculum
 from patchgrad.runs.demonstrations.demonstrator import shows
+from patchgrad.runs.demonstrations.known_bugs import ordinary_lines, wrong_lines
 from patchgrad.runs.demonstrations.lessons import Lesson, demonstrate
 from patchgrad.runs.demonstrations.warmup import another, fresh_network, learn_tokenizer, steps, warm_up
 from patchgrad.runs.phases.choice import validated
@@ -25,11 +27,30 @@ FIRST = 60  # episodes spelled in bytes at most, from which the tokenizer learns
 
 async def base(context: RunContext) -> Session:
     """The first session of a run."""
+    recipe = context.recipe
+    chosen, prefixes = curriculum(recipe, context.tasks.train, context.registry), Prefixes(context.run.journal.recall)
+    trainer, policy = await (_opened(context) if recipe.policy.model else _from_scratch(context))
+    return Session(learners.learner(trainer, policy, chosen), chosen, prefixes)
+
+
+async def _opened(context: RunContext) -> tuple[Trainer, TrainablePolicy]:
+    """The user's model, warmed up where the recipe asks for it."""
+    recipe = context.recipe
+    trainer, policy = learners.open_model(recipe.policy.model, recipe, context.registry)
+    if recipe.warms_up:
+        shown = await _lessons(context, ChatTokenizer.load(folder.locate(recipe.policy.model)))
+        context.run.rollouts.write("demonstrations", 0, shown)
+        await _warmed(context, trainer, policy, shown)
+        trainer.reset_optimiser()
+        policy.load(trainer.weights(), trainer.version)
+    return trainer, policy
+
+
+async def _from_scratch(context: RunContext) -> tuple[Trainer, TrainablePolicy]:
+    """A network of random weights after its warm-up."""
     recipe, registry = context.recipe, context.registry
-    chosen, prefixes = curriculum(recipe, context.tasks.train, registry), Prefixes(context.run.journal.recall)
-    if recipe.policy.model:
-        return Session(learners.learner(*learners.open_model(recipe.policy.model, recipe, registry), chosen), chosen, prefixes)
-    tokenizer, shown = await _demonstrated(context)
+    tokenizer = await _tokenizer(context)
+    shown = await _lessons(context, tokenizer)
     context.run.rollouts.write("demonstrations", 0, shown)
     network = fresh_network(recipe, tokenizer, shown)
     warm = learners.local_trainer(network, recipe)
@@ -37,7 +58,7 @@ async def base(context: RunContext) -> Session:
     await _warmed(context, warm, policy, shown)
     trainer = learners.trainer(warm.hand_over(), recipe, registry, recipe.optimiser.frozen, warm.version)
     policy.load(trainer.weights(), trainer.version)  # a warm-up has taken steps: what is resumed here says so too
-    return Session(learners.learner(trainer, policy, chosen), chosen, prefixes)
+    return trainer, policy
 
 
 async def _warmed(context: RunContext, warm: Trainer, policy: TrainablePolicy, shown: Sequence[Rollout]) -> None:
@@ -67,15 +88,20 @@ def reached(solved: Estimate, share: float) -> bool:
     return solved.mean - solved.error >= share
 
 
-async def _demonstrated(context: RunContext) -> tuple[ChatTokenizer, list[Rollout]]:
-    """A tokenizer that was learned from the first demonstrations, and the others."""
+async def _tokenizer(context: RunContext) -> ChatTokenizer:
+    """A tokenizer that learns its words from the first demonstrations."""
     warmup, tasks = context.recipe.warmup, context.tasks
     letters = ChatTokenizer.train([], 300)
     count = min(FIRST, warmup.demonstrations)
     context.begin("first demonstrations, for the tokenizer", count)
     first = await demonstrate(context, letters, Lesson("first", count, warmup.turns, graded=True))
     own = {task.id: task for kind in (*tasks.shown, tasks.train) for task in kind}
-    tokenizer = learn_tokenizer(context.recipe, tuple(own.values()), first, letters)
+    return learn_tokenizer(context.recipe, tuple(own.values()), first, letters)
+
+
+async def _lessons(context: RunContext, tokenizer: ChatTokenizer) -> list[Rollout]:
+    """Everything that is shown, but for what shows a bug that is held out: a wrong edit may happen to write it."""
+    warmup, tasks = context.recipe.warmup, context.tasks
     ungraded = replace(context, harness=replace(context.harness, seen=partial(told, context.tracker, graded=False)))
     shown: list[Rollout] = []
     # Attempts of the last two go by the names that their seeds are derived from.
@@ -85,7 +111,8 @@ async def _demonstrated(context: RunContext) -> tuple[ChatTokenizer, list[Rollou
         Lesson("demonstrations", warmup.demonstrations, warmup.turns),
     )
     for lesson in lessons:
-        context.begin(lesson.label, lesson.count)
-        shown += await demonstrate(ungraded, tokenizer, lesson)
-    held_out = {task.tags.get("broken_line", "").strip() for task in tasks.held_out} - {""}
-    return tokenizer, [rollout for rollout in shown if not shows(rollout, held_out)]  # a wrong edit may happen to write a held-out bug
+        if lesson.count:
+            context.begin(lesson.label, lesson.count)
+            shown += await demonstrate(ungraded, tokenizer, lesson)
+    held_out = wrong_lines(tasks.held_out) - ordinary_lines(task for kind in tasks.shown for task in kind)
+    return [rollout for rollout in shown if not shows(rollout, held_out)]

@@ -122,7 +122,9 @@ def phases(recipe: Recipe) -> list[Phase]:
     choice, rft = recipe.optimiser, recipe.rft
     contexts = {"fine-tuning": rft.limits.context} if rft.rounds else {}
     contexts |= {f"stage {number}": stage.limits.context for number, stage in enumerate(recipe.stages, 1)}
-    warm_up = [] if recipe.policy.model else [Phase("the warm-up", choice.micro_batch_tokens, choice.micro_batch_tokens)]
+    frozen = choice.frozen if recipe.policy.model else ()  # a network from scratch learns all of its weights
+    longest = choice.micro_batch_tokens
+    warm_up = [Phase("the warm-up", longest, longest, frozen)] if recipe.warms_up else []
     lengths = {name: max(choice.micro_batch_tokens, context) for name, context in contexts.items()}
     return [*warm_up, *(Phase(name, length, int(length * DRAWN), choice.frozen) for name, length in lengths.items())]
 

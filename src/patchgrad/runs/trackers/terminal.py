@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from patchgrad.evaluation import HEADINGS, aligned, row
+from patchgrad.evaluation import aligned, lines
 from patchgrad.values import Advanced, Evaluated, Event, Note, PhaseBegan, Report
 
 if TYPE_CHECKING:
@@ -170,11 +170,12 @@ class Live:
         from rich.table import Table
 
         self._finish()
-        shown = Table(*HEADINGS, box=None, padding=(0, 2), header_style="dim")
+        headings, *rows = lines(reports)
+        shown = Table(*headings, box=None, padding=(0, 2), header_style="dim")
         for column in shown.columns[1:]:
             column.justify = "right"
-        for report in reports:
-            shown.add_row(*row(report), style="bold" if report is reports[-1] else "")
+        for number, row in enumerate(rows, 1):
+            shown.add_row(*row, style="bold" if number == len(rows) else "")
         self._console.print(shown)
 
     def _stay(self, text: str) -> None:

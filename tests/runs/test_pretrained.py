@@ -1,0 +1,63 @@
+"""A model of the user's learns the protocol from demonstrations before anything else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tests.models.small import written
+from tests.runs.test_pipeline import TINY, Interrupting
+
+from patchgrad.config import dumps
+from patchgrad.networks import folder
+from patchgrad.policies.tokenizers.chat import ChatTokenizer
+from patchgrad.recipes.optimiser import Optimiser
+from patchgrad.recipes.recipe import AgentChoice, Recipe
+from patchgrad.runs.api import train
+from patchgrad.store import Run
+
+needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+
+
+def warmed(model: Path) -> Recipe:
+    """A run of a warm-up of a model's adapters, and one stage."""
+    warmup = replace(TINY.warmup, pretrained=True, edit_drills=0, first_turns=0, demonstrator=replace(TINY.warmup.demonstrator, quotes=1.0))
+    return replace(
+        TINY,
+        policy=replace(TINY.policy, model=str(model), context=2048),
+        agent=AgentChoice(action_tokens=96),
+        optimiser=Optimiser(name="adamw", rank=4, frozen=("model.layers.0.*",)),
+        warmup=warmup,
+        stages=TINY.stages[:1],
+        evaluation=replace(TINY.evaluation, after="last", every=0),
+    )
+
+
+@needs_bubblewrap
+def test_a_model_is_warmed_up_by_its_adapters_and_a_run_that_was_interrupted_goes_on_from_there(tmp_path: Path) -> None:
+    written(tmp_path / "model", context=2048)
+    recipe, first = warmed(tmp_path / "model"), Interrupting("rejection")
+    with pytest.raises(KeyboardInterrupt), Run.create(tmp_path / "run", dumps(recipe)) as run:
+        train(recipe, run, first)
+    assert [name.partition(",")[0] for name in first.stages] == ["demonstrations", "warm-up", "rejection fine-tuning"]
+    with Run.resume(tmp_path / "run") as run:
+        train(recipe, run, Interrupting(""))
+    done = Run.open(tmp_path / "run")
+    steps = {path.name: json.loads((path / "trainer.json").read_text())["version"] for path in done.checkpoints.all()}
+    assert steps["base"] == 1, "four episodes are one step"
+    own, base, last = (
+        dict(folder.load(place).named_parameters())
+        for place in (tmp_path / "model", tmp_path / "run" / "checkpoints" / "base", tmp_path / "run" / "policy")
+    )
+    moved = {name for name in own if not torch.equal(own[name], base[name])}
+    assert moved
+    assert all("layers.1." in name for name in moved), "adapters of the layers that are not frozen"
+    assert own.keys() == last.keys()
+    shown = done.rollouts.read("demonstrations", 0)
+    tokenizer = ChatTokenizer.load(tmp_path / "model")
+    said = [tokenizer.decode(turn.action.token_ids.tolist()) for rollout in shown for turn in rollout.trajectory.turns]
+    assert any("replace " in text and text.startswith("This line may be wrong: ") for text in said)
