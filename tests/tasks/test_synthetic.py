@@ -13,9 +13,10 @@ from patchgrad.agents.react import AGAIN
 from patchgrad.agents.tools.edits import occurrences
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes.warmup import DemonstratorOptions
-from patchgrad.runs.demonstrations.demonstrator import LOOK, Demonstrator, reproduction, turn
+from patchgrad.runs.demonstrations.demonstrator import Demonstrator
 from patchgrad.runs.demonstrations.edits import Edit, Edits, line_edit, wrong_edits
 from patchgrad.runs.demonstrations.known_bugs import known
+from patchgrad.runs.demonstrations.way import LOOK, reproduction, turn
 from patchgrad.tasks.archive import open_archive
 from patchgrad.tasks.synthetic import synthetic_tasks
 from patchgrad.tasks.synthetic.bugs import SWAPS, bugs_of, call
@@ -250,7 +251,7 @@ def plays(
     """What a demonstrator says when it sees these, one after the other."""
     tokenizer = ChatTokenizer.train([], 300)
     task = task or synthetic_tasks(1, 0, False, folder)[0]
-    demonstrator = Demonstrator(task, habits, 0, tokenizer.encode, tokenizer.action, 4096, practising)
+    demonstrator = Demonstrator(task, habits, 0, tokenizer, 4096, practising)
     said = list[str]()
     for observation in observations:
         demonstrator.encode([Message("user", observation)], None)
@@ -264,7 +265,7 @@ def test_an_apprentice_whose_sandbox_broke_says_the_same_again_and_goes_on_as_if
 
     def played(broken: bool) -> list[str]:
         demonstrator, said = (
-            Demonstrator(task, DemonstratorOptions(malformed=0.2), 3, tokenizer.encode, tokenizer.action, 4096),
+            Demonstrator(task, DemonstratorOptions(malformed=0.2), 3, tokenizer, 4096),
             list[str](),
         )
         for number, observation in enumerate(seen):
@@ -293,7 +294,7 @@ def contains(whole: list[int], part: list[int]) -> bool:
 def test_an_apprentice_that_lost_the_thread_says_no_single_command(tmp_path: Path) -> None:
     tokenizer, said = ChatTokenizer.train([], 300), list[str]()
     for task in synthetic_tasks(25, 2, False, tmp_path):
-        demonstrator = Demonstrator(task, DemonstratorOptions(malformed=1.0), 0, tokenizer.encode, tokenizer.action, 4096)
+        demonstrator = Demonstrator(task, DemonstratorOptions(malformed=1.0), 0, tokenizer, 4096)
         said.append(asyncio.run(demonstrator.act("", ids([]), Sampling(256, 0))).text)
     found = [list(blocks(text)) for text in said]
     assert not any(len(commands) == 1 and commands[0] for commands in found)

@@ -124,7 +124,7 @@ def _keep_whole(context: RunContext, session: Session) -> None:
         folder.save(out, folder.shape(checkpoint), learner.trainer.weights())
         learner.policy.tokenizer.save(out)
 
-    context.run.save_policy(fill)
+    context.run.checkpoints.save_policy(fill)
 
 
 def _restored(context: RunContext) -> Session:

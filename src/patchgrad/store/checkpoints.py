@@ -10,6 +10,8 @@ from patchgrad.errors import StoreError
 from patchgrad.store import files
 from patchgrad.store.lock import WriterLock
 
+POLICY = "policy"
+
 
 class Checkpoints:
     """Each is there as a whole or not at all; `last` tells the name of the one that the run was at."""
@@ -23,6 +25,12 @@ class Checkpoints:
         path = self._folder / "checkpoints" / _step(step)
         files.put_folder(path, fill)
         return path
+
+    def save_policy(self, fill: Callable[[Path], None]) -> Path:
+        """Keeps the last policy as a whole model, beside checkpoints that have adapters alone."""
+        self._lock.require()
+        files.put_folder(self._folder / POLICY, fill)
+        return self._folder / POLICY
 
     def all(self) -> list[Path]:
         """Complete checkpoints, oldest first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,8 +20,6 @@ from patchgrad.store.rollouts import Rollouts
 from patchgrad.store.run_journal import RunJournal
 from patchgrad.store.sums import Sums
 from patchgrad.store.tasks import Tasks
-
-POLICY = "policy"
 
 
 class Run:
@@ -107,12 +105,6 @@ class Run:
         """Read a run, finished or not; nothing in it is changed."""
         path = recognised(Path(folder))
         return cls(path, WriterLock(path))
-
-    def save_policy(self, fill: Callable[[Path], None]) -> Path:
-        """Keeps the last policy as a model's folder; `fill` writes into the folder that it is given."""
-        self._lock.require()
-        files.put_folder(self.folder / POLICY, fill)
-        return self.folder / POLICY
 
     def __enter__(self) -> Self:
         return self

@@ -97,8 +97,7 @@ async def show(shared: _Shared, attempt: Attempt) -> Graded:
         attempt.task,
         options if recipe.agent.repeats else replace(options, repeats=0.0),  # who is not told of them learns nothing by them
         int(digest(attempt.id, str(recipe.seed))[:15], 16),
-        tokenizer.encode,
-        tokenizer.action,
+        tokenizer,
         recipe.policy.context,
         shared.lesson.practice == "edits",
     )
