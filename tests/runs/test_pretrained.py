@@ -7,18 +7,23 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tests.models.small import written
 from tests.runs.test_pipeline import TINY, Interrupting
 
 from patchgrad.config import dumps
+from patchgrad.errors import ConfigError
 from patchgrad.networks import folder
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.recipes.optimiser import Optimiser
 from patchgrad.recipes.recipe import AgentChoice, Recipe
+from patchgrad.recipes.warmup import Warmup
 from patchgrad.runs.api import train
+from patchgrad.runs.demonstrations.warmup import without_undone
 from patchgrad.store import Run
+from patchgrad.values import Action, Call, Observation, Sample, Segment, ToolState, Turn, floats, frozen, ids
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
@@ -61,3 +66,21 @@ def test_a_model_is_warmed_up_by_its_adapters_and_a_run_that_was_interrupted_goe
     tokenizer = ChatTokenizer.load(tmp_path / "model")
     said = [tokenizer.decode(turn.action.token_ids.tolist()) for rollout in shown for turn in rollout.trajectory.turns]
     assert any("replace " in text and text.startswith("This line may be wrong: ") for text in said)
+
+
+def test_of_solved_episodes_no_edit_is_imitated_that_was_taken_back() -> None:
+    states = ("a", "a", "b", "b")  # it opens, tries in vain, repairs, submits
+    calls = (Call("open", "a.py"), Call("replace", "1 2"), Call("replace", "2 3"), Call("submit", ""))
+    turns, parent = list[Turn](), ""
+    for state, call in zip(states, calls, strict=True):
+        action = Action(ids([1, 2]), floats([0.0, 0.0]), -1, "x", "stop")
+        turns.append(Turn(ids([3]), action, call, Observation("", ToolState()), state, parent))
+        parent = turns[-1].address
+    sample = Sample(Segment(tuple(turns)), floats([1.0] * 8), frozen(np.ones(8, bool)), "t", "t")
+    assert without_undone(sample).keep.reshape(4, 2).any(1).tolist() == [True, False, True, True]
+
+
+def test_what_is_imitated_alone_where_it_is_solved_has_to_be_graded() -> None:
+    with pytest.raises(ConfigError, match="drills and looks are not graded"):
+        Warmup(imitates="solved")
+    assert Warmup(imitates="solved", edit_drills=0, first_turns=0).imitates == "solved"

@@ -53,6 +53,7 @@ SMOL = (
         "it can copy and speak, and has to learn the protocol",
         {
             "warmup.pretrained": "true",
+            "warmup.imitates": "solved",
             "warmup.edit_drills": "0",
             "warmup.first_turns": "0",
             "warmup.demonstrations": "240",
@@ -78,6 +79,7 @@ SMOL = (
                 ("repeats", "0"),
                 ("misquotes", "0.03"),
                 ("malformed", "0"),
+                ("test", "pytest -qx --tb=no"),
             )
         },
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from math import inf
+from typing import Literal
 
 from patchgrad.config import require, within
 
@@ -24,6 +25,11 @@ class DemonstratorOptions:
     stops_when_told: float = 0.7  # that a call was made before
     misquotes: float = 0.08
     malformed: float = 0.03
+    test: str = "pytest"  # the command that tries an edit
+
+    def __post_init__(self) -> None:
+        within(0, 1, "warmup.demonstrator.", self, *(one.name for one in fields(self) if one.type == "float"))
+        require(bool(self.test.strip()), "warmup.demonstrator.test is empty: name the command that runs the tests, as in pytest -q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +42,15 @@ class Warmup:
     gibberish names. Both are cheap, and dense in what is hardest to learn: to copy without a mistake. All are made on the first `tasks` of
     a kind, so that most of them begin in a sandbox that another one has opened.
 
+    `all` episodes are imitated, as a network from scratch has everything to learn; or those alone that were `solved`, and of these no edit
+    that was taken back: it is context, from which the next one is learned.
+
     It ends once the policy solves a share `until` of the validation tasks by more than a standard error, which is measured after each of
     at most so many `passes`: the first over all episodes, later ones over a quarter of them at a third of the rate.
     """
 
     pretrained: bool = False
+    imitates: Literal["all", "solved"] = "all"
     demonstrations: int = 1100
     edit_drills: int = 500
     first_turns: int = 2000
@@ -58,5 +68,8 @@ class Warmup:
         within(1, inf, "warmup.", self, "demonstrations", "tasks", "epochs", "passes", "batch", "turns")
         within(0, 1, "warmup.", self, "until")
         within(0, inf, "warmup.", self, "edit_drills", "first_turns", "observation_weight")
+        require(
+            self.imitates == "all" or not (self.edit_drills or self.first_turns),
+            "warmup.imitates is solved, and drills and looks are not graded: set warmup.edit_drills and warmup.first_turns to 0",
+        )
         require(self.lr > 0, f"warmup.lr is {self.lr}; a learning rate must be above 0")
-        within(0, 1, "warmup.demonstrator.", self.demonstrator, *(one.name for one in fields(self.demonstrator)))

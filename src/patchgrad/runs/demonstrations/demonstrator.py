@@ -24,8 +24,8 @@ from patchgrad.runs.demonstrations.way import Way, turn
 from patchgrad.tasks.synthetic.names import gibberish
 from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, floats
 
-# Behind an edit. A red one is undone in the same turn, and git says so, louder than an F among dots; a green one is named as well.
-TESTED = " && pytest && echo passed || git checkout ."
+# Behind an edit and its tests. A red one is undone in the same turn, and git says so, louder than an F among dots; a green one is named.
+UNLESS = " && echo passed || git checkout ."
 # In words that no issue has: `Fix it` goes on as `itself` where that stands in sight. Practice is told apart by its own.
 TRY, NEXT, DONE = "Try.", "Next.", "Done."
 
@@ -105,7 +105,7 @@ class Demonstrator:
         edit = (None if self._told_again() else self._edits.again()) or self._edits.next()
         quoted = edit.line and self._options.quotes and chance() < self._options.quotes
         thought = f"This line may be wrong: {edit.line}" if quoted else TRY
-        return ("try" if tested else "edit"), turn(thought, edit.command() + TESTED * tested)
+        return ("try" if tested else "edit"), turn(thought, edit.command() + f" && {self._options.test}{UNLESS}" * tested)
 
     def _told_again(self) -> bool:
         """Was it told that its last call had been made before?"""

@@ -24,7 +24,7 @@ class Way:
         """The kind of the turn after one of the kind `last`, and its text; nothing once the line is in sight, or the attempt `ends`."""
         known, options = self._known, self._options
         if last == "" and options.reproduces and self._random.random() < options.reproduces:
-            return "reproduce", turn(REPRODUCE, reproduction(self._issue))
+            return "reproduce", turn(REPRODUCE, reproduction(self._issue, options.test))
         if last in ("", "slip", "reproduce") and known.place:
             if self._random.random() < options.slips:
                 return "slip", turn(LOOK, _misspelt(known.place, self._random))
@@ -50,8 +50,8 @@ def _shown(observation: str) -> int:
     return int(numbers[-1]) if numbers else 0
 
 
-def reproduction(issue: str) -> str:
-    """What shows that the issue is right: the session that it quotes, as a script, or else the tests.
+def reproduction(issue: str, tests: str = "pytest") -> str:
+    """What shows that the issue is right: the session that it quotes, as a script, or else the `tests`.
 
     `>>> import shop` and `>>> shop.total([1])` become a script of `import shop` and `print(shop.total([1]))`.
     """
@@ -59,9 +59,9 @@ def reproduction(issue: str) -> str:
     try:
         script = ast.parse("\n".join(said))
     except SyntaxError:  # a line that goes on is not quoted
-        return "pytest"
+        return tests
     if not script.body or not isinstance(script.body[-1], ast.Expr):
-        return "pytest"
+        return tests
     return "\n".join(("python - << 'EOF'", *said[:-1], f"print({said[-1]})", "EOF"))
 
 

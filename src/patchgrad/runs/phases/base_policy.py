@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from patchgrad.contracts import TrainablePolicy, Trainer
+from patchgrad.errors import ConfigError
 from patchgrad.learning.curricula import Prefixes
 from patchgrad.learning.stopping import in_thread
 from patchgrad.networks import folder
@@ -16,7 +17,7 @@ from patchgrad.runs.build.curriculum import curriculum
 from patchgrad.runs.demonstrations.demonstrator import shows
 from patchgrad.runs.demonstrations.known_bugs import ordinary_lines, wrong_lines
 from patchgrad.runs.demonstrations.lessons import Lesson, demonstrate
-from patchgrad.runs.demonstrations.warmup import another, fresh_network, learn_tokenizer, steps, warm_up
+from patchgrad.runs.demonstrations.warmup import another, fresh_network, learn_tokenizer, steps, taught, warm_up
 from patchgrad.runs.phases.choice import validated
 from patchgrad.runs.session import RunContext, Session, told
 from patchgrad.values import Advanced, Estimate, Rollout, Update
@@ -63,7 +64,9 @@ async def _from_scratch(context: RunContext) -> tuple[Trainer, TrainablePolicy]:
 
 async def _warmed(context: RunContext, warm: Trainer, policy: TrainablePolicy, shown: Sequence[Rollout]) -> None:
     """Passes over the episodes until the policy solves what the recipe wants."""
-    recipe, choice = context.recipe, context.recipe.warmup
+    recipe, choice, shown = context.recipe, context.recipe.warmup, taught(context.recipe, shown)
+    if not shown:
+        raise ConfigError("No demonstration was solved, and the warm-up imitates those alone: raise warmup.demonstrator.skill.")
 
     def update(made: Update) -> None:
         context.tracker.event(Advanced(1, {"loss": made.metrics["loss"]}))
@@ -102,17 +105,18 @@ async def _tokenizer(context: RunContext) -> ChatTokenizer:
 async def _lessons(context: RunContext, tokenizer: ChatTokenizer) -> list[Rollout]:
     """Everything that is shown, but for what shows a bug that is held out: a wrong edit may happen to write it."""
     warmup, tasks = context.recipe.warmup, context.tasks
-    ungraded = replace(context, harness=replace(context.harness, seen=partial(told, context.tracker, graded=False)))
+    graded = warmup.imitates == "solved"
+    context = replace(context, harness=replace(context.harness, seen=partial(told, context.tracker, graded=graded)))
     shown: list[Rollout] = []
     # Attempts of the last two go by the names that their seeds are derived from.
     lessons = (
         Lesson("looks", warmup.first_turns, 1, "first turn"),
         Lesson("drills", warmup.edit_drills, EDITS, "edits"),
-        Lesson("demonstrations", warmup.demonstrations, warmup.turns),
+        Lesson("demonstrations", warmup.demonstrations, warmup.turns, graded=graded),
     )
     for lesson in lessons:
         if lesson.count:
             context.begin(lesson.label, lesson.count)
-            shown += await demonstrate(ungraded, tokenizer, lesson)
+            shown += await demonstrate(context, tokenizer, lesson)
     held_out = wrong_lines(tasks.held_out) - ordinary_lines(task for kind in tasks.shown for task in kind)
     return [rollout for rollout in shown if not shows(rollout, held_out)]
