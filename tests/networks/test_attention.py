@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from patchgrad.networks.attention import Cache
-from patchgrad.networks.cached import CachedDecoder, exact
+from patchgrad.networks.cached import CachedDecoder, blocks, exact
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.values import ids
 
@@ -48,3 +48,23 @@ def test_what_is_not_wanted_is_left_out_of_the_last_layer_and_the_rest_is_the_sa
     assert torch.equal(some, all_[wanted])
     assert np.array_equal(caches[0].keys, caches[1].keys)
     assert np.array_equal(caches[0].values, caches[1].values)
+
+
+@pytest.mark.parametrize(
+    ("shape", "found"),
+    [
+        ((192, 1024), (192, 1024)),  # a cache holds it
+        ((576, 3072), (6, 576, 512)),
+        ((576, 960), (2, 576, 480)),
+        ((1536, 576), (2, 1536, 288)),
+        ((576, 49152), (96, 576, 512)),
+        ((1024, 151936), (1187, 1024, 128)),
+        ((576, 1009), (576, 1009)),  # a prime
+    ],
+)
+def test_a_large_matrix_lies_in_blocks_of_its_columns(shape: tuple[int, int], found: tuple[int, ...]) -> None:
+    matrix = torch.arange(shape[1]).float().expand(shape)
+    made = blocks(matrix)
+    assert tuple(made.shape) == found
+    assert made.is_contiguous()
+    assert torch.equal(made.transpose(0, 1).flatten(1) if made.dim() == 3 else made, matrix)

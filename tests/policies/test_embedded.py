@@ -139,6 +139,38 @@ def test_neighbours_eviction_waiting_and_threads_change_no_bit(sessions: int, ro
         assert [a.logprobs.tobytes() for _, a in one] == [a.logprobs.tobytes() for _, a in other]
 
 
+@cache
+def wide() -> Decoder:
+    """A network whose matrices lie in blocks, and whose weights no cache holds."""
+    shape = DecoderConfig(TOKENIZER.vocabulary, 512, 8, 8, 4, 64, intermediate=1536, eos=tuple(TOKENIZER.eos))
+    return Decoder(shape, seed=1)
+
+
+@cache
+def wide_alone() -> list[list[tuple[Ids, Action]]]:
+    """Episodes of it, each by itself, on one thread."""
+
+    async def play() -> list[list[tuple[Ids, Action]]]:
+        return [await episode(EmbeddedPolicy(wide(), TOKENIZER, sessions=1, context=400), name, turns=2) for name in range(3)]
+
+    return asyncio.run(play())
+
+
+@pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_share_the_products_of_a_wide_network_in_one_lane_and_change_no_bit(threads: int) -> None:
+    async def together() -> list[list[tuple[Ids, Action]]]:
+        play = EmbeddedPolicy(wide(), TOKENIZER, sessions=3, context=400, threads=threads)
+        assert len(play._lanes) == 1
+        return await asyncio.gather(*[episode(play, name, turns=2) for name in range(3)])
+
+    for one, other in zip(asyncio.run(together()), wide_alone(), strict=True):
+        assert [a.token_ids.tobytes() for _, a in one] == [a.token_ids.tobytes() for _, a in other]
+        assert [a.logprobs.tobytes() for _, a in one] == [a.logprobs.tobytes() for _, a in other]
+        for tokens, action in one:
+            assert np.allclose(action.logprobs, expected(tokens, action, wide()), atol=1e-4)
+
+
 @pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")
 def test_a_stream_that_is_read_at_once_goes_on_as_one_that_was_drawn(tmp_path: Path) -> None:
     async def play() -> list[tuple[Action, Action]]:

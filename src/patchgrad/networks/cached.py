@@ -3,6 +3,7 @@
 What makes it fast on one core, each measured (`benchmarks/sampling/policy.py`):
 
 * query, key and value projections are one matrix, gate and up another; the norms' weights are folded into the matrix that follows;
+* a large matrix lies in blocks of columns, each of which a product of few rows reads without repacking all of it, on whichever thread;
 * head dimensions are reordered so that a rotation's pair is adjacent;
 * tokens of all streams, one of each or many, run through the dense layers together, without padding;
 * attention is compiled (`networks/attention.py`), and so is what lies between two products (`networks/between.py`).
@@ -34,6 +35,8 @@ from patchgrad.values import Ids
 
 ALIKE = ((4, 1), (8, 4), (16, 16))
 """What numbers of rows may be alike: at least so many, and a multiple of so many."""
+LARGE, WIDTH = 1 << 18, 512
+"""From so many numbers on a matrix lies in blocks of at most so many columns; below that a cache holds it, and one product is fastest."""
 COUNTS = (*range(1, 34), 63, 100, 150)  # of rows, of which products are compared
 
 
@@ -62,8 +65,10 @@ def _agree(left: Tensor, right: Tensor, rows: tuple[int, int]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CachedLayer:
-    """One layer's matrices, transposed for products. `scale` holds query and key norm weights and 1/sqrt(D), `[H + K, D]`; `biases` what
-    is added to a product, by the name of its matrix."""
+    """One layer's matrices, transposed for products and in `blocks`.
+
+    `scale` holds query and key norm weights and 1/sqrt(D), `[H + K, D]`; `biases` what is added to a product, by the name of its matrix.
+    """
 
     qkv: Tensor
     scale: Floats
@@ -93,7 +98,7 @@ class CachedDecoder:
             self.layers[i : i + 1] = [self._layer(weights, f"model.layers.{i}.")]
         self.embedding = weights["model.embed_tokens.weight"].float().clone()
         head = self.embedding if c.tied else weights["lm_head.weight"].float()
-        self.head = (head * weights["model.norm.weight"].float()).t().contiguous()
+        self.head = blocks((head * weights["model.norm.weight"].float()).t())
 
     def cache(self, slots: int) -> Cache:
         """Room for so many streams of the longest length."""
@@ -126,11 +131,11 @@ class CachedDecoder:
         gate_up = torch.cat([weights[f"{prefix}mlp.{n}_proj.weight"].float() for n in ("gate", "up")])
         qkv = torch.cat([paired(attention["q"]), paired(attention["k"]), attention["v"]])
         return CachedLayer(
-            qkv=(qkv * before).t().contiguous(),
+            qkv=blocks((qkv * before).t()),
             scale=scale.numpy(),
-            out=attention["o"].t().contiguous(),
-            gate_up=(gate_up * after).t().contiguous(),
-            down=weights[f"{prefix}mlp.down_proj.weight"].float().t().contiguous(),
+            out=blocks(attention["o"].t()),
+            gate_up=blocks((gate_up * after).t()),
+            down=blocks(weights[f"{prefix}mlp.down_proj.weight"].float().t()),
             biases={name: bias.numpy() for name, bias in biases.items()},
         )
 
@@ -150,7 +155,7 @@ class CachedDecoder:
             if number == c.layers - 1:  # where of the others keys and values are all that is read
                 x, said = x[wanted], wanted
             attended = cache.attend(number, q, k, v, slots, positions, said)
-            mixed = _with_bias(layer, "out", _product(attended.reshape(len(x), len(layer.out)), layer.out))
+            mixed = _with_bias(layer, "out", _product(attended.reshape(len(x), c.heads * c.head_size), layer.out))
             rows = added(x, mixed, c.epsilon)
             wide = _with_bias(layer, "gate_up", _product(rows, layer.gate_up))
             rows = added(x, _with_bias(layer, "down", _product(gated(wide), layer.down)), c.epsilon)
@@ -163,8 +168,20 @@ def _with_bias(layer: CachedLayer, matrix: str, product: Floats) -> Floats:
     return product if bias is None else product + bias
 
 
+def blocks(matrix: Tensor) -> Tensor:
+    """A matrix `[N, M]` as it is, or a large one as blocks of its columns, `[B, N, M / B]`.
+
+    `[576, 3072]` becomes `[6, 576, 512]`. Where no width from a quarter of `WIDTH` to all of it divides the columns, it stays whole.
+    """
+    columns = matrix.shape[1]
+    width = next((width for width in range(min(WIDTH, columns // 2), WIDTH // 4 - 1, -1) if columns % width == 0), columns)
+    if matrix.numel() < LARGE or width == columns:
+        return matrix.contiguous()
+    return matrix.unflatten(1, (-1, width)).transpose(0, 1).contiguous()
+
+
 def _product(left: Floats, right: Tensor) -> Floats:
-    """`[R, N] @ [N, M]`, with the rows that make it `alike`."""
+    """`[R, N] @ [N, M]`, with the rows that make it `alike`. One thread multiplies a block, so how many there are changes nothing."""
     return _filled(left, right, alike() or ALIKE[0])
 
 
@@ -174,4 +191,7 @@ def _filled(left: Floats, right: Tensor, alike: tuple[int, int]) -> Floats:
     more = max(least, -(-rows // multiple) * multiple) - rows
     if more:
         left = np.concatenate([left, np.zeros((more, left.shape[1]), np.float32)])
-    return torch.mm(torch.from_numpy(left), right).numpy()[:rows]
+    if right.dim() == 2:
+        return torch.mm(torch.from_numpy(left), right).numpy()[:rows]
+    parts = torch.bmm(torch.from_numpy(left).expand(len(right), *left.shape), right)
+    return parts.transpose(0, 1).flatten(1).numpy()[:rows]

@@ -40,11 +40,14 @@ class Promises:
 
 
 class Lane:
-    """A sampler and its thread. Requests join and leave the running batch between two tokens; `action` makes turns of what it draws."""
+    """A sampler and its thread, whose products are shared by so many `threads` of torch.
 
-    def __init__(self, sampler: Sampler, action: Callable[[Drawn], Action]) -> None:
+    Requests join and leave the running batch between two tokens; `action` makes turns of what it draws.
+    """
+
+    def __init__(self, sampler: Sampler, action: Callable[[Drawn], Action], threads: int = 1) -> None:
         self._sampler, self._action = sampler, action
-        self._thread = ThreadPoolExecutor(1, "policy", initializer=torch.set_num_threads, initargs=(1,))
+        self._thread = ThreadPoolExecutor(1, "policy", initializer=torch.set_num_threads, initargs=(threads,))
         self._lock = threading.Lock()
         self._waiting: deque[tuple[Request, Future[Action]]] = deque()
         self._released: list[str] = []

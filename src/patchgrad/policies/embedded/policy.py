@@ -20,15 +20,19 @@ from patchgrad.policies.embedded.sampler import Reader, Sampler
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.values import Action, Ids, Message, Origin, Sampling, floats, stream_digest
 
+CACHED = 1 << 24
+"""Numbers of a network that a processor's caches hold while it draws; a guess at the middle of what there is."""
+
 
 class EmbeddedPolicy:
     """Answers up to `rows` sessions at once and keeps the cache of `sessions` between their turns.
 
     Consumes `act`; waits for nothing but its own threads. Each of `threads` has its sessions and a share of the places, and what it draws
-    for one depends on no other, so their number changes nothing (`networks.cached.exact`). `load` waits until the actions under way have
-    ended, because an action has one version. Log-probabilities are those
-    of the policy's own softmax, whatever the sampling. With `room`, bytes for caches, it draws on the network's device, a GPU for one, and
-    in this `precision`; without it on the CPU, by code that is compiled for it.
+    for one depends on no other, so their number changes nothing (`networks.cached.exact`). A network whose weights no cache holds is read
+    from memory once for all sessions, by one lane whose products the threads share: two lanes would read it twice. `load` waits until the
+    actions under way have ended, because an action has one version. Log-probabilities are those of the policy's own softmax, whatever the
+    sampling. With `room`, bytes for caches, it draws on the network's device, a GPU for one, and in this `precision`; without it on the
+    CPU, by code that is compiled for it.
     """
 
     def __init__(
@@ -53,9 +57,11 @@ class EmbeddedPolicy:
             DeviceDecoder(network, context, room // threads, getattr(torch, precision)) if room else CachedDecoder(network, context)
         )
         self._eos = tokenizer.eos | frozenset(network.config.eos)
-        each, places = -(-sessions // threads), -(-rows // threads)
-        samplers = [Sampler(self._decoder, sessions=each, rows=places, eos=self._eos) for _ in range(threads)]
-        self._lanes = [Lane(sampler, self._action) for sampler in samplers]
+        shared = not room and sum(parameter.numel() for parameter in network.parameters()) > CACHED
+        lanes = 1 if shared else threads
+        each, places = -(-sessions // lanes), -(-rows // lanes)
+        samplers = [Sampler(self._decoder, sessions=each, rows=places, eos=self._eos) for _ in range(lanes)]
+        self._lanes = [Lane(sampler, self._action, threads // lanes) for sampler in samplers]
         self._homes: dict[str, Lane] = {}
 
     @property
