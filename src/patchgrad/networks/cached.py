@@ -177,7 +177,7 @@ def blocks(matrix: Tensor) -> Tensor:
     width = next((width for width in range(min(WIDTH, columns // 2), WIDTH // 4 - 1, -1) if columns % width == 0), columns)
     if matrix.numel() < LARGE or width == columns:
         return matrix.contiguous()
-    return matrix.unflatten(1, (-1, width)).transpose(0, 1).contiguous()
+    return matrix.reshape(len(matrix), -1, width).transpose(0, 1).contiguous()
 
 
 def _product(left: Floats, right: Tensor) -> Floats:
