@@ -10,7 +10,9 @@ import importlib
 import json
 import re
 import sys
+from math import sqrt
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -68,10 +70,22 @@ def test_the_figures_of_a_kept_run_are_those_of_its_file() -> None:
     for name, row in zip(("base", "rft", "stage-1", "stage-2"), kept, strict=True):
         figure, solved = FIGURES[f"laptop-0-{name}"], row["pass_at_1"]
         assert (figure["value"], figure["error"]) == (round(100 * solved["mean"], 1), round(100 * solved["error"], 1))
-    runs = [json.loads((PROJECT / "docs" / "studies" / "ablations" / f"control-{seed}.json").read_text()) for seed in (31, 32, 33)]
-    for i, name in enumerate(("base", "rft", "stage-1", "stage-2")):
-        values = [100 * run["reports"][i]["pass_at_1"]["mean"] for run in runs]
-        assert FIGURES[f"laptop-{name}"]["value"] == pytest.approx(sum(values) / 3, abs=0.051)
+
+
+def test_the_figures_of_eight_seeds_are_those_of_their_files() -> None:
+    folder = PROJECT / "docs" / "studies" / "climb"
+    runs = [json.loads((folder / f"{seed}.json").read_text())["reports"] for seed in range(101, 109)]
+    solved = [[100 * reports[i]["pass_at_1"]["mean"] for reports in runs] for i in range(5)]
+    for name, values in zip(("base", "rft", "stage-1", "stage-2", "alone"), solved, strict=True):
+        assert FIGURES[f"laptop-{name}"]["value"] == pytest.approx(fmean(values), abs=0.051)
+    ends, differences = solved[3], [one - other for one, other in zip(solved[3], solved[4], strict=True)]
+    assert (FIGURES["laptop-stage-2-least"]["value"], FIGURES["laptop-stage-2-most"]["value"]) == pytest.approx(
+        (min(ends), max(ends)), abs=0.051
+    )
+    assert FIGURES["rl-over-rft"]["value"] == pytest.approx(fmean(differences), abs=0.051)
+    half = 2.3646 * stdev(ends) * sqrt(1 + 1 / len(ends))  # Student's, with seven degrees of freedom
+    for name, end in (("low", fmean(ends) - half), ("high", fmean(ends) + half)):
+        assert FIGURES[f"laptop-another-{name}"]["value"] == round(end)
 
 
 def test_the_learning_curve_is_drawn_from_its_files() -> None:

@@ -7,6 +7,7 @@ import os
 import weakref
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -90,7 +91,8 @@ def test_a_checkpoint_takes_as_much_as_was_planned(tmp_path: Path, changes: dict
     choice, shape = replace(tiny(**changes).optimiser, frozen=()), DecoderConfig(300, 64, 2, 2, 1, 32, intermediate=128)
     for one, lora in ((choice, None), (replace(choice, offload=True, precision="bfloat16"), None), (replace(choice, rank=4), Lora(4))):
         network = Decoder(shape)
-        trainer = LocalTrainer(network, optimiser=an_optimiser(one), precision=one.precision, offload=one.offload, lora=lora)
+        made_of: dict[str, Any] = {"precision": one.precision, "offload": one.offload, "lora": lora, "base": "a/model"}
+        trainer = LocalTrainer(network, optimiser=an_optimiser(one), **made_of)
         folder = tmp_path / f"{one.offload}-{one.rank}"
         trainer.save(folder)
         made = sum(path.stat().st_size for path in folder.rglob("*.safetensors"))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patchgrad.networks.decoder import Decoder, DecoderConfig
-from patchgrad.networks.lora import Lora
+from patchgrad.networks.lora import Lora, adapt
 from patchgrad.runs.planning.rehearsal import WORKSPACES, Alive, Footprint, Step, _kernel, passed, rehearse, spoken
+from patchgrad.trainers.local import trainable
 from patchgrad.trainers.optimisers import AdamW, Muon
 
 SHAPE = DecoderConfig(512, hidden=64, layers=3, heads=2, kv_heads=1, head_size=32, intermediate=128)
@@ -93,14 +95,25 @@ def test_a_few_layers_tell_what_many_hold() -> None:
     assert abs(guessed.passing / whole.passing - 1) < 0.01
 
 
-def _whole(shape: DecoderConfig) -> tuple[int, int, int, int, int]:
+@pytest.mark.parametrize("frozen", [7, 2, 14])
+def test_of_layers_of_which_some_are_frozen_a_few_of_each_kind_tell_what_all_hold(frozen: int) -> None:
+    deep, still = replace(SHAPE, layers=15), tuple(f"model.layers.{layer}.*" for layer in range(frozen))
+    guessed = rehearse(deep, AdamW, Step(tokens=256, trained=32, lora=Lora(2), frozen=still))
+    whole = Footprint(*_whole(deep, Lora(2), still))
+    for name in ("weights", "states", "gradients"):
+        assert getattr(guessed, name) == getattr(whole, name)
+    assert abs(guessed.passing / whole.passing - 1) < 0.02
+
+
+def _whole(shape: DecoderConfig, lora: Lora | None = None, frozen: tuple[str, ...] = ()) -> tuple[int, int, int, int, int]:
     with Alive() as alive:
-        network = Decoder(shape)
+        network = adapt(Decoder(shape), lora) if lora else Decoder(shape)
+        parameters = trainable(network, frozen)
         weights = alive.bytes
-        steps = AdamW(dict(network.named_parameters()))
+        steps = AdamW(parameters)
         states = alive.bytes - weights
         before = alive.most = alive.bytes
-        gradients = passed(network, dict(network.named_parameters()), (256,), Step(256, 32))
+        gradients = passed(network, parameters, (256,), Step(256, 32))
         return weights, states, sum(4 * gradient.numel() for gradient in gradients.values()), alive.most - before, steps.steps
 
 

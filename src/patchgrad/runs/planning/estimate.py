@@ -58,7 +58,7 @@ def plan(recipe: Recipe, room: int = 0, beside: int = 0) -> MemoryPlan:
     ]
     parts += _policy(shape, recipe, room, int(MARGIN * room) - sum(part.bytes for part in parts))
     host = _beside(shape, choice) if recipe.machine.gpus else 0
-    folder = disk(recipe, written(shape, choice, most))
+    folder = disk(recipe, written(shape, choice, most)) + (4 * shape.parameters if choice.rank else 0)  # the last policy is written whole
     return MemoryPlan(
         phase.name, tuple(parts), room, 2 * recipe.sandbox.concurrency, Limits().memory, folder, host, (beside or free()) if host else 0
     )
@@ -93,9 +93,9 @@ def referred(recipe: Recipe) -> bool:
 
 
 def written(shape: DecoderConfig, choice: Optimiser, held: Footprint) -> int:
-    """Bytes of a checkpoint: weights, with adapters merged, and what the optimiser needs to go on, wherever it has it."""
+    """Bytes of a checkpoint: weights, or adapters alone, and what the optimiser needs to go on, wherever it has it."""
     if choice.rank:
-        return 4 * shape.parameters + held.gradients + held.states  # gradients are as large as the adapters, which lie there too
+        return held.gradients + held.states  # gradients are as large as the adapters
     return held.weights + held.states + _beside(shape, choice)
 
 
@@ -174,7 +174,7 @@ def disk(recipe: Recipe, checkpoint: int) -> int:
     kept = 1 + bool(rft.rounds) + len(recipe.stages)
     tokens = (
         rft.rounds * rft.tasks * rft.attempts * rft.limits.context
-        + kept * recipe.tasks.held_out * measured.attempts * measured.limits.context
+        + kept * (recipe.tasks.held_out + recipe.tasks.held_out_generated) * measured.attempts * measured.limits.context
     )
     drawn = ((stage, stage.sampling) for stage in recipe.stages)
     tokens += sum(s.iterations * d.tasks * (d.attempts + d.forks * d.continuations) * s.limits.context for s, d in drawn)

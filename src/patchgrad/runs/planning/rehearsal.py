@@ -8,6 +8,7 @@ there is no formula beside it that could drift. Layers are alike: a rehearsal of
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -28,6 +29,7 @@ from patchgrad.networks.prefixes import Node
 from patchgrad.networks.scoring import wide
 from patchgrad.trainers.optimisers import Optimiser
 
+LAYER = "model.layers."
 FEW, MORE = 3, 5  # layers of which a difference is taken
 TURN = 32  # tokens that are trained in a run
 RUNS = 16  # such runs in a rehearsal: each costs calls of its own, and hundreds of them hold no more than a few that are longer
@@ -77,16 +79,45 @@ class Step:
 
 
 def rehearse(shape: DecoderConfig, optimiser: Callable[[Mapping[str, Tensor]], Optimiser], step: Step) -> Footprint:
-    """The footprint of a step; with `offload` it is that of the device."""
-    if shape.layers <= MORE:
-        return _rehearsed(shape, optimiser, step)
-    few, more = (_rehearsed(replace(shape, layers=layers), optimiser, step) for layers in (FEW, MORE))
-    steps = (shape.layers - FEW) / (MORE - FEW)
-    told = {f.name: getattr(few, f.name) + steps * (getattr(more, f.name) - getattr(few, f.name)) for f in fields(Footprint)}
+    """The footprint of a step; with `offload` it is that of the device.
+
+    Layers are alike where the same is frozen of them, so of each run of such layers a few are rehearsed, and then more of them.
+    """
+    runs = _runs(shape, step)
+    counts = [count if count <= MORE else FEW for count, _ in runs]
+    few = _rehearsed(*_cut(shape, step, runs, counts), optimiser)
+    told = {f.name: float(getattr(few, f.name)) for f in fields(Footprint)}
+    for place, (count, _) in enumerate(runs):
+        if count > MORE:
+            more = _rehearsed(*_cut(shape, step, runs, [*counts[:place], MORE, *counts[place + 1 :]]), optimiser)
+            for name in told:
+                told[name] += (count - FEW) / (MORE - FEW) * (getattr(more, name) - getattr(few, name))
     return Footprint(**{name: round(value) for name, value in told.items()})
 
 
-def _rehearsed(shape: DecoderConfig, optimiser: Callable[[Mapping[str, Tensor]], Optimiser], step: Step) -> Footprint:
+def _runs(shape: DecoderConfig, step: Step) -> list[tuple[int, frozenset[str]]]:
+    """Layers one after the other of which the same is frozen: how many, and the names of it within a layer."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        one = Decoder(replace(shape, layers=1, windows=shape.windows[:1]))
+        names = [name for name, _ in (adapt(one, step.lora) if step.lora else one).named_parameters()]
+    inside = [name.removeprefix(f"{LAYER}0.") for name in names if name.startswith(f"{LAYER}0.")]
+    kinds = (frozenset(name for name in inside if _frozen(f"{LAYER}{i}.{name}", step)) for i in range(shape.layers))
+    return [(len(list(same)), kind) for kind, same in itertools.groupby(kinds)]
+
+
+def _cut(shape: DecoderConfig, step: Step, runs: Sequence[tuple[int, frozenset[str]]], counts: Sequence[int]) -> tuple[DecoderConfig, Step]:
+    """The same with so many layers of each run."""
+    kinds = [kind for (_, kind), count in zip(runs, counts, strict=True) for _ in range(count)]
+    inside = [f"{LAYER}{i}.{name}" for i, kind in enumerate(kinds) for name in sorted(kind)]
+    besides = [pattern for pattern in step.frozen if not pattern.startswith(LAYER)]
+    return replace(shape, layers=len(kinds), windows=shape.windows[: len(kinds)]), replace(step, frozen=(*besides, *inside))
+
+
+def _frozen(name: str, step: Step) -> bool:
+    return any(fnmatch.fnmatch(name, pattern) for pattern in step.frozen)
+
+
+def _rehearsed(shape: DecoderConfig, step: Step, optimiser: Callable[[Mapping[str, Tensor]], Optimiser]) -> Footprint:
     kept = torch.bfloat16 if step.precision == "bfloat16" else torch.float32
     step = replace(step, turn=max(step.turn, step.trained // RUNS))
     with FakeTensorMode(allow_non_fake_inputs=True), Alive() as alive:
@@ -100,9 +131,8 @@ def _rehearsed(shape: DecoderConfig, optimiser: Callable[[Mapping[str, Tensor]],
                 if isinstance(child, Norm):
                     setattr(module, name, _Norm(child))
         weights = alive.bytes
-        still = {name for pattern in step.frozen for name in fnmatch.filter(dict(network.named_parameters()), pattern)}
         for name, parameter in network.named_parameters():
-            parameter.requires_grad_(parameter.requires_grad and name not in still)
+            parameter.requires_grad_(parameter.requires_grad and not _frozen(name, step))
         parameters = {name: p for name, p in network.named_parameters() if p.requires_grad}
         steps = None if step.offload else optimiser(parameters)
         states = alive.bytes - weights
