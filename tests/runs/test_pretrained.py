@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from dataclasses import replace
@@ -15,15 +16,22 @@ from tests.runs.test_pipeline import TINY, Interrupting
 
 from patchgrad.config import dumps
 from patchgrad.errors import ConfigError
+from patchgrad.grading import Grader
 from patchgrad.networks import folder
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.recipes.optimiser import Optimiser
 from patchgrad.recipes.recipe import AgentChoice, Recipe
-from patchgrad.recipes.warmup import Warmup
+from patchgrad.recipes.warmup import DemonstratorOptions, Warmup
+from patchgrad.rollouts.journals import NullJournal
 from patchgrad.runs.api import train
+from patchgrad.runs.build.harness import harness, sandboxes
 from patchgrad.runs.demonstrations.warmup import without_undone
+from patchgrad.runs.phases.base_policy import _lessons
+from patchgrad.runs.session import RunContext, RunTasks
+from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.store import Run
-from patchgrad.values import Action, Call, Observation, Sample, Segment, ToolState, Turn, floats, frozen, ids
+from patchgrad.tasks.archive import pack, store
+from patchgrad.values import Action, Call, Checks, Observation, Rollout, Sample, Segment, Task, ToolState, Turn, floats, frozen, ids
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
@@ -84,3 +92,40 @@ def test_what_is_imitated_alone_where_it_is_solved_has_to_be_graded() -> None:
     with pytest.raises(ConfigError, match="drills and looks are not graded"):
         Warmup(imitates="solved")
     assert Warmup(imitates="solved", edit_drills=0, first_turns=0).imitates == "solved"
+
+
+SOURCE = "def low(a, b):\n    return a < b\n\n\ndef high(a, b):\n    return a > b\n"
+PATCH = "--- a/till.py\n+++ b/till.py\n@@ -5,2 +5,2 @@\n def high(a, b):\n-    return a > b\n+    return a != b\n"
+
+
+def planted(folder: Path, id: str, patch: str) -> Task:
+    """A task in a package of one file, whose bug is what the patch does."""
+    repository = replace(store(folder, pack({"till.py": SOURCE.encode()})), patch=patch)
+    tags = {"file": "till.py", "line": "6", "function": "high", "source": "forge"}
+    return Task(id, "high(1, 2) gives True.\nopen till.py 6\n", repository, Checks((), ()), tags=tags)
+
+
+@needs_bubblewrap
+def test_no_demonstration_shows_a_wrong_line_of_a_held_out_task(tmp_path: Path) -> None:
+    shown = planted(tmp_path, "shown", PATCH)
+    held_out = planted(tmp_path, "held out", PATCH.replace("!=", "=="))
+    options = DemonstratorOptions(skill=0.0, resigns=0.0, slips=0.0, tests=0.0)
+    recipe = replace(TINY, warmup=Warmup(demonstrations=16, edit_drills=0, first_turns=0, turns=4, demonstrator=options))
+
+    async def lessons(others: tuple[Task, ...]) -> list[Rollout]:
+        boxes = sandboxes(recipe.sandbox)
+        tools = harness(recipe.agent, recipe.sandbox, Grader(boxes, {}), NullJournal(), lambda _: None)
+        try:
+            context = RunContext(recipe, RunTasks((shown,), others, ((shown,),)), Run.open(tmp_path / "run"), Silent(), tools)
+            return await _lessons(context, ChatTokenizer.train([], 300))
+        finally:
+            await boxes.close()
+
+    Run.create(tmp_path / "run", dumps(recipe)).close()
+    every, left = (asyncio.run(lessons(others)) for others in ((), (held_out,)))
+    told = [[turn.observation.content for turn in rollout.trajectory.turns] for rollout in every]
+    leaking = [any("return a == b" in text for text in episode) for episode in told]
+    assert 0 < sum(leaking) < len(leaking)
+    assert [rollout.trajectory.id for rollout in left] == [
+        rollout.trajectory.id for rollout, leaks in zip(every, leaking, strict=True) if not leaks
+    ]
