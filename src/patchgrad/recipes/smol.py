@@ -57,6 +57,7 @@ SMOL = (
             "warmup.edit_drills": "0",
             "warmup.first_turns": "0",
             "warmup.demonstrations": "240",
+            "warmup.epochs": "3",
             "warmup.lr": "1e-3",
             "warmup.observation_weight": "0",
             "warmup.turns": "10",
