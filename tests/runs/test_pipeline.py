@@ -19,6 +19,7 @@ from patchgrad.grading import Grader
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes import RECIPES, Recipe
 from patchgrad.recipes.advantage import AdvantageChoice
+from patchgrad.recipes.bounds import Guards
 from patchgrad.recipes.component import Component
 from patchgrad.recipes.evaluation_choice import EvaluationChoice, Validation
 from patchgrad.recipes.failures import Failures
@@ -76,6 +77,7 @@ TINY = Recipe(
     ),
     optimiser=Optimiser(name="muon", frozen=("model.embed_tokens.weight",)),
     evaluation=EvaluationChoice(attempts=1, temperature=0.5, every=2, sample=1, limits_per_policy="own"),
+    guards=Guards(patience=100),  # it solves nothing, on purpose
 )
 
 
