@@ -31,7 +31,7 @@ smoke: install ## the same path in two minutes, with no claim about skill
 	$(BIN)/patchgrad train smoke $(if $(RUN),--run $(RUN))
 
 .PHONY: smol
-smol: install models/smollm2-135m-instruct sets/rebuilt ## the same for a language model of 135 million parameters, on real packages too: an hour
+smol: install models/smollm2-135m-instruct sets/rebuilt ## the same for a language model of 135 million parameters, on real packages too
 	$(BIN)/patchgrad train smol $(if $(RUN),--run $(RUN))
 
 models/smollm2-135m-instruct: | $(VENV)/.train
