@@ -94,6 +94,8 @@ def test_what_has_changed_is_told_and_nothing_is_left(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match="1 archives of the set could not be made again"):
         rebuild(tmp_path / "frozen", tmp_path / "again", tmp_path / "cache")
     assert [path.name for path in tmp_path.iterdir() if "again" in path.name] == []
+    with pytest.raises(TaskError, match="No task could be made again: its sources have changed"):
+        rebuild(tmp_path / "frozen", tmp_path / "again", tmp_path / "cache", partly=True)
     (tmp_path / "frozen" / FROZEN).write_bytes(b"junk")
     with pytest.raises(TaskError, match="is no set that was frozen"):
         rebuild(tmp_path / "frozen", tmp_path / "again", tmp_path / "cache")

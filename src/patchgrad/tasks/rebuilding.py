@@ -78,6 +78,9 @@ def rebuild(
                 left_out[origin.name] = str(error)
             if tell:
                 tell(f"{origin.name} {origin.version}")
+        for row in rows:
+            if partly and _needed(row) - made:
+                left_out.setdefault(row["tags"].get("package", row["id"]), "its sources have changed")
         if not left_out:
             write_whole(work / MANIFEST, (frozen / MANIFEST).read_bytes())
         count = _write(work, text, made, had, left_out)
@@ -91,19 +94,25 @@ def rebuild(
 def _write(work: Path, text: bytes, made: set[str], had: Sequence[Origin], left_out: Mapping[str, str]) -> int:
     """The rows of a set whose archives lie in `work`, and its manifest where sources are left out; how many tasks."""
     lines = text.splitlines(keepends=True)
-    needed = [row["digest"] if row["kind"] == "archive" else "" for row in (json.loads(line)["repository"] for line in lines)]
-    missing = sorted({digest for digest in needed if digest} - made)
+    needed = [_needed(json.loads(line)) for line in lines]
+    missing = sorted(set().union(*needed) - made)
     if missing and not left_out:
         raise TaskError(f"{len(missing)} archives of the set could not be made again, as {missing[0][:16]}: its sources have changed.")
-    kept = [line for line, digest in zip(lines, needed, strict=True) if digest not in missing]
+    kept = [line for line, digests in zip(lines, needed, strict=True) if digests <= made]
     if not kept:
         raise TaskError(f"No task could be made again: {next(iter(left_out.values()))}")
-    for name in made - set(needed):
+    for name in made - set().union(*needed):
         (work / "archives" / f"{name}.tar").unlink()
     write_whole(work / TASKS, b"".join(kept))
     if left_out:
         write_whole(work / MANIFEST, manifest(members(work), b"".join(kept), had).encode())
     return len(kept)
+
+
+def _needed(row: Mapping[str, Any]) -> set[str]:
+    """The archive that a task is made in, if it is made in one."""
+    repository = row["repository"]
+    return {repository["digest"]} if repository["kind"] == "archive" else set()
 
 
 def _frozen(folder: Path) -> bytes:

@@ -107,7 +107,7 @@ def taught(recipe: Recipe, episodes: Sequence[Rollout]) -> list[Rollout]:
 def without_undone(sample: Sample) -> Sample:
     """The sample without the turns whose edit was taken back: files are after them what they were before."""
     turns = sample.segment.turns
-    before = [turns[0].state, *(turn.state for turn in turns)]
+    before = ["", *(turn.state for turn in turns)]  # nothing is known of what was there before the first
     undone = [isinstance(t.call, Call) and t.call.tool in EDITING and t.state == was for t, was in zip(turns, before, strict=False)]
     keep = sample.keep & ~np.repeat(undone, [len(turn.action.token_ids) for turn in turns])
     return replace(sample, keep=frozen(keep))
