@@ -27,10 +27,10 @@ from benchmarks.library.command import parser, tell
 from benchmarks.library.pairing import cpu_seconds, spread
 
 from patchgrad.learning.objectives.clipped import Clipped
-from patchgrad.networks.attention import Cache
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lanes import Places
+from patchgrad.networks.slots import Cache
 from patchgrad.policies.embedded.draws import Request
 from patchgrad.policies.embedded.sampler import Sampler
 from patchgrad.runs.planning.calibration import work

@@ -29,7 +29,10 @@ LARGE_CLASSES = {
     "testing/sandbox_double.py LocalSandbox",
 }
 LONG_ROWS = {
-    "networks/attention.py _attend",
+    "networks/attention.py attend",
+    "networks/attention_rounded.py _means",
+    "networks/attention_rounded.py _scores",
+    "networks/attention_rounded.py attend",
     "networks/between.py _turned",
     "networks/between.py turned",
     "policies/embedded/policy.py EmbeddedPolicy.__init__",

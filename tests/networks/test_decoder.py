@@ -13,11 +13,11 @@ from torch import Tensor
 
 from patchgrad.errors import ConfigError
 from patchgrad.networks import folder
-from patchgrad.networks.attention import Cache
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import BIASES, Decoder, DecoderConfig, Family
 from patchgrad.networks.prefixes import apart
 from patchgrad.networks.scaling import Yarn
+from patchgrad.networks.slots import Cache
 
 torch.set_num_threads(1)  # several test runs may share the cores
 LENGTHS = [37, 80, 1, 12]

@@ -196,6 +196,19 @@ def test_a_template_that_no_stream_can_follow_is_refused_before_the_first_turn(t
         ChatTokenizer.load(tmp_path)
 
 
+def test_a_blank_that_a_template_puts_before_an_answer_is_the_assistants_own() -> None:
+    answer, other = "{{ ' ' + message.content + '<|im_end|>' }}", "{{ '<|im_start|>' + message.content }}"
+    template = each("{% if message.role == 'assistant' %}" + answer + "{% else %}" + other + "{% endif %}", "", "")
+    tokenizer = ours(template)
+    said = tokenizer.action("x")
+    assert tokenizer.decode(said.tolist()) == " x<|im_end|>"
+    turn = Action(said, floats(np.zeros(len(said))), 0, " x", "stop")
+    stream = [*tokenizer.encode([QUESTION], None), *said, *tokenizer.encode([OBSERVATION], turn)]
+    assert tokenizer.decode(stream) == "<|im_start|>" + QUESTION.content + " x<|im_end|><|im_start|>" + OBSERVATION.content
+    with pytest.raises(ConfigError, match="rewrites earlier turns"):
+        ours(template.replace("' ' + message", "' x' + message")).encode([OBSERVATION], turn)
+
+
 def test_a_template_without_a_system_message_serves_those_who_send_none() -> None:
     template = each("{% if message.role == 'system' %}{{ raise_exception('no system') }}{% endif %}" + LINE)
     tokenizer = ours(template)
@@ -322,7 +335,7 @@ def special(content: str, **flags: bool) -> dict[str, Any]:
     return {"content": content, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True} | flags
 
 
-@pytest.mark.parametrize("flags", [{"rstrip": True}, {"lstrip": True}, {"lstrip": True, "rstrip": True}, {"single_word": True}])
+@pytest.mark.parametrize("flags", [{"rstrip": True}, {"lstrip": True}, {"lstrip": True, "rstrip": True}])
 def test_special_tokens_that_take_the_blanks_beside_them_take_them(tmp_path: Path, flags: dict[str, bool]) -> None:
     OURS.save(tmp_path)
     added = json.loads((tmp_path / "tokenizer.json").read_text())["added_tokens"]
@@ -333,6 +346,17 @@ def test_special_tokens_that_take_the_blanks_beside_them_take_them(tmp_path: Pat
 
     plain = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     assert read.encode([SYSTEM, QUESTION], None).tolist() == plain.encode(whole, add_special_tokens=False).ids
+
+
+def test_special_tokens_that_are_none_beside_a_letter_are_refused_where_the_template_has_them(tmp_path: Path) -> None:
+    OURS.save(tmp_path)
+    added = json.loads((tmp_path / "tokenizer.json").read_text())["added_tokens"]
+    others = [token | {"single_word": token["content"] == "<|endoftext|>"} for token in added]
+    changed(tmp_path, "tokenizer.json", {"added_tokens": others})
+    agree(tmp_path)
+    changed(tmp_path, "tokenizer.json", {"added_tokens": [token | {"single_word": True} for token in added]})
+    with pytest.raises(ConfigError, match=r"<\|im_start\|> is no special token beside a letter"):
+        ChatTokenizer.load(tmp_path)
 
 
 def test_special_tokens_that_are_found_in_normalised_text_are_refused_where_that_differs(tmp_path: Path) -> None:

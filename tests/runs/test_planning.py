@@ -14,10 +14,11 @@ import torch
 
 from patchgrad.config import override
 from patchgrad.errors import ConfigError, OutOfMemory
-from patchgrad.networks import rounding
+from patchgrad.networks import products, rounding
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lora import Lora
+from patchgrad.networks.rounding import Precision
 from patchgrad.policies.embedded.sampler import Sampler
 from patchgrad.recipes import Recipe, laptop, smoke
 from patchgrad.recipes.evaluation import Evaluation
@@ -195,12 +196,16 @@ def test_another_error_stays_what_it_is() -> None:
         torch.zeros(2).view(3)
 
 
-def test_the_policys_bytes_are_those_that_it_has() -> None:
-    recipe = tiny()
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_policys_bytes_are_those_that_it_has(precision: Precision) -> None:
+    recipe = tiny(**{"optimiser.precision": precision})
     shape = shape_of(recipe)
-    decoder = CachedDecoder(Decoder(shape), recipe.policy.context)
-    tensors = [decoder.embedding, decoder.head, *(t for layer in decoder.layers for t in (layer.qkv, layer.out, layer.gate_up, layer.down))]
-    assert abs(copied(shape, recipe) / sum(4 * tensor.numel() for tensor in tensors) - 1) < 0.01
+    decoder: Any = CachedDecoder(Decoder(shape), recipe.policy.context, products.supported(precision))
+    layers: list[Any] = [getattr(layer, name) for layer in decoder.layers for name in ("qkv", "out", "gate_up", "down")]
+    head = decoder.head
+    top = [torch.from_numpy(head.matrix), head.rounded.matrix] if hasattr(head, "rounded") else [head.matrix]
+    tensors = [decoder.embedding, *top, *(layer.matrix for layer in layers)]
+    assert abs(copied(shape, recipe) / sum(tensor.numel() * tensor.itemsize for tensor in tensors) - 1) < 0.01
     sampler = Sampler(decoder, sessions=2 * recipe.sandbox.concurrency, rows=4, eos=frozenset({0}))
     assert cached(shape, recipe) == sampler.streams.cache.keys.nbytes + sampler.streams.cache.values.nbytes
 

@@ -21,7 +21,7 @@ from tests.runs.test_pipeline import TINY, Interrupting, needs_bubblewrap
 from patchgrad.cli import main
 from patchgrad.config import dumps
 from patchgrad.learning.curricula import prefixes
-from patchgrad.networks.cached import exact
+from patchgrad.networks.products import exact
 from patchgrad.recipes.evaluation_choice import Validation
 from patchgrad.recipes.stage import Stage
 from patchgrad.runs.api import train

@@ -12,7 +12,7 @@ from tests.runs.test_resume import attempts, weights
 
 from patchgrad.config import dumps
 from patchgrad.errors import ConfigError, StoreError
-from patchgrad.networks.cached import exact
+from patchgrad.networks.products import exact
 from patchgrad.recipes import Recipe, laptop, smoke
 from patchgrad.runs.api import train
 from patchgrad.runs.phase_id import phase_ids

@@ -43,6 +43,11 @@ def rounded(x: Tensor) -> Tensor:
     return x.to(torch.get_autocast_dtype(kind)) if kind != "cpu" and torch.is_autocast_enabled(kind) else x
 
 
+def settled(choice: Precision | Literal["auto"], gpu: bool) -> Precision:
+    """What `auto` comes to on this machine: `bfloat16` on a GPU, and on a CPU that multiplies it."""
+    return worthwhile("bfloat16", "float32", gpu) if choice == "auto" else choice
+
+
 def worthwhile(wanted: Precision, own: Precision, gpu: bool) -> Precision:
     """The precision that is `wanted` for a while, if that is no waste here, and else the `own`."""
     return wanted if gpu or multiplies_bfloat16() else own

@@ -17,8 +17,9 @@ class Optimiser:
     Parameters whose names are among the `frozen`, which may hold `*`, do not move once there is a base policy: AdamW's steps are as long
     for a row of an embedding that hardly matters as for one that does. With a `rank` only adapters of a model are trained (LoRA), which
     add `alpha / rank` times their product; with 0 all of it is. Products are in `precision`; those of a warm-up and of fine-tuning, which
-    take no ratio to what the sampler said and bear more rounding, in `imitation`, where the processor multiplies such numbers. With
-    `offload` the optimiser's states and the parameters' exact values lie in host memory, and a GPU has what it computes with.
+    take no ratio to what the sampler said and bear more rounding, in `imitation`, where the processor multiplies such numbers. A
+    `precision` of `auto` is `bfloat16` there and on a GPU, and `float32` elsewhere. With `offload` the optimiser's states and the
+    parameters' exact values lie in host memory, and a GPU has what it computes with.
     """
 
     name: Literal["muon", "adamw"] = "adamw"
@@ -29,7 +30,7 @@ class Optimiser:
     frozen: tuple[str, ...] = ()
     micro_batch_tokens: int = 2560
     gradient_checkpointing: bool = False
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
     imitation: Literal["float32", "bfloat16"] = "bfloat16"
     threads: int = 2
     rank: int = 0
@@ -40,7 +41,8 @@ class Optimiser:
         require(self.rank >= 0 and self.alpha > 0, "optimiser.rank must be at least 0, which is no adapters, and optimiser.alpha above 0")
         require(all(0 <= beta < 1 for beta in self.betas), f"optimiser.betas are {self.betas}; both must be from 0 to below 1")
         require(self.epsilon > 0 and self.clip > 0, "optimiser.epsilon and optimiser.clip must be above 0")
-        finer = self.precision == "bfloat16" and self.imitation == "float32"
-        require(not finer, "optimiser.imitation is float32 and optimiser.precision bfloat16, as weights may be kept: make both bfloat16")
+        finer = self.precision != "float32" and self.imitation == "float32"
+        told = f"optimiser.imitation is float32 and optimiser.precision {self.precision}, as weights may be kept"
+        require(not finer, f"{told}: set optimiser.imitation to bfloat16")
         require(0 <= self.weight_decay < 1, f"optimiser.weight_decay is {self.weight_decay}; it must be from 0, which is none, to below 1")
         require(self.micro_batch_tokens >= 1 and self.threads >= 1, "optimiser.micro_batch_tokens and optimiser.threads must be at least 1")

@@ -138,6 +138,8 @@ class PolicyChoice:
 
     It is sampled from by patchgrad's own code; or, where `vllm` names the Python of an environment that has it, by vLLM (`policies/vllm`)
     with these `options` of its own, written as `tensor-parallel-size=2`; not those of `KEPT`. Where an `implementation` is named, by that.
+    Patchgrad's own multiplies in this `precision`, or as `optimiser.precision` has it; on a CPU in `bfloat16` only where the processor is
+    made for it (`networks/products.py`).
     """
 
     model: str = ""
@@ -148,6 +150,7 @@ class PolicyChoice:
     vllm: str = ""
     options: tuple[str, ...] = ()
     implementation: Component | None = None
+    precision: Literal["float32", "bfloat16", "auto"] | None = None
 
     def __post_init__(self) -> None:
         within(1, inf, "policy.", self, "threads")
@@ -261,6 +264,11 @@ class Recipe:
         return 1 if self.machine.gpus else self.optimiser.threads
 
     @property
+    def sampled_in(self) -> Literal["float32", "bfloat16", "auto"]:
+        """The precision of the products that draw."""
+        return self.policy.precision or self.optimiser.precision
+
+    @property
     def warms_up(self) -> bool:
         """Does the base policy learn from demonstrations? A network from scratch always does."""
         return not self.policy.model or self.warmup.pretrained
@@ -282,6 +290,11 @@ class Recipe:
         require(
             not self.optimiser.rank or bool(self.policy.model),
             "optimiser.rank asks for adapters of a model: name one by policy.model, or set it to 0",
+        )
+        require(
+            self.sampled_in == self.optimiser.precision or all(stage.corrected for stage in self.stages),
+            f"policy.precision is {self.sampled_in} and optimiser.precision {self.optimiser.precision}, so sampler and trainer differ: "
+            "set loss.old to 'recomputed' and a bound of loss.correction in every stage, or leave policy.precision away",
         )
         contexts = (self.rft.limits.context, self.evaluation.limits.context, *(stage.limits.context for stage in self.stages))
         require(

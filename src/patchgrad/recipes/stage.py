@@ -131,6 +131,11 @@ class Stage:
             own, failures=advantage.failures.onto(own.failures), **{name: value for name, value in given.items() if value is not None}
         )
 
+    @property
+    def corrected(self) -> bool:
+        """Is it accounted for where sampler and trainer compute other probabilities?"""
+        return self.row.old == "recomputed" and not self.loss.correction.none
+
     def __post_init__(self) -> None:
         within(1, inf, "a stage's ", self, "iterations")
         require(self.lr > 0, f"a stage's lr is {self.lr}; a learning rate must be above 0")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 
@@ -14,6 +13,8 @@ from patchgrad.errors import ConfigError, ContextFault
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.device import DeviceDecoder
+from patchgrad.networks.products import supported
+from patchgrad.networks.rounding import Precision
 from patchgrad.policies.embedded.draws import Drawn, Request
 from patchgrad.policies.embedded.lane import Lane
 from patchgrad.policies.embedded.sampler import Reader, Sampler
@@ -28,11 +29,11 @@ class EmbeddedPolicy:
     """Answers up to `rows` sessions at once and keeps the cache of `sessions` between their turns.
 
     Consumes `act`; waits for nothing but its own threads. Each of `threads` has its sessions and a share of the places, and what it draws
-    for one depends on no other, so their number changes nothing (`networks.cached.exact`). A network whose weights no cache holds is read
+    for one depends on no other, so their number changes nothing (`networks.products.exact`). A network whose weights no cache holds is read
     from memory once for all sessions, by one lane whose products the threads share: two lanes would read it twice. `load` waits until the
     actions under way have ended, because an action has one version. Log-probabilities are those of the policy's own softmax, whatever the
-    sampling. With `room`, bytes for caches, it draws on the network's device, a GPU for one, and in this `precision`; without it on the
-    CPU, by code that is compiled for it.
+    sampling. With `room`, bytes for caches, it draws on the network's device, a GPU for one; without it on the CPU, by code that is
+    compiled for it. Products are in this `precision`, on a CPU where it is supported (`networks.products`).
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class EmbeddedPolicy:
         rows: int = 256,
         threads: int = 1,
         room: int = 0,
-        precision: Literal["float32", "bfloat16"] = "float32",
+        precision: Precision = "float32",
     ) -> None:
         if not room and network.head.device.type != "cpu":
             raise ConfigError(f"the network is on {network.head.device}: say how much room there is for caches")
@@ -53,12 +54,14 @@ class EmbeddedPolicy:
             raise ConfigError(f"the tokenizer has {tokenizer.vocabulary} ids and the network {network.config.vocabulary}")
         self._tokenizer = tokenizer
         self._context, self._version = context, 0
-        self._decoder: Reader = (
-            DeviceDecoder(network, context, room // threads, getattr(torch, precision)) if room else CachedDecoder(network, context)
-        )
-        self._eos = tokenizer.eos | frozenset(network.config.eos)
         shared = not room and sum(parameter.numel() for parameter in network.parameters()) > CACHED
         lanes = 1 if shared else threads
+        self._decoder: Reader = (
+            DeviceDecoder(network, context, room // threads, getattr(torch, precision))
+            if room
+            else CachedDecoder(network, context, supported(precision), threads // lanes)
+        )
+        self._eos = tokenizer.eos | frozenset(network.config.eos)
         each, places = -(-sessions // lanes), -(-rows // lanes)
         samplers = [Sampler(self._decoder, sessions=each, rows=places, eos=self._eos) for _ in range(lanes)]
         self._lanes = [Lane(sampler, self._action, threads // lanes) for sampler in samplers]

@@ -27,6 +27,7 @@ CHATML = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
 EXAMPLE = Message("user", " Mend  it's 12 lines.\n\n\tdef f(x): return 'é'\n")
+BESIDE = ("x", " ", "\n x \n")  # what stands on both sides of a special token
 APART = r""" ?["'(){}\[\],:]"""  # never merged with a neighbour, so that code is spelled alike inside and outside of quotes
 
 
@@ -124,11 +125,15 @@ class ChatTokenizer:
     def _compare(self) -> None:
         """`ConfigError` where a conversation without special tokens in it is spelt differently from how the tokenizer reads its text."""
         text = self.template.whole(EXAMPLE)
-        if self._spelling.join(text, {}, first=True) != self._spelling.whole(text):
+        framing = [name for name in self.special if name in text]
+        if loose := next((name for name in framing if name in self._spelling.single_words), None):
+            raise ConfigError(f"{loose} is no special token beside a letter, as its single_word says: set that to false")
+        texts = [text, *(beside + name + beside for name in framing for beside in BESIDE)]
+        if any(self._spelling.join(one, {}, first=True) != self._spelling.whole(one) for one in texts):
             raise ConfigError(
                 "the tokenizer reads the text beside its special tokens in a way that is not supported: use another tokenizer"
             )
 
     def action(self, text: str) -> Ids:
         """The ids of an assistant's whole turn that says `text`, its end included: how a script plays a policy."""
-        return ids([*self._spelling.ordinary(text), self.stop])
+        return ids([*self._spelling.ordinary(self.template.lead + text), self.stop])

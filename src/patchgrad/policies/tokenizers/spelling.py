@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tokenizers import AddedToken, Tokenizer
+from tokenizers import Tokenizer
 
 
 class Spelling:
@@ -19,7 +19,8 @@ class Spelling:
         added = tokenizer.get_added_tokens_decoder()
         self._added = {token.content: token for token in added.values() if token.special}
         self.special = {token.content: number for number, token in added.items() if token.special}
-        self._pattern = re.compile("|".join(_found(self._added[name]) for name in sorted(self.special, key=len, reverse=True)) or r"(?!)")
+        self.single_words = [name for name, token in self._added.items() if token.single_word]
+        self._pattern = re.compile("|".join(map(re.escape, sorted(self.special, key=len, reverse=True))) or r"(?!)")
         # Content never meets the special tokens; the template's own are put in by id.
         tokenizer.encode_special_tokens = True
         # A length that was saved with the tokenizer is for batches: it would cut or fill every run.
@@ -66,12 +67,6 @@ class Spelling:
             return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
         finally:
             self._tokenizer.encode_special_tokens = True
-
-
-def _found(token: AddedToken) -> str:
-    """Where a special token stands in a text."""
-    name = re.escape(token.content)
-    return rf"(?<!\w){name}(?!\w)" if token.single_word else name
 
 
 def _behind_others(tokenizer: Tokenizer) -> Tokenizer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from patchgrad.errors import ConfigError
 from patchgrad.policies.tokenizers.rendering import NotAccepted, render
@@ -41,6 +42,12 @@ class ChatTemplate:
         history = self._try([Message("user", "")], suffix=True)
         return _behind(history[-1], self._render(history, opens=False))
 
+    @cached_property
+    def lead(self) -> str:
+        """The blanks that stand between an opened turn and its content, which the assistant writes itself: Mistral's has one."""
+        history = self._try([Message("user", "")], suffix=True)
+        return self._lead(history, self._render(history, opens=False))
+
     def whole(self, message: Message) -> str:
         """A conversation from its beginning that the template accepts, whose last message this is."""
         return self._render([*self._try([message], suffix=True), message])
@@ -62,7 +69,7 @@ class ChatTemplate:
 
         Then a stream can be appended to whose beginning is not looked at again.
         """
-        accepted: dict[str, list[Message]] = {}
+        accepted: dict[tuple[str, str], list[Message]] = {}
         refusals: list[NotAccepted] = []
         for history in _HISTORIES:
             try:
@@ -77,13 +84,18 @@ class ChatTemplate:
             )
         return next(iter(accepted.values()))
 
-    def _grown(self, history: Sequence[Message], probes: Sequence[Message]) -> str:
-        """What is written behind a history whose last turn answered a prompt."""
-        prompt, text = self._render(history[:-1]), self._render([*history, *probes])
+    def _grown(self, history: Sequence[Message], probes: Sequence[Message]) -> tuple[str, str]:
+        """What is written before and behind the content of a history's last turn, which answered a prompt."""
+        text = self._render([*history, *probes])
         added = _behind(history[-1], text)
-        if text != prompt + history[-1].content + added:
+        return self._lead(history, text), added
+
+    def _lead(self, history: Sequence[Message], text: str) -> str:
+        prompt, content = self._render(history[:-1]), history[-1].content
+        lead, _, _ = text.removeprefix(prompt).partition(content)
+        if not text.startswith(prompt) or lead.strip():
             raise ConfigError("the chat template rewrites earlier turns, so a stream cannot be appended to: use another template")
-        return added
+        return lead
 
     def _render(self, messages: Sequence[Message], *, opens: bool = True) -> str:
         return render(self.text, messages, self.variables, opens=opens)

@@ -12,6 +12,7 @@ from patchgrad.learning.loop import Learner
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.lora import Lora, merged, reduce
+from patchgrad.networks.rounding import settled
 from patchgrad.policies.channel import DirectChannel
 from patchgrad.policies.embedded import EmbeddedPolicy
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
@@ -49,7 +50,7 @@ def local_trainer(network: Decoder, recipe: Recipe, frozen: tuple[str, ...] = ()
         network,
         optimiser=an_optimiser(choice),
         clip=choice.clip,
-        precision=choice.precision,
+        precision=settled(choice.precision, recipe.machine.gpus > 0),
         gradient_checkpointing=choice.gradient_checkpointing,
         lora=Lora(choice.rank, choice.alpha) if choice.rank else None,
         base=recipe.policy.model,
@@ -64,11 +65,11 @@ def local_trainer(network: Decoder, recipe: Recipe, frozen: tuple[str, ...] = ()
 
 def reference(network: Decoder, recipe: Recipe) -> LocalTrainer:
     """A network that scores and never learns, computed as the trainer's is: nothing of it wants a gradient, nor a place in an optimiser."""
-    choice = recipe.optimiser
+    choice, precision = recipe.optimiser, settled(recipe.optimiser.precision, recipe.machine.gpus > 0)
     network.requires_grad_(False).to(device(recipe.machine.gpus))
-    if choice.precision == "bfloat16" and (choice.rank or choice.offload):
+    if precision == "bfloat16" and (choice.rank or choice.offload):
         reduce(network, torch.bfloat16)
-    return LocalTrainer(network, precision=choice.precision, threads=recipe.workers)
+    return LocalTrainer(network, precision=precision, threads=recipe.workers)
 
 
 def policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, registry: Registry = BY_NAME) -> TrainablePolicy:
@@ -76,7 +77,7 @@ def policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, registry:
 
     One of the user's is made with `network`, `tokenizer`, `context`, `sessions` and `recipe`, as far as it asks for them.
     """
-    choice, named = recipe.policy, recipe.policy.implementation
+    choice, named, precision = recipe.policy, recipe.policy.implementation, settled(recipe.sampled_in, recipe.machine.gpus > 0)
     if named is not None and named.name not in ("embedded", "vllm"):
         facts = {
             "network": network,
@@ -98,7 +99,7 @@ def policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, registry:
             context=choice.context,
             sessions=recipe.sandbox.concurrency,
             python=choice.vllm,
-            options=("--dtype", recipe.optimiser.precision, *(f"--{option}" for option in choice.options)),
+            options=("--dtype", precision, *(f"--{option}" for option in choice.options)),
         )
     return EmbeddedPolicy(
         network,
@@ -107,7 +108,7 @@ def policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, registry:
         context=choice.context,
         threads=choice.threads,
         room=caches(recipe) if recipe.machine.gpus else 0,
-        precision=recipe.optimiser.precision,
+        precision=precision,
     )
 
 

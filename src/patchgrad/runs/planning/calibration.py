@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from patchgrad.networks.decoder import Decoder, DecoderConfig
-from patchgrad.networks.rounding import worthwhile
+from patchgrad.networks.rounding import settled, worthwhile
 from patchgrad.networks.threads import one_thread
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.planning.estimate import DRAWN
@@ -75,9 +75,10 @@ def calibrate(probes: Sequence[tuple[int, ...]] = PROBES) -> Speed:
 def seconds(recipe: Recipe, speed: Speed) -> dict[str, float]:
     """Seconds of an optimiser's step by phase, where every attempt fills its context, on as many cores as there are workers."""
     shape, choice, rft = shape_of(recipe), recipe.optimiser, recipe.rft
-    rounded = worthwhile(choice.imitation, choice.precision, recipe.machine.gpus > 0)
+    own = settled(choice.precision, recipe.machine.gpus > 0)
+    rounded = worthwhile(choice.imitation, own, recipe.machine.gpus > 0)
     batches = {"fine-tuning": (rft.batch, rft.limits.context, rounded)} if rft.rounds else {}
-    batches |= {f"stage {n}": (stage.loss.minibatch, stage.limits.context, choice.precision) for n, stage in enumerate(recipe.stages, 1)}
+    batches |= {f"stage {n}": (stage.loss.minibatch, stage.limits.context, own) for n, stage in enumerate(recipe.stages, 1)}
     told = {}
     for name, (attempts, context, precision) in batches.items():
         trained = int(DRAWN * attempts * context)

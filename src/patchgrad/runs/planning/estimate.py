@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from patchgrad.config import require
+from patchgrad.networks import products
 from patchgrad.networks.attention import TILE
 from patchgrad.networks.decoder import DecoderConfig
 from patchgrad.networks.lora import Lora
 from patchgrad.networks.paged import PAGE
+from patchgrad.networks.rounding import settled
 from patchgrad.recipes.optimiser import Optimiser
 from patchgrad.recipes.recipe import Recipe, option_name
 from patchgrad.runs.planning.device import spare, supported
@@ -134,7 +136,7 @@ def _footprint(shape: DecoderConfig, choice: Optimiser, tokens: int, trained: in
     step = Step(
         tokens=tokens,
         trained=trained,
-        precision=choice.precision,
+        precision=settled(choice.precision, fused),
         gradient_checkpointing=choice.gradient_checkpointing,
         lora=Lora(choice.rank, choice.alpha) if choice.rank else None,
         frozen=frozen,
@@ -145,22 +147,28 @@ def _footprint(shape: DecoderConfig, choice: Optimiser, tokens: int, trained: in
 
 
 def copied(shape: DecoderConfig, recipe: Recipe) -> int:
-    """Bytes of the policy's weights. On a CPU it has a head beside the embedding also where the two are tied.
+    """Bytes of the policy's weights. On a CPU it has a head beside the embedding also where the two are tied, and a rounded one beside it.
 
-    On a GPU its products are in the trainer's precision, and the embedding is as the trainer has it.
+    On a GPU the embedding is as the trainer has it.
     """
+    choice, dense, half = recipe.optimiser, shape.layers * shape.dense, _halved(recipe)
     if not recipe.machine.gpus:
-        return 4 * (shape.parameters + shape.tied * shape.vocabulary * shape.hidden)
-    choice, dense = recipe.optimiser, shape.layers * shape.dense
-    half = choice.precision == "bfloat16"
-    reduced = half and (choice.offload or choice.rank > 0)
+        head = shape.vocabulary * shape.hidden
+        return (2 if half else 4) * dense + 4 * (shape.parameters - dense + shape.tied * head) + 2 * half * head
+    reduced = settled(choice.precision, gpu=True) == "bfloat16" and (choice.offload or choice.rank > 0)
     return (2 if half else 4) * dense + (2 if reduced else 4) * (shape.parameters - dense)
 
 
 def cached(shape: DecoderConfig, recipe: Recipe) -> int:
     """Bytes of keys and values of all sessions that are kept, each up to its context."""
-    half = recipe.machine.gpus and recipe.optimiser.precision == "bfloat16"
-    return remembered(shape, 2 * recipe.sandbox.concurrency, recipe.policy.context, PAGE if recipe.machine.gpus else TILE, 2 if half else 4)
+    page, each = PAGE if recipe.machine.gpus else TILE, 2 if _halved(recipe) else 4
+    return remembered(shape, 2 * recipe.sandbox.concurrency, recipe.policy.context, page, each)
+
+
+def _halved(recipe: Recipe) -> bool:
+    """Does the policy multiply in `bfloat16`, and keep keys and values so?"""
+    wanted = settled(recipe.sampled_in, recipe.machine.gpus > 0)
+    return (wanted if recipe.machine.gpus else products.supported(wanted)) == "bfloat16"
 
 
 def remembered(shape: DecoderConfig, sessions: int, context: int, page: int, each: int) -> int:
