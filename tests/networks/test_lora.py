@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -81,3 +82,18 @@ def test_adapters_whose_model_is_another_one_now_or_gone_are_refused_by_name(tmp
     shutil.rmtree(tmp_path / "base")
     with pytest.raises(ConfigError, match=f"holds adapters of the model {tmp_path}/base, which is needed too"):
         folder.load(tmp_path / "step")
+
+
+def test_adapters_that_add_nothing_and_are_not_trained_are_not_computed() -> None:
+    network = adapt(Decoder(CONFIG), Lora(3, 7.0))
+    layers: Any = network.model.layers
+    frozen, free = (layers[i].mlp.up_proj for i in (0, 1))
+    frozen.lora_B.requires_grad_(False)
+    lora.rest(network)
+    assert (frozen.resting, free.resting) == (True, False)
+    before = logits(network)
+    frozen.lora_B.data.fill_(1.0)
+    assert torch.equal(logits(network), before)
+    lora.rest(network)
+    assert not frozen.resting, "it adds something now, as adapters do that were trained before and then frozen"
+    assert not torch.allclose(logits(network), before, atol=1e-2)

@@ -42,7 +42,10 @@ class Lora:
 
 
 class Adapted(nn.Module):
-    """A linear layer and what is added to it. Its matrix keeps the name that it had, so a state dict still is a checkpoint's."""
+    """A linear layer and what is added to it, unless it is `resting`. Its matrix keeps the name that it had, so a state dict still is a
+    checkpoint's."""
+
+    resting = False
 
     def __init__(self, linear: nn.Linear, lora: Lora, generator: torch.Generator) -> None:
         super().__init__()
@@ -55,6 +58,8 @@ class Adapted(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """`[T, in] -> [T, out]`. The few columns of A are scaled, and what B makes of them is added as it is made: `out` is much wider."""
+        if self.resting:
+            return F.linear(x, self.weight, self.bias)
         return torch.addmm(F.linear(x, self.weight, self.bias), F.linear(x, self.lora_A) * self.scale, self.lora_B.T)
 
 
@@ -72,6 +77,13 @@ def adapt(network: Decoder, lora: Lora, precision: torch.dtype = torch.float32, 
             if name in lora.targets and isinstance(child, nn.Linear):
                 setattr(module, name, Adapted(child, lora, generator))
     return network
+
+
+def rest(network: nn.Module) -> None:
+    """Adapters that are not trained and add nothing are not computed from now on: those of layers that are frozen."""
+    for module in network.modules():
+        if isinstance(module, Adapted):
+            module.resting = not module.lora_B.requires_grad and not module.lora_B.any()
 
 
 def reduce(network: Decoder, precision: torch.dtype) -> None:

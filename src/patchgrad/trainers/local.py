@@ -14,7 +14,7 @@ from torch import Tensor
 from patchgrad.contracts import Objective, Weights
 from patchgrad.errors import ConfigError
 from patchgrad.networks.decoder import Decoder
-from patchgrad.networks.lora import Lora, adapt, fingerprint, merged, reduce
+from patchgrad.networks.lora import Lora, adapt, fingerprint, merged, reduce, rest
 from patchgrad.networks.rounding import Precision, worthwhile
 from patchgrad.trainers import checkpoint
 from patchgrad.trainers.checkpoint import Adapters
@@ -81,6 +81,7 @@ class LocalTrainer:
         if not offload:
             network.to(device)
         self.parameters = trainable(network, frozen)
+        rest(network)
         make = self._make = MAKES[optimiser] if isinstance(optimiser, str) else optimiser
         self.optimiser: Optimiser = Offloaded(self.parameters, make) if offload else make(self.parameters)
         if offload and not lora:  # what the optimiser has copied is exact
@@ -171,6 +172,7 @@ class LocalTrainer:
     def load(self, folder: Path) -> None:
         """Takes weights, optimiser and version from a folder that `save` wrote; the next update is bitwise the same."""
         self._version = checkpoint.load(folder, self.network, self.optimiser, self._adapted)
+        rest(self.network)
 
 
 def trainable(network: Decoder, frozen: Sequence[str] = ()) -> dict[str, Tensor]:

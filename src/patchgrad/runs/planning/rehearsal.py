@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
 from patchgrad.networks.decoder import Decoder, DecoderConfig, Norm
-from patchgrad.networks.lora import Lora, adapt, reduce
+from patchgrad.networks.lora import Adapted, Lora, adapt, reduce
 from patchgrad.networks.packed import Attend, Rows, within
 from patchgrad.networks.prefixes import Node
 from patchgrad.networks.scoring import wide
@@ -133,6 +133,9 @@ def _rehearsed(shape: DecoderConfig, step: Step, optimiser: Callable[[Mapping[st
         weights = alive.bytes
         for name, parameter in network.named_parameters():
             parameter.requires_grad_(parameter.requires_grad and not _frozen(name, step))
+        for module in network.modules():
+            if isinstance(module, Adapted):
+                module.resting = not module.lora_B.requires_grad  # as they begin, they add nothing
         parameters = {name: p for name, p in network.named_parameters() if p.requires_grad}
         steps = None if step.offload else optimiser(parameters)
         states = alive.bytes - weights
