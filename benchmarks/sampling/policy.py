@@ -1,8 +1,9 @@
 """The embedded policy and trainer against transformers on the same network: tokens per CPU-second of one thread.
 
-    python benchmarks/sampling/policy.py [--rows 32] [--attempts 8] [--new 20] [--rounds 3] [--no-peer]
+    python benchmarks/sampling/policy.py [--rows 32] [--attempts 8] [--new 20] [--rounds 3] [--model FOLDER] [--no-peer]
 
-So many live episodes of three turns, of which each task has so many attempts with the same prompt. CPU-seconds, because a shared machine's
+So many live episodes of three turns, of which each task has so many attempts with the same prompt; of a small network, or of a model. Where
+the processor multiplies `bfloat16`, both sides do so too, beside `float32`. CPU-seconds, because a shared machine's
 wall clock measures its neighbours; all sides by turns in each round, medians and the spread of ratios over rounds. Prints progress, and
 JSON last.
 """
@@ -10,6 +11,7 @@ JSON last.
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -30,6 +32,8 @@ from patchgrad.learning.packing import pack
 from patchgrad.networks import folder
 from patchgrad.networks.cached import CachedDecoder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.products import supported
+from patchgrad.networks.rounding import Precision
 from patchgrad.policies.embedded.draws import Request
 from patchgrad.policies.embedded.sampler import Sampler
 from patchgrad.trainers.local import LocalTrainer
@@ -47,10 +51,10 @@ def prompts(rows: int, attempts: int, seed: int = 0) -> list[Ids]:
     return [tasks[row // attempts] for row in range(rows)]
 
 
-def ours(network: Decoder, rows: int, attempts: int, new: int) -> dict[str, float]:
+def ours(network: Decoder, rows: int, attempts: int, new: int, precision: Precision) -> dict[str, float]:
     """Three turns of every row: prefill and decode apart, caches kept between turns."""
     random = np.random.default_rng(0)
-    sampler = Sampler(CachedDecoder(network, 1024), sessions=rows, rows=rows, eos=frozenset())
+    sampler = Sampler(CachedDecoder(network, 1024, precision), sessions=rows, rows=rows, eos=frozenset())
     streams, spent = prompts(rows, attempts), {"first": 0.0, "later": 0.0, "decode": 0.0}
     for turn in range(TURNS):
         sampler.admit([Request(str(i), s, Sampling(new, seed=100 * i + turn), new) for i, s in enumerate(streams)])
@@ -113,6 +117,18 @@ def training(network: Decoder) -> dict[str, float]:
     return {"training": update.metrics["tokens"] / spent}
 
 
+def sampling(network: Decoder, precision: Precision, options: Namespace) -> dict[str, Callable[[int], dict[str, float]]]:
+    """Those who sample from a network in this precision, by name: each is told how many rows."""
+    asked = {"attempts": options.attempts, "new": options.new}
+    sides: dict[str, Callable[[int], dict[str, float]]] = {"patchgrad": lambda rows: ours(network, rows, **asked, precision=precision)}
+    if not options.no_peer:
+        model = opened(network).to(getattr(torch, precision))
+        sides["generate"] = lambda rows: theirs(model, rows, **asked, batching=False)
+        if options.continuous:
+            sides["generate_batch"] = lambda rows: theirs(model, rows, **asked, batching=True)
+    return sides
+
+
 def main() -> None:
     """Measures and prints."""
     asked = parser(__doc__)
@@ -120,25 +136,26 @@ def main() -> None:
     asked.add_argument("--attempts", type=int, default=8)
     asked.add_argument("--new", type=int, default=20)
     asked.add_argument("--rounds", type=int, default=3)
+    asked.add_argument("--model", type=Path, help="the folder of a model to sample from, in place of a small network")
     asked.add_argument("--no-peer", action="store_true")
     asked.add_argument("--continuous", action="store_true", help="transformers' continuous batching too, which is slow on a CPU")
     options = asked.parse_args()
     torch.set_num_threads(1)
-    network = Decoder(DecoderConfig(VOCABULARY))
-    sides: dict[str, Callable[[int], dict[str, float]]] = {"patchgrad": lambda rows: ours(network, rows, options.attempts, options.new)}
-    if not options.no_peer:
-        model = opened(network)
-        sides["generate"] = lambda rows: theirs(model, rows, options.attempts, options.new, batching=False)
-        if options.continuous:
-            sides["generate_batch"] = lambda rows: theirs(model, rows, options.attempts, options.new, batching=True)
+    network = folder.load(options.model, 1024) if options.model else Decoder(DecoderConfig(VOCABULARY))
+    sides: dict[str, Callable[[int], dict[str, float]]] = {}
+    precisions: list[Precision] = ["float32", "bfloat16"] if supported("bfloat16") == "bfloat16" else ["float32"]
+    for precision in precisions:
+        sides |= {f"{name}, {precision}": side for name, side in sampling(network, precision, options).items()}
     results: dict[str, Any] = {"parameters": folder.count(network), "attempts": options.attempts, "new": options.new, "rows": {}}
     with torch.inference_mode():
         for side in sides.values():
             side(4)  # what is compiled or set up at first
         for rows in map(int, options.rows.split(",")):
             found = by_turns({name: same(side, rows) for name, side in sides.items()}, options.rounds, progress(f"{rows} rows, round"))
-            results["rows"][rows] = {name: compared(found["patchgrad"], told) for name, told in found.items()}
-    results["training"] = training(network)
+            told = {name: (name.partition(", ")[2], rounds) for name, rounds in found.items()}
+            results["rows"][rows] = {name: compared(found[f"patchgrad, {half}"], rounds) for name, (half, rounds) in told.items()}
+    if not options.model:
+        results["training"] = training(network)
     tell(results)
 
 
