@@ -88,8 +88,9 @@ def test_the_figures_of_eight_seeds_are_those_of_their_files() -> None:
         assert FIGURES[f"laptop-another-{name}"]["value"] == round(end)
 
 
-def test_the_learning_curve_is_drawn_from_its_files() -> None:
+@pytest.mark.parametrize("name", ["curve", "repeats"])
+def test_a_picture_is_drawn_from_its_files(name: str) -> None:
     sys.path.insert(0, str(PROJECT / "benchmarks" / "studies"))
-    curve = importlib.import_module("curve")
+    drawing = importlib.import_module(name)
     sys.path.pop(0)
-    assert curve.PICTURE.read_text() == curve.picture(), "run python benchmarks/studies/curve.py"
+    assert drawing.PICTURE.read_text() == drawing.picture(), f"run python benchmarks/studies/{name}.py"

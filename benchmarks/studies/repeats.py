@@ -1,4 +1,4 @@
-"""Draws docs/images/loops.svg, how often arms of the study of ablations repeat themselves: python benchmarks/studies/loops.py
+"""Draws docs/images/repeated-calls.svg, how often arms of the study of ablations repeat themselves: python benchmarks/studies/repeats.py
 
 The files are docs/studies/climb/arms/ARM-SEED.json, as ablations.py keeps them. The same files give the same picture, byte for byte.
 """
@@ -17,13 +17,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.library.picture import Picture
 from benchmarks.studies.curve import DOCS, PHASES, Kept, plan
 
-PICTURE, KEPT = DOCS / "images" / "loops.svg", DOCS / "studies" / "climb" / "arms"
+PICTURE, KEPT = DOCS / "images" / "repeated-calls.svg", DOCS / "studies" / "climb" / "arms"
 ARMS = {
     "control": ("a", "a loop costs 1.5 (the recipe)"),
     "loops-keep": ("b", "rewarded as the attempt is"),
     "loops-mask": ("c", "masked"),
     "loops-withhold": ("d", "no reward, all blame"),
-    "no-charge": ("e", "the recipe without its charge for no submission"),
 }
 """What becomes of a turn that repeats a call in the same state, with the colour of its line."""
 
@@ -33,9 +32,9 @@ def drawn(runs: Mapping[str, Sequence[Kept]]) -> str:
     steps = [step for step in plan(runs["control"][0]["recipe"]) if step[0] != "rft"]
     ends = [*accumulate(attempts for *_, attempts in steps)]
     last = {phase: end for (phase, *_), end in zip(steps, ends, strict=True)}
-    plane = Picture(ends[-1], most=12)
+    plane = Picture(ends[-1], most=16)
     phases = [(PHASES[phase], *pair) for phase, pair in zip(last, pairwise([0, *last.values()]), strict=True)]
-    parts = plane.frame("Turns that repeat a call in the same state (%), three seeds", 2, phases)
+    parts = plane.frame(f"Turns that repeat a call in the same state (%), mean of {len(runs['control'])} seeds", 2, phases)
     for name, (colour, _) in ARMS.items():
         points = [(end - attempts / 2, _looping(runs[name], phase, at)) for (phase, at, attempts), end in zip(steps, ends, strict=True)]
         parts += [plane.line(colour, points), *plane.dots(colour, points)]
