@@ -110,6 +110,8 @@ def main() -> None:
     with torch.inference_mode(), tempfile.TemporaryDirectory() as written:
         everybody = sides(options, network, Path(written))
         mine = [name for name in everybody if name.startswith("patchgrad")]
+        for name in mine:
+            everybody[name](4)  # what is compiled at first
         for rows in map(int, options.rows.split(",")):
             turns = {name: same(side, rows) for name, side in everybody.items()}
             found = by_turns(turns, options.rounds, progress(f"{rows} rows, round"))
