@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patchgrad.networks import products
-from patchgrad.networks.likely import MARGIN, Likely, logits
+from patchgrad.networks.likely import MARGIN, MOST, Likely, logits
 from patchgrad.networks.products import blocks, product
 from patchgrad.networks.rounding import Precision
 
@@ -99,6 +99,18 @@ def test_the_logits_of_likely_tokens_are_exact_and_those_of_others_are_rounded()
     assert 0 < likely.sum() < likely.size / 2
     assert np.abs(told - whole)[likely].max() < 1e-4 < np.abs(rounded - whole)[likely].max()
     assert np.array_equal(told[~likely], rounded[~likely])
+
+
+def test_where_all_tokens_are_alike_only_the_nearest_are_exact() -> None:
+    random = torch.Generator().manual_seed(0)
+    head, rows = 0.01 * torch.randn(4000, 64, generator=random), torch.randn(3, 64, generator=random).numpy()
+    found = logits(head, "bfloat16")
+    assert isinstance(found, Likely)
+    told, rounded, whole = found(rows), found.rounded(rows), logits(head, "float32")(rows)
+    exact = np.abs(told - whole) < 1e-6
+    assert (exact.sum(1) > 20).all()
+    assert ((told != rounded).sum(1) <= MOST).all()
+    assert np.array_equal(found(np.zeros((1, 64), np.float32)), np.zeros((1, 4000), np.float32)), "all are the largest"
 
 
 def test_a_head_that_is_not_finite_gives_logits_that_are_not() -> None:

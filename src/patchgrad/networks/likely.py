@@ -18,11 +18,13 @@ from patchgrad.networks.products import Product, product
 from patchgrad.networks.rounding import Precision
 
 MARGIN = F(8)  # a token whose logit is so much less than the largest has a chance of less than 0.0004
+MOST = 512  # tokens of a row; where more are as near, half the margin is asked, and so on
 
 
 @dataclass(frozen=True, slots=True)
 class Likely:
-    """The product of rows with a head `[V, d]`: `[R, d] -> [R, V]`, exact where a logit is no further than `MARGIN` from the largest."""
+    """The product of rows with a head `[V, d]`: `[R, d] -> [R, V]`, exact where a logit is no further than `MARGIN` from the largest, and
+    where no more than `MOST` are."""
 
     rounded: Product
     matrix: Floats
@@ -46,8 +48,14 @@ def _refine(rows: Floats, matrix: Floats, logits: Floats) -> None:
         largest = logits[n, 0]
         for token in range(1, len(matrix)):
             largest = max(largest, logits[n, token])
+        least, margin, near = largest, MARGIN, MOST + 1
+        while near > MOST and margin > F(1e-3):
+            near = 0
+            for token in range(len(matrix)):
+                near += logits[n, token] >= largest - margin
+            least, margin = largest - margin, margin / F(2)
         for token in range(len(matrix)):
-            if logits[n, token] >= largest - MARGIN:
+            if logits[n, token] >= least:
                 total = F(0)
                 for d in range(size):
                     total += rows[n, d] * matrix[token, d]
