@@ -1,7 +1,7 @@
 """What compiled loops have in common: which rounding may differ, their types, and an exponential that runs in lanes.
 
 Numba keeps compiled code by the text of the file that a function stands in, and does not see what that imports. Whoever changes `FASTER` or
-`exponential` changes the text of `between.py` and `attention.py` as well.
+`exponential` changes the text of `between.py`, `attention.py`, `attention_rounded.py` and `likely.py` as well.
 """
 
 from __future__ import annotations
