@@ -23,6 +23,7 @@ ARMS = {
     "loops-keep": ("b", "rewarded as the attempt is"),
     "loops-mask": ("c", "masked"),
     "loops-withhold": ("d", "no reward, all blame"),
+    "no-charge": ("e", "as the recipe, without its charge"),
 }
 """What becomes of a turn that repeats a call in the same state, with the colour of its line."""
 
