@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -226,7 +227,7 @@ def test_a_demonstrator_may_reproduce_first_and_quote_the_line_that_it_edits(tmp
     task = synthetic_tasks(1, 0, False, tmp_path)[0]
     said = plays(replace(FLAWLESS, reproduces=1.0, quotes=1.0, skill=1.0), ("", "1 failed", "[File]", "passed"), tmp_path)
     assert [text.split("\n")[2].split()[0] for text in said] == ["pytest", "open", "replace", "submit"]
-    assert said[2].startswith(f"This line may be wrong: {task.tags['broken_line'].strip()}\n")
+    assert re.match(rf"[0-9]+:{re.escape(task.tags['broken_line'])}\n", said[2])
 
 
 @pytest.mark.parametrize(

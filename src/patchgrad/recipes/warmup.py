@@ -14,7 +14,7 @@ class DemonstratorOptions:
     """Probabilities of the demonstrator's choices, each taken anew at every turn where it arises."""
 
     reproduces: float = 0.0  # before it looks
-    quotes: float = 0.0  # the line that it edits
+    quotes: float = 0.0  # the line that it edits, with its number
     skill: float = 0.4
     slips: float = 0.08  # in the name of the file to open
     resigns: float = 0.7  # after the first look, without an edit

@@ -104,8 +104,8 @@ class Demonstrator:
         tested = chance() < self._options.tests
         edit = (None if self._told_again() else self._edits.again()) or self._edits.next()
         quoted = edit.line and self._options.quotes and chance() < self._options.quotes
-        thought = f"This line may be wrong: {edit.line}" if quoted else TRY
-        return ("try" if tested else "edit"), turn(thought, edit.command() + f" && {self._options.test}{UNLESS}" * tested)
+        command = edit.command() + f" && {self._options.test}{UNLESS}" * tested
+        return ("try" if tested else "edit"), turn(edit.line if quoted else TRY, command)
 
     def _told_again(self) -> bool:
         """Was it told that its last call had been made before?"""

@@ -21,7 +21,10 @@ PLACES = 3  # of the same words, beyond which an edit quotes more words instead
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace `old` by `new`, at the place of this number from the window on; `line` is the line that it changes."""
+    """Replace `old` by `new`, at the place of this number from the window on.
+
+    `line` is the line that it changes, numbered as a file is shown: `7:    if a < b:`.
+    """
 
     old: str
     new: str
@@ -74,7 +77,7 @@ def wrong_edits(source: str, function: str, window: int = 1, families: tuple[str
 
 
 def _edit(source: str, line: int, after: str, window: int) -> Edit:
-    return replace(line_edit(source, line, after, window), line=source.splitlines()[line - 1].strip())
+    return replace(line_edit(source, line, after, window), line=f"{line}:{source.splitlines()[line - 1]}")
 
 
 @lru_cache(maxsize=4096)
