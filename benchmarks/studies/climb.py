@@ -115,13 +115,13 @@ def table(out: Path) -> dict[str, Any]:
     rows = [_row(kept[seed], found[seed]) for seed in kept]
     means = {name: over_seeds([found[seed][name].pass_at_1.mean for seed in found]) for name in POLICIES}
     pairs = [*pairwise(POLICIES[:4]), ("RFT alone", "+ stage 2 RL")]
-    steps = [_step(first, second, found) for first, second in pairs]
+    steps = [step(first, second, found) for first, second in pairs]
     for row in rows:
         print(*row.values(), sep="  ")
     for name, mean in means.items():
-        print(f"{name:14} {_percent(mean)}")
-    for step in steps:
-        print(step["sentence"])
+        print(f"{name:14} {percent(mean)}")
+    for one in steps:
+        print(one["sentence"])
     return {"rows": rows, "means": {name: plain(mean) for name, mean in means.items()}, "steps": steps}
 
 
@@ -133,15 +133,17 @@ def _row(kept: Mapping[str, Any], reports: Mapping[str, Report]) -> dict[str, An
     return {name: kept[name] for name in ("seed", "processor", "load")} | {"minutes": round(kept["minutes"], 1)} | shown | health
 
 
-def _step(first: str, second: str, found: Mapping[int, Mapping[str, Report]]) -> dict[str, Any]:
+def step(first: str, second: str, found: Mapping[int, Mapping[str, Report]]) -> dict[str, Any]:
+    """What the second policy solves more than the first, paired over tasks and seeds, and as a mean over seeds."""
     one, other = ({seed: reports[name] for seed, reports in found.items()} for name in (first, second))
     paired = pooled(one, other)
     seeds = over_seeds([other[seed].pass_at_1.mean - one[seed].pass_at_1.mean for seed in found])
-    told = f"{second} - {first}: {_percent(paired.difference)}, p = {paired.p_value:.2g}; over seeds {_percent(seeds)}"
+    told = f"{second} - {first}: {percent(paired.difference)}, p = {paired.p_value:.2g}; over seeds {percent(seeds)}"
     return {"first": first, "second": second, "sentence": told, **plain(paired), "over_seeds": plain(seeds)}
 
 
-def _percent(value: Estimate) -> str:
+def percent(value: Estimate) -> str:
+    """`48.4 +- 4.7 (37.3 to 59.5)`: mean, standard error and interval."""
     return f"{100 * value.mean:.1f} +- {100 * value.error:.1f} ({100 * value.low:.1f} to {100 * value.high:.1f})"
 
 
