@@ -60,6 +60,6 @@ class Peer:
         return dict(self.answer("-c", program))
 
 
-TRL = Peer("trl", ("torch==2.13.0", "trl==1.16.0", "aiohttp"))
+TRL = Peer("trl", ("torch==2.13.0", "trl==1.16.0", "peft==0.21.2", "aiohttp"))
 MINI_SWE_AGENT = Peer("mini-swe-agent", ("mini-swe-agent==2.4.6",))
 SWE_REX = Peer("swe-rex", ("swe-rex==1.4.0", "aiohttp"))

@@ -1,8 +1,10 @@
 """One training step against TRL 1.16 on the same batch from the same weights: forward, backward and AdamW on one thread.
 
     python benchmarks/training/steps.py [--vocabulary 151936] [--hidden 128] [--layers 4] [--rounds 3] [--only rl] [--tried "rows 1;rows 2"]
+    python benchmarks/training/steps.py --model models/smollm2-135m-instruct --rank 16 --scale 0.4 --only rl
 
-With a large vocabulary not all sides fit in 24 GB at once, and those that matter have to be chosen.
+With a large vocabulary not all sides fit in 24 GB at once, and those that matter have to be chosen. A model takes the place of random
+weights, and a rank that of all parameters: adapters of every linear layer, TRL's by peft, which both sides begin with. Lengths are scaled.
 
 rl     eight attempts of one group, 1,000 to 4,000 tokens, of which 400 are the prompt that they share and 15 % were drawn: `update` with
        `Clipped(0.2, 0.3)` against GRPOTrainer with `loss_type="dapo"` and a tool mask.
@@ -53,6 +55,9 @@ from patchgrad.learning.objectives.cross_entropy import cross_entropy
 from patchgrad.learning.packing import pack, scored
 from patchgrad.networks import folder as folders
 from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.lora import CONFIG, Lora, adapt, adapters
+from patchgrad.networks.lora import load as load_adapters
+from patchgrad.networks.lora import save as save_adapters
 from patchgrad.networks.rounding import Precision
 from patchgrad.trainers.allocator import give_back
 from patchgrad.trainers.local import LocalTrainer
@@ -122,10 +127,11 @@ Told = dict[str, Any]
 # --- the batch -----------------------------------------------------------------------------------
 
 
-def arrays(kind: str, vocabulary: int) -> dict[str, Any]:
+def arrays(kind: str, vocabulary: int, scale: float) -> dict[str, Any]:
     """Tokens of all samples end to end, where each starts, and which were drawn."""
     random = np.random.default_rng(0)
-    count, least, most, prompt = LENGTHS[kind]
+    count, *lengths = LENGTHS[kind]
+    least, most, prompt = (round(scale * length) for length in lengths)
     stem, masks, streams = random.integers(3, vocabulary, prompt), [], []
     for length in np.linspace(least, most, count).astype(int):
         own = random.integers(3, vocabulary, length)
@@ -166,10 +172,38 @@ def samples(told: Mapping[str, Any]) -> list[Sample]:
     return found
 
 
-def prepared(folder: Path, kind: str, shape: DecoderConfig) -> dict[str, Any]:
-    """Writes the model and the batch. Old log-probabilities are the network's with some noise, so that ratios differ and some clip."""
-    network, told = Decoder(shape), arrays(kind, shape.vocabulary)
-    folders.save(folder / "model", shape, network.state_dict())
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is trained: a model of a folder, or random weights of a shape; all of it, or adapters of a rank; on samples of a length."""
+
+    shape: DecoderConfig
+    model: Path | None
+    rank: int
+    scale: float
+
+    def network(self) -> Decoder:
+        """As it is before a step."""
+        return folders.load(self.model) if self.model else Decoder(self.shape)
+
+
+def prepared(folder: Path, kind: str, work: Work) -> dict[str, Any]:
+    """Writes the model, its adapters and the batch.
+
+    Old log-probabilities are the network's with some noise, so that ratios differ and some clip. What would be zeros in fresh adapters is
+    noise as well: half of the gradients would be zeros otherwise.
+    """
+    network = work.network()
+    told = arrays(kind, network.config.vocabulary, work.scale)
+    if work.model:
+        (folder / "model").symlink_to(work.model.resolve())
+    else:
+        folders.save(folder / "model", network.config, network.state_dict())
+    if work.rank:
+        adapt(network, Lora(work.rank))
+        for name, tensor in adapters(network).items():
+            if name.endswith("lora_B"):
+                tensor.normal_(0, 0.01, generator=torch.Generator().manual_seed(2))
+        save_adapters(folder / "adapters", network, Lora(work.rank), str(folder / "model"))
     if kind == "rl":
         said = np.concatenate(scored(samples(told), LocalTrainer(network).score, 4096))
         told["old"][told["mask"]] = said + np.random.default_rng(1).normal(0, 0.2, len(said))
@@ -190,7 +224,11 @@ def ours(folder: Path, name: str) -> None:
     objective = Clipped(LOW, HIGH) if "advantages" in told else cross_entropy
     batch: Batch = pack(alike(samples(told)), own.budget)
     precision: Precision = "bfloat16" if own.rounded else "float32"
-    trainer = LocalTrainer(folders.load(folder / "model"), optimiser="adamw", precision=precision, share=own.share)
+    named = folder / "adapters"
+    lora = Lora(json.loads((named / CONFIG).read_text())["r"]) if named.exists() else None
+    trainer = LocalTrainer(folders.load(folder / "model"), optimiser="adamw", precision=precision, share=own.share, lora=lora)
+    if lora:
+        load_adapters(named, trainer.network)
     line.tell()
     kept = False
     while line.asked():
@@ -298,12 +336,12 @@ def of(settings: Mapping[str, Any], chosen: Sequence[str]) -> dict[str, Any]:
     return {name: setting for name, setting in settings.items() if name in chosen} or dict(settings)
 
 
-def compared(kind: str, shape: DecoderConfig, rounds: int, chosen: Sequence[str]) -> Told:
+def compared(kind: str, work: Work, rounds: int, chosen: Sequence[str]) -> Told:
     """Everything of one kind of step."""
     settings, own = of(TRIED[kind], chosen), of(OURS, chosen)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        batch = prepared(folder, kind, shape)
+        batch = prepared(folder, kind, work)
         tokens, trained = int(batch["starts"][-1]), int(batch["mask"].sum())
         print(f"{kind}: {tokens} tokens, {trained} of them trained", flush=True)
         alone, sides = tried(folder, {**own, **settings})
@@ -344,6 +382,9 @@ def main() -> None:
     asked.add_argument("--vocabulary", type=int, default=151_936)
     asked.add_argument("--hidden", type=int, default=128)
     asked.add_argument("--layers", type=int, default=4)
+    asked.add_argument("--model", type=Path, help="a folder, whose shape it has then")
+    asked.add_argument("--rank", type=int, default=0, help="adapters of this rank, in the place of all parameters")
+    asked.add_argument("--scale", type=float, default=1.0, help="of the lengths")
     asked.add_argument("--rounds", type=int, default=3)
     asked.add_argument("--only", choices=tuple(LENGTHS), help="one kind of step")
     asked.add_argument(
@@ -356,15 +397,19 @@ def main() -> None:
     chosen = [name.strip() for name in options.tried.split(";") if name.strip()]
     if lost := {*chosen} - {name for settings in TRIED.values() for name in (*OURS, *settings)}:
         asked.error(f"there is no setting {min(lost)}")
-    told: Told = {"shape": asdict(shape), "parameters": folders.count(Decoder(shape)), "versions": versions(), "rounds": options.rounds}
+    work = Work(shape, options.model, options.rank, options.scale)
+    network = work.network()
+    told: Told = {"shape": asdict(network.config), "parameters": folders.count(network), "rank": options.rank, "scale": options.scale}
+    told |= {"model": options.model.name if options.model else "", "versions": versions(), "rounds": options.rounds}
+    del network
     for kind in [options.only] if options.only else LENGTHS:
-        told[kind] = compared(kind, shape, options.rounds, chosen)
+        told[kind] = compared(kind, work, options.rounds, chosen)
     tell(told)
 
 
 def versions() -> dict[str, str]:
     """Of torch here, and of what TRL's side runs on."""
-    return {"torch, ours": torch.__version__, **TRL.versions("torch", "trl", "transformers", "accelerate", "datasets")}
+    return {"torch, ours": torch.__version__, **TRL.versions("torch", "trl", "transformers", "accelerate", "datasets", "peft")}
 
 
 if __name__ == "__main__":

@@ -136,11 +136,16 @@ def common(folder: Path, setting: Setting, parts: int) -> dict[str, Any]:
 
 
 def opened(folder: Path, setting: Setting) -> Any:
-    """The model in float32."""
+    """The model in float32, with peft's adapters where the folder holds some."""
     import torch
     from transformers import AutoModelForCausalLM
 
-    return AutoModelForCausalLM.from_pretrained(folder / "model", dtype=torch.float32, attn_implementation=setting.attention)
+    model = AutoModelForCausalLM.from_pretrained(folder / "model", dtype=torch.float32, attn_implementation=setting.attention)
+    if not (folder / "adapters").exists():
+        return model
+    from peft import PeftModel
+
+    return PeftModel.from_pretrained(model, folder / "adapters", is_trainable=True)
 
 
 def tokenizer() -> Any:
@@ -221,6 +226,11 @@ def label_trained(trainer: Any) -> None:
     trainer._prepare_inputs, trainer.model.forward = prepared, masked
 
 
+def plain(name: str) -> str:
+    """A parameter's name without what torch's compiler and peft put around it."""
+    return name.removeprefix("_orig_mod.").removeprefix("base_model.model.").replace(".default.weight", "")
+
+
 # --- steps ---------------------------------------------------------------------------------------
 
 
@@ -239,7 +249,7 @@ def on_demand(trainer: Any, line: Line, kept: Path) -> None:
 
     def written(model: Any) -> Any:
         trainer._clip_grad_norm = clip
-        named = {name.removeprefix("_orig_mod."): parameter.grad for name, parameter in model.named_parameters()}
+        named = {plain(name): parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
         save_file({name: gradient.contiguous() for name, gradient in named.items()}, kept)
         return clip(model)
 
