@@ -262,6 +262,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "layers": ({"llama.block_count": 3}, "does not match"),
     "a layer too few": ({"llama.block_count": 1}, r"has blk\.1\."),
+    "more layers than any memory holds": ({"llama.block_count": 2**31 - 1}, "not the weights of 2147483647 layers"),
     "no size": ({"llama.embedding_length": None}, "has no embedding_length"),
     "tokenizer": ({"tokenizer.ggml.model": "bert"}, "a tokenizer of the kind bert"),
     "way to cut": ({"tokenizer.ggml.pre": "tekken"}, "cuts text by tekken"),
@@ -284,6 +285,18 @@ def test_what_cannot_be_computed_or_spelt_is_refused_by_name_and_leaves_nothing(
     with pytest.raises(ConfigError, match=words):
         folder_of(path, tmp_path / "read")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["model.gguf"]
+
+
+@pytest.mark.parametrize("size", [2**16, 2**24 + 2, 2**31 - 1, 2**32 - 1])
+def test_no_size_that_a_file_tells_is_built_before_its_tensors_are_seen_to_have_it(tmp_path: Path, whole: Path, size: int) -> None:
+    keys = gguf.GGUFReader(whole).fields
+    for key in [key for key, field in keys.items() if key.startswith("llama.") and isinstance(field.contents(), int)]:
+        path = changed(whole, tmp_path / f"{key}.gguf", lambda said, key=key: said.update({key: size}))  # type: ignore[misc]
+        try:
+            folder_of(path, tmp_path / key)
+        except ConfigError:
+            continue
+        assert key in ("llama.context_length", "llama.vocab_size"), key
 
 
 @pytest.mark.parametrize(

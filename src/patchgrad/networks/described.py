@@ -21,6 +21,7 @@ POSITIONS: Mapping[Family, int] = {"llama": 2048, "mistral": 131_072, "qwen2": 3
 KV_HEADS: Mapping[Family, int] = {"mistral": 8, "qwen2": 32, "qwen3": 32}
 """Of a model whose `config.json` does not name them; where it names null, and in Llama, there are as many as heads."""
 WINDOW = 4096  # tokens, where layers have a window and it is not said how long
+DEEPEST = 10_000  # layers
 FULL = "full_attention"
 
 
@@ -36,6 +37,8 @@ def read(config: Settings, generation: Settings) -> DecoderConfig:
     positions, vocabulary = config.whole("max_position_embeddings", POSITIONS[family]), config.whole("vocab_size")
     theta, scaling = rope.read(config, positions)
     layers = config.whole("num_hidden_layers")
+    if layers > DEEPEST:  # each is listed with its window before its weights are looked for
+        raise ConfigError(f"num_hidden_layers in {config.source} is {layers}, and no network has more than {DEEPEST}: copy it again")
     return DecoderConfig(
         vocabulary=vocabulary,
         hidden=hidden,

@@ -72,13 +72,25 @@ def load(source: str | Path, context: int = 0, yarn: float = 1.0) -> Decoder:
 
 def _match(told: DecoderConfig, state: Mapping[str, Tensor], folder: Path) -> None:
     """`ConfigError` where the tensors are not those of this shape; found out without memory for a network that may not be one."""
-    if told.layers > len(state):
-        raise ConfigError(f"{folder} does not match its config.json: it has not the weights of {told.layers} layers")
-    with torch.device("meta"):
-        expected = {name: parameter.shape for name, parameter in Decoder(told).named_parameters()}
+    expected = parameters(told, len(state), f"{folder} does not match its config.json")
     wrong = sorted(n for n in expected.keys() | state.keys() if n not in state or expected.get(n) != state[n].shape)
     if wrong:
         raise ConfigError(f"{folder} does not match its config.json: {wrong[0]} and {len(wrong) - 1} more are missing or misshapen")
+
+
+def parameters(told: DecoderConfig, held: int, otherwise: str) -> dict[str, torch.Size]:
+    """What a network of this shape is made of, by its names in transformers.
+
+    Raises `ConfigError`, which begins with `otherwise`, where a file that holds so many tensors cannot be of a network so deep or so wide:
+    nothing is made of a size that a file only tells.
+    """
+    if told.layers > held:
+        raise ConfigError(f"{otherwise}: it has not the weights of {told.layers} layers")
+    try:
+        with torch.device("meta"):
+            return {name: parameter.shape for name, parameter in Decoder(told).named_parameters()}
+    except (RuntimeError, TypeError, OverflowError) as error:  # torch counts a tensor's numbers in 64 bits
+        raise ConfigError(f"{otherwise}: it tells of matrices that are larger than any") from error
 
 
 def _one(state: dict[str, Tensor]) -> bool:

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from patchgrad.errors import ConfigError
@@ -16,8 +15,8 @@ from patchgrad.models.gguf import file as files
 from patchgrad.models.gguf import names, shape, vocabulary
 from patchgrad.models.gguf.file import GgufFile
 from patchgrad.models.new_folder import new_folder, refuse
-from patchgrad.networks.decoder import Decoder, DecoderConfig
-from patchgrad.networks.folder import describe
+from patchgrad.networks.decoder import DecoderConfig
+from patchgrad.networks.folder import describe, parameters
 
 
 def folder_of(source: Path, out: Path, licence: Path | None = None) -> DecoderConfig:
@@ -41,8 +40,8 @@ def folder_of(source: Path, out: Path, licence: Path | None = None) -> DecoderCo
 
 def _matched(file: GgufFile, config: DecoderConfig) -> list[tuple[str, str]]:
     """(GGUF's name, ours) of all tensors of the network; `ConfigError` where one lacks, is misshapen, or is nobody's."""
-    with torch.device("meta"):
-        expected = {name: tuple(parameter.shape) for name, parameter in Decoder(config).named_parameters()}
+    otherwise = f"{file.said.source} does not match what it says of itself"
+    expected = {name: tuple(size) for name, size in parameters(config, len(file.tensors), otherwise).items()}
     pairs = [(theirs, ours) for theirs, ours in names.of(config) if ours in expected]
     strange = sorted(file.tensors.keys() - {theirs for theirs, _ in pairs} - {shape.FACTORS})
     if strange:
@@ -50,7 +49,7 @@ def _matched(file: GgufFile, config: DecoderConfig) -> list[tuple[str, str]]:
     for theirs, ours in pairs:
         found = file.tensors.get(theirs)
         if found is None or tuple(int(size) for size in reversed(found.shape)) != expected[ours]:
-            raise ConfigError(f"{file.said.source} does not match what it says of itself: {theirs} is missing or misshapen")
+            raise ConfigError(f"{otherwise}: {theirs} is missing or misshapen")
     return pairs
 
 
