@@ -110,6 +110,8 @@ def _length(result: Any) -> list[str]:
 def _steps(result: Any) -> list[str]:
     shape = result["shape"]
     size = f"{shape['layers']} x {shape['hidden']}, a vocabulary of {shape['vocabulary']:,}"
+    if result.get("model"):
+        size = f"{result['model']}: {size}" + (f", adapters of rank {result['rank']}" if result["rank"] else "")
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     parts = [f"{size}; {versions}. What is lent to TRL, which `benchmarks/training/steps_trl.py` names, it does not do of itself.\n"]
     for kind in ("rl", "rft"):

@@ -1,6 +1,6 @@
 """What `patchgrad plan` says a training step holds, beside what a process that makes one holds.
 
-    python benchmarks/memory/plan.py [--points 24]
+    python benchmarks/memory/plan.py [--points 24] [--of smollm2]
 
 Each point is a shape, a length and the options of the trainer. A process of its own makes one step of two packs a worker, and tells the
 most that it had resident; the plan's figure is that of its rehearsal and of a process that has made a step of next to nothing. Prints a
@@ -27,6 +27,7 @@ from benchmarks.library.pairing import spread
 SMALL = {"vocabulary": 1024, "hidden": 192, "layers": 4, "heads": 3, "kv_heads": 3, "head_size": 64, "intermediate": 512}
 MIDDLE = {"vocabulary": 8192, "hidden": 384, "layers": 8, "heads": 6, "kv_heads": 2, "head_size": 64, "intermediate": 1024}
 WIDE = {"vocabulary": 151_936, "hidden": 128, "layers": 3, "heads": 4, "kv_heads": 2, "head_size": 32, "intermediate": 384}
+SMOLLM2 = {"vocabulary": 49_152, "hidden": 576, "layers": 30, "heads": 9, "kv_heads": 3, "head_size": 64, "intermediate": 1536}
 PLAIN = {"precision": "float32", "gradient_checkpointing": False, "optimiser": "adamw", "workers": 1, "rank": 0}
 
 
@@ -50,10 +51,27 @@ def points() -> list[dict[str, Any]]:
     return found
 
 
+def smollm2() -> list[dict[str, Any]]:
+    """SmolLM2-135M as the recipe `smol` trains it, and otherwise."""
+    adapters = {**PLAIN, "shape": {**SMOLLM2, "family": "llama"}, "rank": 16}
+    return [
+        {**adapters, "tokens": 2560, "workers": 2, "precision": "bfloat16"},
+        {**adapters, "tokens": 2560, "workers": 2},
+        {**adapters, "tokens": 1400},
+        {**adapters, "tokens": 2560, "gradient_checkpointing": True},
+        {**adapters, "tokens": 1400, "rank": 0},
+        {**adapters, "tokens": 800, "workers": 2, "rank": 0, "precision": "bfloat16"},
+    ]
+
+
+OF = {"small": points, "smollm2": smollm2}
+
+
 def main() -> None:
     """Measures and prints."""
     asked = parser(__doc__)
-    asked.add_argument("--points", type=int, default=len(points()))
+    asked.add_argument("--of", choices=tuple(OF), default="small", help="whose shapes")
+    asked.add_argument("--points", type=int, default=100, help="the first so many of them")
     asked.add_argument("--one", metavar="JSON", help=argparse.SUPPRESS)
     asked.add_argument("--idle", metavar="JSON", help=argparse.SUPPRESS)
     options = asked.parse_args()
@@ -61,7 +79,7 @@ def main() -> None:
         tell(resident(json.loads(options.one)) if options.one else nothing(json.loads(options.idle)))
         return
     rows: list[dict[str, Any]] = []
-    for point in points()[: options.points]:
+    for point in OF[options.of]()[: options.points]:
         seen, said = _apart("--one", json.dumps(point)), _apart("--idle", json.dumps(point["gradient_checkpointing"])) + rehearsed(point)
         rows.append({"point": point, "resident": seen, "planned": said, "error": said / seen - 1})
         words = ", ".join(str(value) for value in (*point["shape"].values(), *(v for k, v in point.items() if k != "shape")))
