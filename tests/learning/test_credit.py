@@ -218,8 +218,23 @@ def test_a_call_loops_where_it_was_made_before_in_the_same_state() -> None:
     turns = tuple(replace(turn, state=state) for turn, (_, state) in zip(chain(*(call for call, _ in played)), played, strict=True))
     trajectory = Trajectory("x", "t", (Segment(turns[:3]), Segment(turns[3:])), "submitted", "")
     # the second edit is the first one from what it left behind; the sixth test is the first of the edited files
-    assert kinds(trajectory) == [None, None, "looping", None, "looping", None, "looping"]
+    assert kinds(trajectory) == [None, "undone", "looping", None, "looping", None, "looping"]
     assert kinds(replace(trajectory, segments=(Segment(chain(NO, NO)),))) == ["no command", "no command"]
+
+
+def test_an_edit_that_was_taken_back_is_undone_and_is_context_where_a_policy_of_failures_says_so() -> None:
+    calls = (Call("open", "a.py"), Call("replace", "1 2"), Call("replace", "2 3"), Call("submit", ""))
+    played = zip(chain(*calls), ("a", "a", "b", "b"), strict=True)  # it opens, tries in vain, repairs, submits
+    turns, parent = list[Turn](), ""
+    for turn, state in played:
+        turns.append(replace(turn, state=state, parent=parent))
+        parent = turns[-1].address
+    attempt = rollout(True, turns=tuple(turns))
+    assert kinds(attempt.trajectory) == [None, "undone", None, None]
+    assert failed([attempt.trajectory]) == {}, "who tries has to be wrong at times"
+    for policy, trained in (({"undone": "mask"}, [True, False, True, True]), (KEEP_ALL, [True] * 4)):
+        (sample,) = assign([group(attempt)], by_reward, policy)  # type: ignore[arg-type]
+        assert sample.keep.reshape(4, -1).all(1).tolist() == trained
 
 
 def test_failures_are_counted_by_kind() -> None:

@@ -9,7 +9,6 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from tests.models.small import written
@@ -26,13 +25,12 @@ from patchgrad.recipes.warmup import DemonstratorOptions, Warmup
 from patchgrad.rollouts.journals import NullJournal
 from patchgrad.runs.api import train
 from patchgrad.runs.build.harness import harness, sandboxes
-from patchgrad.runs.demonstrations.warmup import without_undone
 from patchgrad.runs.phases.base_policy import _lessons
 from patchgrad.runs.session import RunContext, RunTasks
 from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.store import Run
 from patchgrad.tasks.archive import pack, store
-from patchgrad.values import Action, Call, Checks, Observation, Rollout, Sample, Segment, Task, ToolState, Turn, floats, frozen, ids
+from patchgrad.values import Checks, Rollout, Task
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
@@ -75,18 +73,6 @@ def test_a_model_is_warmed_up_by_its_adapters_and_a_run_that_was_interrupted_goe
     tokenizer = ChatTokenizer.load(tmp_path / "model")
     said = [tokenizer.decode(turn.action.token_ids.tolist()) for rollout in shown for turn in rollout.trajectory.turns]
     assert any("replace " in text and re.match("[0-9]+: ", text) for text in said)
-
-
-def test_of_solved_episodes_no_edit_is_imitated_that_was_taken_back() -> None:
-    states = ("a", "a", "b", "b")  # it opens, tries in vain, repairs, submits
-    calls = (Call("open", "a.py"), Call("replace", "1 2"), Call("replace", "2 3"), Call("submit", ""))
-    turns, parent = list[Turn](), ""
-    for state, call in zip(states, calls, strict=True):
-        action = Action(ids([1, 2]), floats([0.0, 0.0]), -1, "x", "stop")
-        turns.append(Turn(ids([3]), action, call, Observation("", ToolState()), state, parent))
-        parent = turns[-1].address
-    sample = Sample(Segment(tuple(turns)), floats([1.0] * 8), frozen(np.ones(8, bool)), "t", "t")
-    assert without_undone(sample).keep.reshape(4, 2).any(1).tolist() == [True, False, True, True]
 
 
 def test_what_is_imitated_alone_where_it_is_solved_has_to_be_graded() -> None:

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from patchgrad.values import Bools, Malformed, Trajectory, repeated
+from patchgrad.values import Bools, Malformed, Trajectory, repeated, undone
 
 Treatment = Literal["keep", "mask", "withhold", "penalise", "drop"]
 
@@ -32,7 +32,7 @@ PENALTY = 1.5
 
 KINDS = frozenset(
     {
-        *("no command", "truncated", "several commands", "unknown tool", "bad arguments", "looping"),
+        *("no command", "truncated", "several commands", "unknown tool", "bad arguments", "looping", "undone"),
         *("timeout", "died", "out of memory", "sandbox lost", "infrastructure"),
         "overlong",
     }
@@ -73,22 +73,27 @@ def _treatments(trajectory: Trajectory, failures: FailurePolicy) -> npt.NDArray[
 
 
 def kinds(trajectory: Trajectory) -> list[str | None]:
-    """How each turn failed, `None` where it did not: `replayed`, else its format error, else its observation's failure, else `looping`.
+    """How each turn failed, `None` where it did not: `replayed`, its format error, its observation's failure, `looping` or `undone`.
 
     A turn loops if an earlier one of its attempt made the same call in the same state, which is the address of the files and where the
-    agent stood: a third `replace " <" " <="` that tests refuse and `git restore` undoes tells nothing that the first had not told.
+    agent stood: a third `replace " <" " <="` that tests refuse and `git restore` undoes tells nothing that the first had not told. The
+    first is `undone`: it told something, and was no repair.
     """
     found: list[str | None] = []
-    for turn, again in zip(trajectory.turns, repeated(trajectory.turns), strict=True):
+    for turn, again, back in zip(trajectory.turns, repeated(trajectory.turns), undone(trajectory.turns), strict=True):
         failure: str | None = turn.call.kind if isinstance(turn.call, Malformed) else turn.observation.failure
         if failure == "no command" and turn.action.finish == "length":
             failure = "truncated"
         # The shell has answered what it does not know, and would answer the same.
-        found.append("looping" if again and failure in (None, "unknown tool") else failure)
+        looping = again and failure in (None, "unknown tool")
+        found.append("looping" if looping else failure or ("undone" if back else None))
     return [*("replayed" for _ in range(trajectory.replayed)), *found[trajectory.replayed :]]
 
 
 def failed(trajectories: Iterable[Trajectory]) -> dict[str, int]:
-    """How many turns failed in each way, the most frequent first: `{"looping": 12, "timeout": 1}`. What forks replay is not counted."""
-    found = Counter(kind for trajectory in trajectories for kind in kinds(trajectory) if kind not in (None, "replayed"))
+    """How many turns failed in each way, the most frequent first: `{"looping": 12, "timeout": 1}`.
+
+    What forks replay is not counted, and neither is an edit that was taken back, as who tries has to be wrong at times.
+    """
+    found = Counter(kind for trajectory in trajectories for kind in kinds(trajectory) if kind not in (None, "replayed", "undone"))
     return {str(kind): count for kind, count in found.most_common()}

@@ -13,9 +13,9 @@ class Failures:
     """What becomes of turns that failed, by how; in fine-tuning and RL alike (`learning.failures.FailurePolicy`).
 
     `truncated` is a turn that ran out of tokens before its command ended, `unknown_tool` a command that the shell does not find or a tool
-    that the agent does not have. `looping` is a call that was made before in the same state, `overlong` are all turns of an attempt that
-    ran into a limit. `sandbox_lost` is the turn after which nobody could go on in its sandbox. What infrastructure broke is no field: it is
-    dropped before anything is averaged. In a stage none is the row's own.
+    that the agent does not have. `looping` is a call that was made before in the same state, `undone` an edit that was taken back in its
+    turn, and `overlong` are all turns of an attempt that ran into a limit. `sandbox_lost` is the turn after which nobody could go on in its
+    sandbox. What infrastructure broke is no field: it is dropped before anything is averaged. In a stage none is the row's own.
     """
 
     no_command: Treatment | None = None
@@ -24,6 +24,7 @@ class Failures:
     unknown_tool: Treatment | None = None
     bad_arguments: Treatment | None = None
     looping: Treatment | None = None
+    undone: Treatment | None = None
     timeout: Treatment | None = None
     died: Treatment | None = None
     out_of_memory: Treatment | None = None

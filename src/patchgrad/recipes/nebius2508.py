@@ -106,7 +106,7 @@ REPORTED = frozenset(
         *("stages.*.limits.turns", "stages.*.limits.context", "stages.*.reward.length_threshold", "stages.*.reward.length_weight"),
         *(f"stages.*.advantage.{name}" for name in ("baseline", "baseline_offset", "step_weight", "confident_above")),
         *(f"stages.*.loss.{name}" for name in ("clip_low", "clip_high", "minibatch")),
-        *(f"{place}.{name}" for place in FAILURES for name in (*UNREAD, "unknown_tool", "looping", "overlong")),
+        *(f"{place}.{name}" for place in FAILURES for name in (*UNREAD, "unknown_tool", "looping", "undone", "overlong")),
         *("evaluation.attempts", "evaluation.every", "evaluation.sample", "evaluation.limits_per_policy", "evaluation.limits.context"),
     }
 )

@@ -38,6 +38,7 @@ from patchgrad.values.turns import (
     Usage,
     repeated,
     stream_digest,
+    undone,
 )
 
 __all__ = [
@@ -102,6 +103,7 @@ __all__ = [
     "frozen",
     "ids",
     "repeated",
+    "undone",
     "root_address",
     "stored",
     "stored_as",

@@ -255,6 +255,21 @@ def repeated(turns: Sequence[Turn]) -> tuple[bool, ...]:
     return tuple(found)
 
 
+EDITING = ("replace", "edit", "create")
+"""The tools that change a file."""
+
+
+def undone(turns: Sequence[Turn]) -> tuple[bool, ...]:
+    """Which turns edited a file and left all files as they were before: the edit was taken back in the same turn, or changed nothing.
+
+    Opened, edited and undone, edited: `(False, True, False)`. What there was before the first turn is not known, so it never is one.
+    """
+    before = [None, *(turn.state for turn in turns)]
+    return tuple(
+        isinstance(turn.call, Call) and turn.call.tool in EDITING and turn.state == was for turn, was in zip(turns, before, strict=False)
+    )
+
+
 Stop = Literal["submitted", "turn limit", "context limit", "time limit", "format errors", "repeats", "abstained", "sandbox lost", "failed"]
 """How an attempt ended. `sandbox lost`: the agent left its sandbox so that nobody can go on in it. `failed`: infrastructure broke."""
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-
-import numpy as np
 
 from patchgrad.contracts import Trainer
 from patchgrad.learning.advantages import Ones
 from patchgrad.learning.credit import assign
-from patchgrad.learning.failures import MASK_FORMAT_ERRORS
+from patchgrad.learning.failures import MASK_FORMAT_ERRORS, Treatment
 from patchgrad.learning.objectives.cross_entropy import cross_entropy
 from patchgrad.learning.packing import minibatches, pack
 from patchgrad.learning.stopping import may_stop
@@ -23,10 +20,9 @@ from patchgrad.runs.demonstrations.induction import Pointing, plant
 from patchgrad.runs.planning.shapes import fresh_shape
 from patchgrad.tasks.archive import open_archive
 from patchgrad.trainers.schedules import cosine
-from patchgrad.values import Call, Group, Rollout, Sample, ScoredSample, StepSettings, Task, Update, WeightedSample, frozen
+from patchgrad.values import Call, Group, Rollout, ScoredSample, StepSettings, Task, Update, WeightedSample
 
 PART = 4  # of the episodes a later pass has one in so many
-EDITING = ("replace", "edit", "create")
 OFTEN = 0.1  # operators and numbers lie above it, names and keywords below
 
 
@@ -85,9 +81,8 @@ def warm_up(
     next turn is learned, which finds the way back.
     """
     warmup, precision = recipe.warmup, recipe.optimiser.imitation
-    samples = assign([Group((rollout,)) for rollout in demonstrations], Ones(), {**MASK_FORMAT_ERRORS, "looping": "mask"})
-    if warmup.imitates == "solved":
-        samples = [left for sample in samples if (left := without_undone(sample)).keep.any()]
+    tries: Treatment = "mask" if warmup.imitates == "solved" else "keep"
+    samples = assign([Group((rollout,)) for rollout in demonstrations], Ones(), {**MASK_FORMAT_ERRORS, "looping": "mask", "undone": tries})
     ready = [WeightedSample.alike(ScoredSample.as_sampled(sample)) for sample in samples]
     count = steps(recipe, len(ready))
     schedule, done = cosine(rate * warmup.lr, count, warmup=min(20, count // 5)), 0
@@ -102,12 +97,3 @@ def warm_up(
 def taught(recipe: Recipe, episodes: Sequence[Rollout]) -> list[Rollout]:
     """The episodes that are imitated."""
     return [rollout for rollout in episodes if rollout.solved or recipe.warmup.imitates == "all"]
-
-
-def without_undone(sample: Sample) -> Sample:
-    """The sample without the turns whose edit was taken back: files are after them what they were before."""
-    turns = sample.segment.turns
-    before = ["", *(turn.state for turn in turns)]  # nothing is known of what was there before the first
-    undone = [isinstance(t.call, Call) and t.call.tool in EDITING and t.state == was for t, was in zip(turns, before, strict=False)]
-    keep = sample.keep & ~np.repeat(undone, [len(turn.action.token_ids) for turn in turns])
-    return replace(sample, keep=frozen(keep))
