@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lora import Lora, adapt
-from patchgrad.runs.planning.rehearsal import WORKSPACES, Alive, Footprint, Step, _kernel, passed, rehearse, spoken
+from patchgrad.runs.planning.rehearsal import WORKSPACES, Alive, Footprint, Step, _kernel, _rehearsed, passed, rehearse, spoken
 from patchgrad.trainers.local import trainable
 from patchgrad.trainers.optimisers import AdamW, Muon
 
@@ -37,6 +37,18 @@ def test_nothing_is_allocated_that_a_real_pass_does_not_allocate() -> None:
         gradients = passed(network, dict(network.named_parameters()), (300,), Step(300, 100))
     assert gradients
     assert abs(rehearse(SHAPE, AdamW, Step(tokens=300, trained=100)).passing - (alive.most - before)) < 0.02 * (alive.most - before)
+
+
+@pytest.mark.parametrize("vocabulary", [512, 20_000])
+@pytest.mark.parametrize("tokens", [64, 1000])
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("lora", [None, Lora(2)])
+def test_many_layers_hold_most_at_another_moment_than_a_few(vocabulary: int, tokens: int, again: bool, lora: Lora | None) -> None:
+    """With a large vocabulary few layers hold most at the end of the backward pass, and many where it begins."""
+    shape, step = replace(SHAPE, vocabulary=vocabulary, layers=24), Step(tokens, tokens // 8, gradient_checkpointing=again, lora=lora)
+    told, whole = rehearse(shape, AdamW, step), _rehearsed(shape, step, AdamW)
+    assert told.passing == pytest.approx(max(whole["beginning"], whole["ending"]), rel=0.01)
+    assert (told.weights, told.gradients) == (whole["weights"], whole["gradients"])
 
 
 def test_layers_that_are_computed_again_hold_less() -> None:

@@ -2,7 +2,9 @@
 
 The network, the backward pass and the optimiser are those that train (`networks/decoder.py`, `trainers/optimisers.py`), run on PyTorch's
 fake tensors, which have a shape and no memory; what is alive is added up as it comes and goes. So the figure changes with the code, and
-there is no formula beside it that could drift. Layers are alike: a rehearsal of a few tells what all of them hold.
+there is no formula beside it that could drift. Layers are alike: a rehearsal of a few tells what all of them hold. The backward pass
+gives back what a layer keeps and takes room for its gradients, so most is held where it begins or where it ends. Each of the two grows
+evenly with layers, and the greater of them does not.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import fnmatch
 import itertools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ from patchgrad.networks.scoring import wide
 from patchgrad.trainers.optimisers import Optimiser
 
 LAYER = "model.layers."
-FEW, MORE = 3, 5  # layers of which a difference is taken
+FEW, MORE = 5, 7  # layers of which a difference is taken: on each side of the middle more than the last one, which computes less
 TURN = 32  # tokens that are trained in a run
 RUNS = 16  # such runs in a rehearsal: each costs calls of its own, and hundreds of them hold no more than a few that are longer
 WORKSPACES = 64 << 20  # cuBLAS takes 32 MiB on a Hopper for each thread that multiplies: of the forward and of the backward pass
@@ -85,14 +87,15 @@ def rehearse(shape: DecoderConfig, optimiser: Callable[[Mapping[str, Tensor]], O
     """
     runs = _runs(shape, step)
     counts = [count if count <= MORE else FEW for count, _ in runs]
-    few = _rehearsed(*_cut(shape, step, runs, counts), optimiser)
-    told = {f.name: float(getattr(few, f.name)) for f in fields(Footprint)}
+    told = {name: float(value) for name, value in _rehearsed(*_cut(shape, step, runs, counts), optimiser).items()}
+    few = dict(told)
     for place, (count, _) in enumerate(runs):
         if count > MORE:
             more = _rehearsed(*_cut(shape, step, runs, [*counts[:place], MORE, *counts[place + 1 :]]), optimiser)
             for name in told:
-                told[name] += (count - FEW) / (MORE - FEW) * (getattr(more, name) - getattr(few, name))
-    return Footprint(**{name: round(value) for name, value in told.items()})
+                told[name] += (count - FEW) / (MORE - FEW) * (more[name] - few[name])
+    passing = max(told.pop("beginning"), told.pop("ending"))
+    return Footprint(passing=round(passing), **{name: round(value) for name, value in told.items()})
 
 
 def _runs(shape: DecoderConfig, step: Step) -> list[tuple[int, frozenset[str]]]:
@@ -117,7 +120,8 @@ def _frozen(name: str, step: Step) -> bool:
     return any(fnmatch.fnmatch(name, pattern) for pattern in step.frozen)
 
 
-def _rehearsed(shape: DecoderConfig, step: Step, optimiser: Callable[[Mapping[str, Tensor]], Optimiser]) -> Footprint:
+def _rehearsed(shape: DecoderConfig, step: Step, optimiser: Callable[[Mapping[str, Tensor]], Optimiser]) -> dict[str, int]:
+    """Bytes by the fields of a footprint, `passing` as what is held until half of the backward pass is done, and from there on."""
     kept = torch.bfloat16 if step.precision == "bfloat16" else torch.float32
     step = replace(step, turn=max(step.turn, step.trained // RUNS))
     with FakeTensorMode(allow_non_fake_inputs=True), Alive() as alive:
@@ -141,14 +145,40 @@ def _rehearsed(shape: DecoderConfig, step: Step, optimiser: Callable[[Mapping[st
         states = alive.bytes - weights
         alive.most = before = alive.bytes
         attend = _kernel if step.fused else None
+        halfway = _halfway(network, alive)
         gradients = passed(network, parameters, (step.tokens,), step, attend, min(step.trained, SCORED))
-        passing, held = alive.most - before, alive.bytes - before
+        beginning, ending, held = max(halfway, default=alive.most) - before, alive.most - before, alive.bytes - before
         alive.most = alive.bytes
         if steps:
             steps.step(gradients, 1e-3)
         stepping = alive.most - before - held
-        passing += WORKSPACES if step.fused else 0
-        return Footprint(weights, states, sum(wide(one).nbytes for one in gradients.values()), passing, stepping)
+        room = WORKSPACES if step.fused else 0
+        moments = {"beginning": beginning + room, "ending": ending + room}
+        return moments | {"weights": weights, "states": states, "gradients": sum(map(_wide, gradients.values())), "stepping": stepping}
+
+
+def _halfway(network: Decoder, alive: Alive) -> list[int]:
+    """Gets the most that was held until the backward pass has come to the middle of the layers that are trained; counts anew from there."""
+    seen: list[int] = []
+
+    def half(_: Tensor) -> None:
+        if not seen:
+            seen.append(alive.most)
+            alive.most = alive.bytes
+
+    def watched(layer: nn.Module, given: Any, out: Tensor) -> None:
+        if out.requires_grad:
+            out.register_hook(half)
+
+    layers = [*network.model.layers]
+    trained = [number for number, layer in enumerate(layers) if any(parameter.requires_grad for parameter in layer.parameters())]
+    if trained:
+        layers[(trained[0] + len(layers)) // 2].register_forward_hook(watched)
+    return seen
+
+
+def _wide(gradient: Tensor) -> int:
+    return int(wide(gradient).nbytes)
 
 
 def passed(
