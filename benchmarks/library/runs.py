@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,29 @@ PATIENT = {"guards.patience": "1000"}
 
 
 def said(recipe: Recipe) -> dict[str, Any]:
-    """A recipe without its name and seed, as a file of JSON holds it: two of a study are of one recipe where these are equal."""
+    """A recipe without its name and seed, as a file of JSON holds it: two of a study are of one recipe where these are the `same`."""
     told: dict[str, Any] = json.loads(json.dumps(finite(plain(replace(recipe, name="", seed=0)))))
     return told
+
+
+def same(then: Any, now: Any) -> bool:
+    """Is what was said of a recipe true of it now? A key that the older one does not tell came later, and is not compared.
+
+    `{"lr": 1.0}` is the same as `{"lr": 1.0, "warmup": 0}`, and not the other way round.
+    """
+    if isinstance(then, dict) and isinstance(now, dict):
+        return all(name in now and same(value, now[name]) for name, value in then.items())
+    if isinstance(then, list) and isinstance(now, list):
+        return len(then) == len(now) and all(map(same, then, now))
+    return bool(then == now)
+
+
+def kept(out: Path, seeds: Iterable[int], recipe: Recipe) -> dict[int, Any]:
+    """What stands in `OUT/SEED.json` for each seed that is there; a seed of another recipe than this one ends the program."""
+    found = {seed: json.loads((out / f"{seed}.json").read_bytes()) for seed in seeds if (out / f"{seed}.json").exists()}
+    if other := [seed for seed in found if not same(found[seed]["recipe"], said(recipe))]:
+        raise SystemExit(f"Seeds {other} in {out} are of another recipe than {recipe.name} has now: move them away to run them again.")
+    return found
 
 
 def finished(folder: Path, recipe: Recipe, before: Path | None = None, only: Collection[str] | None = None) -> Path:

@@ -22,7 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.library.command import parser, tell
-from benchmarks.library.runs import finished, said
+from benchmarks.library.runs import finished, kept, said
 
 from patchgrad.evaluation import over_seeds, pooled
 from patchgrad.recipes import Recipe, laptop
@@ -108,11 +108,9 @@ def started(seeds: Sequence[int], given: Any) -> None:
 
 def table(out: Path) -> dict[str, Any]:
     """A row a seed, what each policy adds to the one before in all of them, and what RL adds to fine-tuning alone."""
-    kept = {seed: json.loads((out / f"{seed}.json").read_bytes()) for seed in SEEDS if (out / f"{seed}.json").exists()}
-    if other := [seed for seed in kept if kept[seed]["recipe"] != said(laptop())]:
-        raise SystemExit(f"Seeds {other} in {out} are of another recipe than laptop has now: move them away to run them again.")
-    found = {seed: dict(zip(POLICIES, read_reports(out / f"{seed}.json"), strict=True)) for seed in kept}
-    rows = [_row(kept[seed], found[seed]) for seed in kept]
+    told = kept(out, SEEDS, laptop())
+    found = {seed: dict(zip(POLICIES, read_reports(out / f"{seed}.json"), strict=True)) for seed in told}
+    rows = [_row(told[seed], found[seed]) for seed in told]
     means = {name: over_seeds([found[seed][name].pass_at_1.mean for seed in found]) for name in POLICIES}
     pairs = [*pairwise(POLICIES[:4]), ("RFT alone", "+ stage 2 RL")]
     steps = [step(first, second, found) for first, second in pairs]

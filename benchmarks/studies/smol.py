@@ -20,7 +20,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.library.command import parser, tell
-from benchmarks.library.runs import finished, said
+from benchmarks.library.runs import finished, kept, said
 from benchmarks.studies.climb import percent, step
 from benchmarks.studies.study import of
 
@@ -84,11 +84,9 @@ def _without_paths(report: Report, run: str) -> Report:
 
 def table(out: Path) -> dict[str, Any]:
     """A row a seed and a kind of task, and what each phase adds to the one before in all seeds."""
-    kept = {seed: json.loads((out / f"{seed}.json").read_bytes()) for seed in SEEDS if (out / f"{seed}.json").exists()}
-    if other := [seed for seed in kept if kept[seed]["recipe"] != said(recipe_of(seed))]:
-        raise SystemExit(f"Seeds {other} in {out} are of another recipe than smol-long has now: move them away to run them again.")
-    reports = {seed: {one.name: one for one in read_reports(out / f"{seed}.json")} for seed in kept}
-    return {"minutes": {seed: kept[seed]["minutes"] for seed in kept}} | {kind: _of_kind(kind, reports) for kind in KINDS}
+    found = kept(out, SEEDS, recipe_of(SEEDS[0]))
+    reports = {seed: {one.name: one for one in read_reports(out / f"{seed}.json")} for seed in found}
+    return {"minutes": {seed: found[seed]["minutes"] for seed in found}} | {kind: _of_kind(kind, reports) for kind in KINDS}
 
 
 def _of_kind(kind: str, reports: Mapping[int, Mapping[str, Report]]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.library.command import parser, tell
-from benchmarks.library.runs import PATIENT, finished, said
+from benchmarks.library.runs import PATIENT, finished, said, same
 
 from patchgrad.config import override
 from patchgrad.evaluation import over_seeds, pooled, shares
@@ -90,7 +90,7 @@ def kept(study: Study, name: str, seed: int, work: Path, out: Path) -> Path:
         }
         put(path, json.dumps(finite(told)).encode() + b"\n")
         shutil.rmtree(folder)
-    elif json.loads(path.read_bytes())["recipe"] != said(recipe):
+    elif not same(json.loads(path.read_bytes())["recipe"], said(recipe)):
         raise SystemExit(f"{path} is of another recipe than {name} has now: move it away to run it again.")
     return path
 
