@@ -67,9 +67,16 @@ def test_the_table_of_the_eight_seeds_tells_what_each_policy_adds_and_refuses_an
     told = climb.table(tmp_path)
     assert [row["seed"] for row in told["rows"]] == [101, 102]
     assert [round(step["difference"]["mean"], 3) for step in told["steps"]] == [0.25, 0.25, 0.25, 0.5]
-    (tmp_path / "103.json").write_text(json.dumps({"seed": 103, **shared, "recipe": {}}))
+    (tmp_path / "103.json").write_text(json.dumps({"seed": 103, **shared, "recipe": {"rft": {"rounds": 7}}}))
     with pytest.raises(SystemExit, match="103"):
         climb.table(tmp_path)
+
+
+def test_a_key_that_came_later_makes_no_other_recipe() -> None:
+    then = {"lr": 1.0, "stages": [{"tasks": 8}]}
+    assert runs.same(then, {"lr": 1.0, "stages": [{"tasks": 8, "forks": 0}], "judges": []})
+    for now in ({"lr": 2.0, "stages": [{"tasks": 8}]}, {"lr": 1.0, "stages": [{"tasks": 9}]}, {"lr": 1.0, "stages": []}, {"lr": 1.0}):
+        assert not runs.same(then, now)
 
 
 def test_a_seed_keeps_its_four_policies_and_that_of_fine_tuning_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
