@@ -59,7 +59,7 @@ def run_one(seed: int, scratch: Path | None, work: Path, out: Path) -> None:
         reports.append(_without_paths(_scratch(scratch, recipe), scratch.name))
     told = {
         "seed": seed,
-        "minutes": sum(report.seconds for report in reports[len(PHASES) - 1 : len(PHASES)]) / 60,
+        "minutes": run.results.reports()[-1].seconds / 60,
         "recipe": said(recipe),
         "choice": run.state()["choice"],
         "reports": [plain(one) for one in reports],
@@ -97,7 +97,7 @@ def _of_kind(kind: str, reports: Mapping[int, Mapping[str, Report]]) -> dict[str
     found = {seed: {name: one for name, one in every.items() if one.outcomes} for seed, every in found.items()}
     names = [name for name in (*PHASES, SCRATCH) if all(name in every for every in found.values())]
     rows = {name: _row(name, [every[name] for every in found.values()]) for name in names}
-    pairs = [*pairwise(PHASES), *([(SCRATCH, PHASES[-1])] if SCRATCH in names else [])]
+    pairs = [*pairwise(name for name in names if name != SCRATCH), *([(SCRATCH, PHASES[-1])] if SCRATCH in names else [])]
     steps = [step(first, second, found) for first, second in pairs]
     for one in steps:
         print(kind, one["sentence"])
@@ -124,6 +124,8 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     seeds = [int(seed) for seed in given.seeds.split(",")]
     scratch: list[Path | None] = [Path(name) for name in given.scratch.split(",") if name] or [None] * len(seeds)
+    if len(scratch) != len(seeds):
+        options.error(f"--scratch names {len(scratch)} runs for {len(seeds)} seeds: name one for each")
     for seed, beside in zip(seeds, scratch, strict=True):
         if not (given.out / f"{seed}.json").exists():
             run_one(seed, beside, given.work, given.out)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from benchmarks.library import runs
-from benchmarks.studies import climb
+from benchmarks.studies import climb, smol
 from benchmarks.studies import study as studies
 from benchmarks.studies.ablations import ABLATIONS
 from benchmarks.studies.forking import FORKING
@@ -91,6 +91,21 @@ def test_a_seed_keeps_its_four_policies_and_that_of_fine_tuning_alone(tmp_path: 
     assert (told["seed"], told["load"], told["recipe"]) == (5, "idle", runs.said(recipe))
     assert told["choice"].startswith("stage 2 hands on")
     assert len(told["metrics_alone"]) == recipe.rft.rounds + climb.ROUNDS
+
+
+def test_a_seed_of_a_model_keeps_its_policies_and_what_one_from_scratch_solves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = override(tiny(), {"seed": "5"})
+    monkeypatch.setattr(smol, "recipe_of", lambda _: recipe)
+    monkeypatch.setattr(smol, "SEEDS", (5,))
+    smol.run_one(5, None, tmp_path / "work", tmp_path)
+    smol.run_one(5, tmp_path / "work" / "5", tmp_path / "work", tmp_path)
+    told = json.loads((tmp_path / "5.json").read_text())
+    assert [one["name"] for one in told["reports"]] == [*smol.PHASES, smol.SCRATCH]
+    assert told["minutes"] > 0
+    assert str(tmp_path) not in (tmp_path / "5.json").read_text(), "a file that is kept does not tell where it was made"
+    found = smol.table(tmp_path)
+    assert [*found["generated"]["rows"]] == [*smol.PHASES, smol.SCRATCH]
+    assert found["packages"] == {"rows": {}, "steps": []}, "tiny has generated tasks alone"
 
 
 def measured(*solved: tuple[str, int]) -> list[Report]:
