@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd.graph import register_multi_grad_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
@@ -168,7 +169,7 @@ def _halfway(network: Decoder, alive: Alive) -> list[int]:
 
     def watched(layer: nn.Module, given: Any, out: Tensor) -> None:
         if out.requires_grad:
-            out.register_hook(half)
+            register_multi_grad_hook((out,), half, mode="any")
 
     layers = [*network.model.layers]
     trained = [number for number, layer in enumerate(layers) if any(parameter.requires_grad for parameter in layer.parameters())]
