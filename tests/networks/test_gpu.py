@@ -18,7 +18,6 @@ from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.device import DeviceDecoder
 from patchgrad.networks.packed import LONG, within
 from patchgrad.networks.prefixes import Node
-from patchgrad.networks.rounding import rounded
 from patchgrad.testing.trainer import example_batches
 from patchgrad.trainers.local import LocalTrainer
 from patchgrad.values import StepSettings
@@ -75,10 +74,3 @@ def test_what_the_sampler_reads() -> None:
         cache.grow(np.array([0]), np.array([50]))
         logits.append(decoder.run(cache, tokens, np.zeros(50, np.int64), places, places).cpu())
     torch.testing.assert_close(logits[0], logits[1], rtol=1e-3, atol=1e-3)
-
-
-def test_what_several_products_take_is_rounded_once_as_each_would_round_it() -> None:
-    x = torch.randn(3, 4, device="cuda")
-    assert rounded(x) is x
-    with torch.autocast("cuda", torch.bfloat16):
-        assert torch.equal(rounded(x), x.bfloat16())

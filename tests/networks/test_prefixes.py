@@ -127,7 +127,7 @@ def test_a_tree_is_taken_where_it_costs_less() -> None:
 def test_attention_on_a_cpu_rounds_nothing_more_than_what_it_is_given() -> None:
     q, k, v = (torch.randn(300, heads, 16).bfloat16() for heads in (4, 2, 2))
     pieces = tuple(blocks.triangle(0, 0, 300))
-    assert torch.equal(blocks.seen(q, k, v, pieces), blocks.seen(q.float(), k.float(), v.float(), pieces))
+    assert torch.equal(blocks.seen(q, k, v, pieces), blocks.seen(q.float(), k.float(), v.float(), pieces).bfloat16())
 
 
 @given(st.lists(st.integers(1, 90), min_size=1, max_size=4), st.integers(1, 100))

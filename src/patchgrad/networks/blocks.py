@@ -47,44 +47,68 @@ def triangle(query: int, key: int, length: int, least: int = 0) -> list[Block]:
 
 
 def seen(q: Tensor, k: Tensor, v: Tensor, blocks: tuple[Block, ...]) -> Tensor:
-    """Attention of queries to the keys of all their blocks: `[N, H, D], [T, K, D], [T, K, D] -> [N, H, D]`.
+    """Attention of queries to the keys of all their blocks: `[N, H, D], [T, K, D], [T, K, D] -> [N, H, D]`, all of one precision.
 
-    Each query stands in one causal block, before any other that it stands in. In `float32` at least: on blocks of this size the kernel of
-    the backward pass takes 2.7 times as long in `bfloat16`, also where the processor multiplies it.
+    Each query stands in one causal block, before any other that it stands in. Computed in `float32` at least: on blocks of this size the
+    kernel of the backward pass takes 2.7 times as long in `bfloat16`, also where the processor multiplies it. What is kept for it is in
+    the precision that was given, and has as many heads.
     """
-    group = q.shape[1] // k.shape[1]
-    q, k, v = (part.to(torch.promote_types(part.dtype, torch.float32)) for part in (q, k, v))
-    k, v = (part.repeat_interleave(group, 1) if group > 1 else part for part in (k, v))
     attend: Callable[..., Tensor] = _Seen.apply
-    return attend(*(part.transpose(0, 1).unsqueeze(0) for part in (q, k, v)), blocks)[0].transpose(0, 1)
+    return attend(q, k, v, blocks)
 
 
 class _Seen(torch.autograd.Function):
-    """`seen` of `[1, H, N, D]`. A softmax's mean over several sets of keys is the mean of their means, by their sums of exponentials."""
+    """`seen`. A softmax's mean over several sets of keys is the mean of their means, by their sums of exponentials."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, blocks: tuple[Block, ...]) -> Tensor:
-        out, total = torch.empty_like(q), q.new_empty(q.shape[:3])
+        wide_q, wide_k, wide_v = _by_head(q, k, v)
+        whole = torch.empty(q.shape, dtype=wide_q.dtype, device=q.device)
+        out, total = whole.transpose(0, 1).unsqueeze(0), wide_q.new_empty(wide_q.shape[:3])
         for block in blocks:
             at, keys = (slice(None), slice(None), block.queries), (slice(None), slice(None), block.keys)
-            mean, mass = _forward(q[at], k[keys], v[keys], 0.0, block.causal)
+            mean, mass = _forward(wide_q[at], wide_k[keys], wide_v[keys], 0.0, block.causal)
             if block.causal:
                 out[at], total[at] = mean, mass
             else:
                 both = torch.logaddexp(total[at], mass)
                 out[at] = out[at] * (total[at] - both).exp_().unsqueeze(-1) + mean * (mass - both).exp_().unsqueeze(-1)
                 total[at] = both
-        ctx.save_for_backward(q, k, v, out, total)
+        found = whole.to(q.dtype)
+        ctx.save_for_backward(q, k, v, found, total)
         ctx.blocks = blocks
-        return out
+        return found
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        q, k, v, out, total = ctx.saved_tensors
-        to_q, to_k, to_v = (torch.zeros_like(part) for part in (q, k, v))
+        q, k, v, found, total = ctx.saved_tensors
+        wide_q, wide_k, wide_v = _by_head(q, k, v)
+        out, to_out = (_heads_first(_widened(part)) for part in (found, gradients[0]))
+        to_q, to_k, to_v = (torch.zeros_like(part) for part in (wide_q, wide_k, wide_v))
         for block in ctx.blocks:
             at, keys = (slice(None), slice(None), block.queries), (slice(None), slice(None), block.keys)
-            more = _backward(gradients[0][at], q[at], k[keys], v[keys], out[at], total[at], 0.0, block.causal)
+            more = _backward(to_out[at], wide_q[at], wide_k[keys], wide_v[keys], out[at], total[at], 0.0, block.causal)
             for whole, rows, part in zip((to_q, to_k, to_v), (at, keys, keys), more, strict=True):
                 whole[rows] += part
-        return to_q, to_k, to_v, None
+        return _own(to_q, q), _own(to_k, k), _own(to_v, v), None
+
+
+def _by_head(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """As the kernels take them: wide, `[1, H, N, D]`, a key for each of the queries' heads."""
+    group = q.shape[1] // k.shape[1]
+    q, k, v = (_heads_first(_widened(part)) for part in (q, k, v))
+    return (q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)) if group > 1 else (q, k, v)
+
+
+def _own(gradient: Tensor, of: Tensor) -> Tensor:
+    """The gradient `[1, H, N, D]` of what was given `[N, K, D]`: summed over the queries' heads that share one."""
+    shared = gradient[0].view(of.shape[1], -1, *gradient.shape[2:]).sum(1) if gradient.shape[1] > of.shape[1] else gradient[0]
+    return shared.transpose(0, 1).to(of.dtype)
+
+
+def _widened(part: Tensor) -> Tensor:
+    return part.to(torch.promote_types(part.dtype, torch.float32))
+
+
+def _heads_first(part: Tensor) -> Tensor:
+    return part.transpose(0, 1).unsqueeze(0)

@@ -24,8 +24,8 @@ from patchgrad.errors import ConfigError
 from patchgrad.networks import rope, scoring
 from patchgrad.networks.packed import Attend, Rows, within
 from patchgrad.networks.prefixes import Layout, Node, paying
+from patchgrad.networks.projected import plain, projected
 from patchgrad.networks.rope import rotate
-from patchgrad.networks.rounding import rounded
 from patchgrad.networks.scaling import Scaling, Yarn
 from patchgrad.values import Ids
 
@@ -132,7 +132,11 @@ class Norm(nn.Module):
         self.epsilon = epsilon
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x.to(self.weight.dtype), (x.shape[-1],), self.weight, self.epsilon)
+        return self.given(x, self.weight)
+
+    def given(self, x: Tensor, weight: Tensor) -> Tensor:
+        """The norm with a weight that may be another than its own."""
+        return F.rms_norm(x.to(weight.dtype), (x.shape[-1],), weight, self.epsilon)
 
 
 class Attention(nn.Module):
@@ -141,7 +145,7 @@ class Attention(nn.Module):
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
         c, bias = config, "qkv" in config.biases
-        self.heads, self.kv_heads, self.size = c.heads, c.kv_heads, c.head_size
+        self.size = c.head_size
         self.q_proj = nn.Linear(c.hidden, c.heads * c.head_size, bias=bias)
         self.k_proj = nn.Linear(c.hidden, c.kv_heads * c.head_size, bias=bias)
         self.v_proj = nn.Linear(c.hidden, c.kv_heads * c.head_size, bias=bias)
@@ -150,17 +154,14 @@ class Attention(nn.Module):
             self.q_norm, self.k_norm = Norm(c.head_size, c.epsilon), Norm(c.head_size, c.epsilon)
         self.normed = c.family == "qwen3"
 
-    def forward(self, x: Tensor, rotations: tuple[Tensor, Tensor], attend: Seen, said: Tensor | None) -> Tensor:
-        x = rounded(x)
-        q = self.q_proj(_of(x, said)).view(-1, self.heads, self.size)
-        k = self.k_proj(x).view(-1, self.kv_heads, self.size)
-        v = self.v_proj(x).view(-1, self.kv_heads, self.size)
+    def forward(self, x: Tensor, norm: Norm, rotations: tuple[Tensor, Tensor], attend: Seen, said: Tensor | None) -> Tensor:
+        readers = ((self.q_proj, said), (self.k_proj, None), (self.v_proj, None))
+        q, k, v = (part.view(len(part), part.shape[1] // self.size, self.size) for part in projected(norm.given, (x, norm.weight), readers))
         if self.normed:
             q, k = self.q_norm(q), self.k_norm(k)
         q = rotate(q, *(_of(part, said) for part in rotations)).to(v.dtype)
         k = rotate(k, *rotations).to(v.dtype)
-        out: Tensor = self.o_proj(attend(q, k, v).flatten(1))
-        return out
+        return projected(plain, (attend(q, k, v).flatten(1),), ((self.o_proj, None),))[0]
 
 
 class FeedForward(nn.Module):
@@ -173,10 +174,14 @@ class FeedForward(nn.Module):
         self.up_proj = nn.Linear(config.hidden, config.intermediate, bias=bias)
         self.down_proj = nn.Linear(config.intermediate, config.hidden, bias=bias)
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = rounded(x)
-        out: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
-        return out
+    def forward(self, x: Tensor, norm: Norm) -> Tensor:
+        wide = projected(norm.given, (x, norm.weight), ((self.gate_proj, None), (self.up_proj, None)))
+        return projected(gated, wide, ((self.down_proj, None),))[0]
+
+
+def gated(gate: Tensor, up: Tensor) -> Tensor:
+    """silu(gate) * up."""
+    return F.silu(gate) * up
 
 
 class Layer(nn.Module):
@@ -190,8 +195,8 @@ class Layer(nn.Module):
         self.mlp = FeedForward(config)
 
     def forward(self, x: Tensor, rotations: tuple[Tensor, Tensor], attend: Seen, said: Tensor | None = None) -> Tensor:
-        x = _of(x, said) + self.self_attn(self.input_layernorm(x), rotations, attend, said)
-        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
+        x = _of(x, said) + self.self_attn(x, self.input_layernorm, rotations, attend, said)
+        out: Tensor = x + self.mlp(x, self.post_attention_layernorm)
         return out
 
 

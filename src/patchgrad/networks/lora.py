@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from patchgrad.errors import StoreError
 from patchgrad.networks.decoder import Decoder
+from patchgrad.networks.projected import Parts, plain, projected
 from patchgrad.values import digest
 
 PEFT = "base_model.model."  # what peft puts before a parameter's name
@@ -56,11 +56,14 @@ class Adapted(nn.Module):
         self.lora_A = nn.Parameter(drawn.to(device))
         self.lora_B = nn.Parameter(torch.zeros(out, lora.rank, device=device))
 
+    @property
+    def parts(self) -> Parts:
+        """Matrix, bias, and the adapters if they add something."""
+        return (self.weight, self.bias, *((None, None) if self.resting else (self.lora_A, self.lora_B)))
+
     def forward(self, x: Tensor) -> Tensor:
-        """`[T, in] -> [T, out]`. The few columns of A are scaled, and what B makes of them is added as it is made: `out` is much wider."""
-        if self.resting:
-            return F.linear(x, self.weight, self.bias)
-        return torch.addmm(F.linear(x, self.weight, self.bias), F.linear(x, self.lora_A) * self.scale, self.lora_B.T)
+        """`[T, in] -> [T, out]`."""
+        return projected(plain, (x,), ((self, None),))[0]
 
 
 def adapt(network: Decoder, lora: Lora, precision: torch.dtype = torch.float32, seed: int = 0) -> Decoder:

@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 Precision = Literal["float32", "bfloat16"]
@@ -32,15 +31,6 @@ def multiplies_bfloat16(cpuinfo: Path = TOLD) -> bool:
         return False
     flags = next((line for line in told.splitlines() if line.startswith("flags")), "")
     return not INSTRUCTIONS.isdisjoint(flags.split())
-
-
-def rounded(x: Tensor) -> Tensor:
-    """What products make of it: on a GPU under autocast it is rounded once for all products that it has a part in.
-
-    On a CPU each product rounds it for itself, so that their gradients are summed in `float32`.
-    """
-    kind = x.device.type
-    return x.to(torch.get_autocast_dtype(kind)) if kind != "cpu" and torch.is_autocast_enabled(kind) else x
 
 
 def settled(choice: Precision | Literal["auto"], gpu: bool) -> Precision:

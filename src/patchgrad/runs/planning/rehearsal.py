@@ -245,8 +245,11 @@ class _Norm(nn.Module):
         self.weight = norm.weight
 
     def forward(self, x: Tensor) -> Tensor:
+        return self.given(x, self.weight)
+
+    def given(self, x: Tensor, weight: Tensor) -> Tensor:
         normed: Callable[[Tensor, Tensor], Tensor] = _Normed.apply
-        return normed(x.to(self.weight.dtype), self.weight)
+        return normed(x.to(weight.dtype), weight)
 
 
 class _Normed(torch.autograd.Function):
