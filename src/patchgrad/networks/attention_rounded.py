@@ -13,11 +13,11 @@ import numpy.typing as npt
 from numba import njit
 
 from patchgrad.networks.attention import TILE, exponentials
+from patchgrad.networks.halves import Bits, Halves, half
 from patchgrad.networks.lanes import FASTER, F, Floats, Places
 
 BLOCK = 8
 
-Halves = npt.NDArray[np.uint16]
 Wide = npt.NDArray[np.int32]
 
 
@@ -26,21 +26,15 @@ def store(k: Floats, v: Floats, keys: Halves, values: Halves, slots: Places, pos
     _store(k.view(np.uint32), v.view(np.uint32), keys, values, slots, positions)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _half(bits: np.uint32) -> np.uint16:
-    """The upper half of a number, which of two that are as near is the even one."""
-    return np.uint16((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16))
-
-
 @njit(nogil=True, cache=True, error_model="numpy")
-def _store(k: npt.NDArray[np.uint32], v: npt.NDArray[np.uint32], keys: Halves, values: Halves, slots: Places, positions: Places) -> None:
+def _store(k: Bits, v: Bits, keys: Halves, values: Halves, slots: Places, positions: Places) -> None:
     count, kv_heads, size = k.shape
     for n in range(count):
         tile, column = positions[n] // TILE, positions[n] % TILE
         for h in range(kv_heads):
             for d in range(size):
-                keys[slots[n], h, tile, d, column] = _half(k[n, h, d])
-                values[slots[n], h, positions[n], d] = _half(v[n, h, d])
+                keys[slots[n], h, tile, d, column] = half(k[n, h, d])
+                values[slots[n], h, positions[n], d] = half(v[n, h, d])
 
 
 @njit(nogil=True, cache=True, fastmath=FASTER, error_model="numpy")

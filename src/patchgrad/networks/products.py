@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from patchgrad.networks.halves import narrow, widen
 from patchgrad.networks.lanes import Floats
 from patchgrad.networks.rounding import Precision, multiplies_bfloat16
 from patchgrad.networks.threads import one_thread
@@ -121,7 +122,8 @@ def packed(matrix: Tensor) -> Tensor:
 def _multiplied(left: Floats, right: Tensor, alike: Rows) -> Floats:
     """`[R, N] @ [N, M]`, or by blocks, of as many rows as are alike."""
     count = len(left)
-    left = _filled(left, *alike)
+    if more := _alike(count, *alike) - count:
+        left = np.concatenate([left, np.zeros((more, left.shape[1]), np.float32)])
     if right.dim() == 2:
         return torch.mm(torch.from_numpy(left), right).numpy()[:count]
     parts = torch.bmm(torch.from_numpy(left).expand(len(right), *left.shape), right)
@@ -132,13 +134,11 @@ def _rounded(left: Floats, right: Tensor, alike: Rows) -> Floats:
     """`[R, N] @ [M, N].T` in `bfloat16`, of as many rows as are alike; the matrix may be `packed`."""
     count, (least, multiple) = len(left), alike
     step = next((step for most, step in STEPS if count <= most), STEPS[-1][1])
-    rows = torch.from_numpy(_filled(left, least, max(multiple, step))).bfloat16()
+    rows = narrow(left, _alike(count, least, max(multiple, step)))
     linear = torch.ops.mkldnn._linear_pointwise(rows, right, None, "none", [], "") if right.is_mkldnn else F.linear(rows, right)
-    return linear[:count].float().numpy()
+    return widen(linear[:count])
 
 
-def _filled(left: Floats, least: int, multiple: int) -> Floats:
-    """With rows of zeros behind the last, so that there are at least so many, and a multiple."""
-    rows = len(left)
-    more = max(least, -(-rows // multiple) * multiple) - rows
-    return np.concatenate([left, np.zeros((more, left.shape[1]), np.float32)]) if more else left
+def _alike(count: int, least: int, multiple: int) -> int:
+    """So many rows, or more: at least as many, and a multiple."""
+    return max(least, -(-count // multiple) * multiple)
