@@ -149,10 +149,26 @@ def _sampling(side: str) -> Callable[[Any], tuple[str, bool | None]]:
     return seen
 
 
+def _drawing(result: Any) -> tuple[str, bool | None]:
+    """Of 32 streams, against llama.cpp's own tool, in the best precision that both have."""
+    found = result["rows"]["32"]
+    return times(next(found[name] for name in ("llama.cpp, bfloat16", "llama.cpp, float32") if name in found)["ratio"], 2)
+
+
 FIGURES = (
     Figure("sampling, 32 live episodes of several turns, CPU", "transformers, `generate`", "3 x", "policy", _sampling("generate")),
     Figure("the same", "transformers, continuous batching", "3 x", "policy", _sampling("generate_batch")),
     Figure("the same", "vLLM on a CPU", "1 x", "policy_vllm", lambda result: times(result["ratio"], 1)),
+    Figure(
+        "drawing, SmolLM2-135M, 32 streams that have nothing in common, CPU", "llama.cpp, the same precision", "2 x", "llama-smol", _drawing
+    ),
+    Figure(
+        "drawing, SmolLM2-135M, 32 episodes in groups of 8",
+        "vLLM on a CPU",
+        "1.5 x",
+        "vllm-smol",
+        lambda result: times(result["ratio"], 1.5),
+    ),
     Figure("RL step, 151,936 tokens of vocabulary, CPU", "TRL 1.16 GRPOTrainer", "3 x, less memory", "steps-rl", _step("rl", 3)),
     Figure("the same, 1,024 tokens of vocabulary", "TRL 1.16 GRPOTrainer", "3 x", "steps-1024", _step("rl", 3)),
     Figure("RL step on adapters of SmolLM2-135M", "TRL 1.16 GRPOTrainer, peft", "3 x, half the memory", "steps-smol", _step("rl", 3, 0.5)),

@@ -8,7 +8,9 @@ from typing import Any
 
 from benchmarks.library import pairing
 
-OURS = ("packs of 4096, heap kept, rounded", "packs of 4096, heap kept")  # glibc set as it is for TRL; a run does not set it
+OURS = tuple(
+    f"packs of {size}, heap kept{how}" for size in (2048, 4096) for how in (", rounded", "")
+)  # glibc set as it is for TRL; a run does not set it
 
 
 def fastest(rounds: Any) -> str:
@@ -40,12 +42,23 @@ def _policy(result: Any) -> list[str]:
 
 def _vllm(result: Any) -> list[str]:
     rows = [(name, f"{told['cpu']:,.0f}", f"{told['wall']:,.0f}") for name, told in result["sides"].items()]
-    size = f"{result['parameters'] / 1e6:.1f} million parameters, {result['rows']} episodes, groups of {result['attempts']}"
+    whose = f"{result['model']}, {result['precision']}, " if result.get("model") else ""
+    size = f"{whose}{result['parameters'] / 1e6:.1f} million parameters, {result['rows']} episodes, groups of {result['attempts']}"
     ratios = (
         f"ours over the better of its two {times(result['ratio'], 0)[0]}, and on the clock with two threads {times(result['clock'], 0)[0]}"
     )
     about = f"{size}, {result['new']} tokens a turn, three turns; vLLM {result['version']} by its server, HTTP included; {ratios}.\n"
     return [about, table(("", "tokens drawn a CPU second", "a second"), rows)]
+
+
+def _llama(result: Any) -> list[str]:
+    rows = [
+        (count, name, f"{told['read']:,.0f}", f"{told['draw']:,.0f}", "" if name.startswith("patchgrad") else times(told["ratio"], 0)[0])
+        for count, sides in result["rows"].items()
+        for name, told in sides.items()
+    ]
+    about = f"Streams of {result['prompt']} tokens that have nothing in common, and {result['new']} drawn in each.\n"
+    return [about, table(("streams", "", "tokens read a CPU second", "tokens drawn a CPU second", "ours over it"), rows)]
 
 
 def layers(result: Any) -> str:
@@ -197,6 +210,7 @@ def _point(point: Any) -> tuple[str, ...]:
 TABLES: dict[str, Callable[[Any], list[str]]] = {
     "sampling/policy": _policy,
     "sampling/policy_vllm": _vllm,
+    "sampling/policy_llama": _llama,
     "training/trainer": _trainer,
     "training/steps": _steps,
     "training/length": _length,

@@ -1,10 +1,12 @@
 """The embedded policy against vLLM's server on the same network, through the same contract: tokens per CPU-second, and per second.
 
     python benchmarks/sampling/policy_vllm.py --python ENVIRONMENT/bin/python [--rows 32] [--attempts 8] [--new 20] [--rounds 5]
+        [--model models/smollm2-135m-instruct]
 
 So many live episodes of three turns, of which each task has so many attempts with the same prompt; every episode asks for its next turn as
-soon as it has the last. CPU-seconds are those of all processes of a side. vLLM with the threads that it takes by itself and with one, both
-after a round that is not counted. All sides by turns in each round. Prints progress, and JSON last.
+soon as it has the last. Of a small network in `float32`, or of a model, in `bfloat16` where the processor multiplies it. CPU-seconds are
+those of all processes of a side. vLLM with the threads that it takes by itself and with one, both after a round that is not counted. All
+sides by turns in each round. Prints progress, and JSON last.
 """
 
 from __future__ import annotations
@@ -30,12 +32,14 @@ from benchmarks.sampling.policy import ANSWER, TURNS, VOCABULARY, prompts
 from patchgrad.contracts import Policy
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
+from patchgrad.networks.products import supported
+from patchgrad.networks.rounding import Precision
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.policies.vllm import VllmPolicy
 from patchgrad.values import Sampling, ids
 
 CONTEXT = 1024
-OPTIONS = ("--dtype", "float32", "--kv-cache-memory-bytes", str(2 << 30), "--max-num-seqs", "64", "--max-num-batched-tokens", "8192")
+OPTIONS = ("--kv-cache-memory-bytes", str(2 << 30), "--max-num-seqs", "64", "--max-num-batched-tokens", "8192")
 WHOLE = "--no-enable-chunked-prefill"  # vLLM 0.32 on a CPU ends where it reads a part of a prompt that has a seed (decision 0029)
 
 
@@ -83,15 +87,14 @@ def below(policy: VllmPolicy) -> float:
     return total
 
 
-def served(network: Decoder, tokenizer: ChatTokenizer, python: str, threads: int) -> VllmPolicy:
+def served(network: Decoder, tokenizer: ChatTokenizer, python: str, precision: Precision, threads: int) -> VllmPolicy:
     """vLLM with so many threads; 0 leaves them to it."""
     for name, value in (("OMP_NUM_THREADS", str(threads)), ("VLLM_CPU_OMP_THREADS_BIND", "nobind")):
         os.environ.pop(name, None)
         if threads:
             os.environ[name] = value
-    return VllmPolicy(
-        network.config, dict(network.named_parameters()), tokenizer, context=CONTEXT, python=python, options=(*OPTIONS, WHOLE)
-    )
+    options = ("--dtype", precision, *OPTIONS, WHOLE)
+    return VllmPolicy(network.config, dict(network.named_parameters()), tokenizer, context=CONTEXT, python=python, options=options)
 
 
 def main() -> None:
@@ -102,12 +105,15 @@ def main() -> None:
     asked.add_argument("--attempts", type=int, default=8)
     asked.add_argument("--new", type=int, default=20)
     asked.add_argument("--rounds", type=int, default=5)
+    asked.add_argument("--model", type=Path)
     given = asked.parse_args()
-    network, tokenizer = Decoder(DecoderConfig(VOCABULARY)), ChatTokenizer.train([], 300)
-    places: Any = {"sessions": given.rows, "rows": given.rows, "context": CONTEXT}
+    network = folder.load(given.model, CONTEXT) if given.model else Decoder(DecoderConfig(VOCABULARY))
+    tokenizer = ChatTokenizer.load(given.model) if given.model else ChatTokenizer.train([], 300)
+    precision = supported("bfloat16") if given.model else "float32"
+    places: Any = {"sessions": given.rows, "rows": given.rows, "context": CONTEXT, "precision": precision}
     policies: dict[str, Policy] = {"patchgrad": EmbeddedPolicy(network, tokenizer, **places)}
     policies["patchgrad, 2 threads"] = EmbeddedPolicy(network, tokenizer, threads=2, **places)
-    others = {f"vLLM, {threads or 'its own'} threads": served(network, tokenizer, given.python, threads) for threads in (0, 1)}
+    others = {f"vLLM, {threads or 'its own'} threads": served(network, tokenizer, given.python, precision, threads) for threads in (0, 1)}
     spent = dict.fromkeys(policies, time.process_time) | {name: partial(below, one) for name, one in others.items()}
     found = by_turns(
         {name: partial(played, one, spent[name], given.rows, given.attempts, given.new) for name, one in (policies | others).items()},
@@ -119,7 +125,8 @@ def main() -> None:
         one.close()
     ask = [given.python, "-c", "import vllm; print(vllm.__version__)"]
     version = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.split()[-1]
-    sizes = {"parameters": folder.count(network), "rows": given.rows, "attempts": given.attempts, "new": given.new}
+    whose = {"model": given.model.name if given.model else "", "precision": precision}
+    sizes = whose | {"parameters": folder.count(network), "rows": given.rows, "attempts": given.attempts, "new": given.new}
     tell(result(found) | {"version": version} | sizes)
 
 

@@ -91,6 +91,9 @@ OURS = {
     "separate, given back": Own(share=False, back=True),
     "packs of 4096, given back": Own(4096, back=True),
     "packs of 4096, heap kept, rounded": Own(4096, heap=True, rounded=True),
+    "packs of 2048": Own(2048),
+    "packs of 2048, rounded": Own(2048, rounded=True),
+    "packs of 2048, heap kept, rounded": Own(2048, heap=True, rounded=True),
 }
 ROWS = {f"rows {rows}": Setting(rows) for rows in (1, 2, 4, 8)}
 ALIKE = {
