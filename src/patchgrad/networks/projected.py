@@ -19,10 +19,6 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 Given = Callable[..., Tensor]
-Reader = tuple[nn.Module, Tensor | None]
-"""A linear layer, or one with adapters, and which rows it reads; all without."""
-
-
 Parts = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]
 """Matrix, bias, and the adapters A and B, if they add something."""
 
@@ -36,31 +32,34 @@ class Adapting(Protocol):
     def scale(self) -> float: ...
 
 
+Reader = tuple[nn.Linear | Adapting, Tensor | None]
+"""A layer, and which rows it reads; all without."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Layer:
     """x W' + bias + scale (x A') B', all in one precision."""
 
     weight: Tensor
     bias: Tensor | None
-    a: Tensor | None
-    b: Tensor | None
+    adapters: tuple[Tensor, Tensor] | None
     scale: float
 
     @classmethod
-    def of(cls, parts: Sequence[Tensor | None], scale: float, dtype: torch.dtype) -> _Layer:
-        weight, bias, a, b = (None if part is None else part.to(dtype) for part in parts)
-        assert weight is not None
-        return cls(weight, bias, a, b, scale)
+    def of(cls, parts: Parts, scale: float, dtype: torch.dtype) -> _Layer:
+        weight, bias, a, b = parts
+        adapters = None if a is None or b is None else (a.to(dtype), b.to(dtype))
+        return cls(weight.to(dtype), None if bias is None else bias.to(dtype), adapters, scale)
 
     def __call__(self, read: Tensor) -> Tensor:
         """The few columns of A are scaled, and what B makes of them is added as it is made: `out` is much wider."""
         out = F.linear(read, self.weight, self.bias)
-        return out if self.a is None or self.b is None else torch.addmm(out, F.linear(read, self.a) * self.scale, self.b.T)
+        return torch.addmm(out, self._few(read, self.adapters[0]), self.adapters[1].T) if self.adapters else out
 
     def back(self, to_out: Tensor) -> Tensor:
         """The gradient of what was read."""
         to_read = to_out @ self.weight
-        return to_read if self.a is None or self.b is None else to_read.addmm_(self._to_few(to_out), self.a)
+        return to_read.addmm_(self._to_few(to_out, self.adapters[1]), self.adapters[0]) if self.adapters else to_read
 
     def of_parts(self, read: Tensor, to_out: Tensor, wanted: Sequence[bool]) -> list[Tensor | None]:
         """The gradients of matrix, bias, A and B, where they are `wanted`."""
@@ -69,15 +68,17 @@ class _Layer:
             found[0] = to_out.T @ read
         if wanted[1]:
             found[1] = to_out.sum(0)
-        if wanted[2]:
-            found[2] = self._to_few(to_out).T @ read
-        if wanted[3] and self.a is not None:
-            found[3] = to_out.T @ (F.linear(read, self.a) * self.scale)
+        if self.adapters and wanted[2]:
+            found[2] = self._to_few(to_out, self.adapters[1]).T @ read
+        if self.adapters and wanted[3]:
+            found[3] = to_out.T @ self._few(read, self.adapters[0])
         return found
 
-    def _to_few(self, to_out: Tensor) -> Tensor:
-        assert self.b is not None
-        return (to_out @ self.b) * self.scale
+    def _few(self, read: Tensor, a: Tensor) -> Tensor:
+        return F.linear(read, a) * self.scale
+
+    def _to_few(self, to_out: Tensor, b: Tensor) -> Tensor:
+        return (to_out @ b) * self.scale
 
 
 def projected(given: Given, arguments: Sequence[Tensor], readers: Sequence[Reader]) -> tuple[Tensor, ...]:
@@ -100,11 +101,8 @@ def plain(x: Tensor) -> Tensor:
     return x
 
 
-def _told(layer: nn.Module) -> tuple[Parts, float]:
-    if isinstance(layer, nn.Linear):
-        return (layer.weight, layer.bias, None, None), 1.0
-    adapting: Adapting = layer  # type: ignore[assignment]
-    return adapting.parts, adapting.scale
+def _told(layer: nn.Linear | Adapting) -> tuple[Parts, float]:
+    return ((layer.weight, layer.bias, None, None), 1.0) if isinstance(layer, nn.Linear) else (layer.parts, layer.scale)
 
 
 class _Projected(torch.autograd.Function):
@@ -160,8 +158,11 @@ def _summed(made: Tensor, layers: Sequence[_Layer], rows: Sequence[Tensor | None
     return total.to(made.dtype)
 
 
-def _layers(parts: Sequence[Tensor | None], scales: Sequence[float], dtype: torch.dtype) -> list[_Layer]:
-    return [_Layer.of(parts[4 * number : 4 * number + 4], scale, dtype) for number, scale in enumerate(scales)]
+def _layers(parts: Sequence[Any], scales: Sequence[float], dtype: torch.dtype) -> list[_Layer]:
+    return [
+        _Layer.of((parts[i], parts[i + 1], parts[i + 2], parts[i + 3]), scale, dtype)
+        for i, scale in zip(range(0, len(parts), 4), scales, strict=True)
+    ]
 
 
 def _of(read: Tensor, rows: Tensor | None) -> Tensor:
