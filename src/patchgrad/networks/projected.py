@@ -1,8 +1,8 @@
 """Linear layers that read what a cheap function gives, and keep no more of it than the function's own arguments.
 
 Autograd keeps what every product has read: a norm's result, a copy of it for each product that rounds it, a gate and its activation. The
-backward pass makes them again here, which takes a fiftieth of the products' time and leaves half the memory or less. What is computed is
-what autograd would compute; only the gradients of what several products read are summed in `float32`, whatever the products round to.
+backward pass makes them again here, and what is held until then is half or less. What is computed is what autograd would compute; only the
+gradients of what several products read are summed in `float32`, whatever the products round to.
 
 Axes: R rows that are read.
 """

@@ -43,7 +43,7 @@ SMOL = (
         {"optimiser.precision": "auto", "policy.threads": "2"} | both({"loss.old": "recomputed", "loss.correction.truncate_token": "2"}),
     ),
     Change("it quotes the line that it edits", {"agent.action_tokens": "96"}),
-    Change("half of the attempts wait for tests of packages, and the others draw together", {"sandbox.concurrency": "48"}),
+    Change("while some attempts wait for the tests of packages, enough others draw together", {"sandbox.concurrency": "48"}),
     Change("adapters, which a checkpoint holds alone", {"optimiser.name": "adamw", "optimiser.rank": "16", "optimiser.betas": "0.9,0.99"}),
     Change(
         "it can copy and speak, and has to learn the protocol",
