@@ -1,6 +1,8 @@
 """Numbers in `bfloat16`, the upper halves of those in `float32`: NumPy has no such type, and torch's conversions are calls of their own.
 
 Between two products of a sampler's step lie a hundred thousand numbers, which one core rounds in the time that it takes to wake another.
+
+`half` is compiled into `attention_rounded.py`: whoever changes it changes the text of that file as well (`lanes.py` says why).
 """
 
 from __future__ import annotations
