@@ -47,12 +47,12 @@ def drawn(runs: Sequence[Kept]) -> str:
     phases = [(PHASES[phase], *pair) for phase, pair in zip(last, pairwise(borders), strict=True)]
     solved = [[100 * run["reports"][i]["pass_at_1"]["mean"] for run in runs] for i in range(len(borders) + 1)]
     held, alone = [over_seeds(values) for values in solved[:-1]], over_seeds(solved[-1])
-    training = [(end - attempts / 2, _trained(runs, phase, at)) for (phase, at, attempts), end in zip(steps, ends.values(), strict=True)]
+    training = [(end - attempts / 2, trained(runs, phase, at)) for (phase, at, attempts), end in zip(steps, ends.values(), strict=True)]
     parts = plane.frame("Tasks solved in one attempt (Pass@1, %), recipe laptop, eight seeds", 20, phases)
-    parts += [_band(plane, "b", training), plane.line("b", [(at, value.mean) for at, value in training])]
+    parts += [band(plane, "b", training), plane.line("b", [(at, value.mean) for at, value in training])]
     parts += [plane.line("e", [(borders[1], held[1].mean), (borders[-1], alone.mean)])]
     spread = list(zip(borders, held, strict=True))
-    parts += [_band(plane, "a", spread), plane.line("a", [(at, value.mean) for at, value in spread])]
+    parts += [band(plane, "a", spread), plane.line("a", [(at, value.mean) for at, value in spread])]
     for at, values in zip([*borders, borders[-1]], solved, strict=True):
         colour, shift = ("e", 12 * WIDE) if values is solved[-1] else ("a", 3.5 * WIDE)
         middle = min(max(at, 3.5 * WIDE), borders[-1] - shift)
@@ -66,13 +66,14 @@ def drawn(runs: Sequence[Kept]) -> str:
     return plane.written("Tasks solved in one attempt, by attempts at training tasks, eight seeds", parts)
 
 
-def _trained(runs: Sequence[Kept], phase: str, at: int) -> Estimate:
+def trained(runs: Sequence[Kept], phase: str, at: int) -> Estimate:
     """Over the seeds that came so far: a stage may end early."""
     rows = [row for run in runs for row in run["metrics"] if (row["phase"], row["iteration"]) == (phase, at)]
     return over_seeds([100 * row["pass_at_1"] for row in rows])
 
 
-def _band(plane: Picture, colour: str, values: Sequence[tuple[float, Estimate]]) -> str:
+def band(plane: Picture, colour: str, values: Sequence[tuple[float, Estimate]]) -> str:
+    """The interval of a mean, drawn no lower than zero."""
     return plane.band(colour, [(at, max(value.low, 0.0)) for at, value in values], [(at, value.high) for at, value in values])
 
 
