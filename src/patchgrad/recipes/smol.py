@@ -85,10 +85,10 @@ SMOL = (
         {"rft.lr": "1e-3"} | both({"lr": "4e-4", "loss.minibatch": "8"}),
     ),
     Change(
-        "where little is solved, what they charge is all that tells attempts apart: it submitted 79 % in place of 68, and solved half as much",
+        "where little is solved, charges are what tells attempts apart: it submitted 79 % in place of 68, and solved half as much",
         both({"reward.unsubmitted": "0", "reward.length_threshold": "0", "reward.length_weight": "0"}),
     ),
-    Change("the best of four ways in a study of laptop, with withholding (docs/studies/climb.md)", both({"advantage.failures.looping": "mask"})),
+    Change("the best of four ways in a study of laptop (docs/studies/climb.md)", both({"advantage.failures.looping": "mask"})),
     Change("it begins with fewer submissions than that", both({"health.submitted": "0.2"})),
     Change(
         "sized for an hour",
