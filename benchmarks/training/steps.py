@@ -206,7 +206,7 @@ def prepared(folder: Path, kind: str, work: Work) -> dict[str, Any]:
         for name, tensor in adapters(network).items():
             if name.endswith("lora_B"):
                 tensor.normal_(0, 0.01, generator=torch.Generator().manual_seed(2))
-        save_adapters(folder / "adapters", network, Lora(work.rank), str(folder / "model"))
+        save_adapters(folder / "adapters", adapters(network), Lora(work.rank), str(folder / "model"))
     if kind == "rl":
         said = np.concatenate(scored(samples(told), LocalTrainer(network).score, 4096))
         told["old"][told["mask"]] = said + np.random.default_rng(1).normal(0, 0.2, len(said))

@@ -10,6 +10,7 @@
     ├── SamplingRefused       sampling that would bias training
     ├── OutOfMemory           a recipe that needs more memory than there is
     ├── TrainingStopped       a guard ended the run, and says why
+    ├── TrainerFault          a rank of a sharded trainer is gone, frozen, or disagrees with the others
     ├── SandboxLost           an agent left its sandbox so that nobody can go on in it; the agent failed, and no machine did
     ├── ProvenanceError      a sample whose chain of turns does not verify
     └── Fault                 infrastructure broke; the episode is no judgement of the policy
@@ -69,6 +70,10 @@ class OutOfMemory(PatchgradError):
 
 class TrainingStopped(PatchgradError):
     """A guard ended the run: going on would have cost time and taught nothing, or wrong things."""
+
+
+class TrainerFault(PatchgradError):
+    """A rank of a sharded trainer is gone, frozen, or disagrees with the others; the sentence names it. The run can be resumed."""
 
 
 class ProvenanceError(PatchgradError):

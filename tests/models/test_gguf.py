@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 from tests.models.small import SAYS, shape, written
 
 from patchgrad.errors import ConfigError
-from patchgrad.models import shards
 from patchgrad.models.gguf import file as files
 from patchgrad.models.gguf import names
 from patchgrad.models.gguf.exporting import Numbers, file_of
 from patchgrad.models.gguf.importing import folder_of
 from patchgrad.models.gguf.vocabulary import CUTS
-from patchgrad.networks import folder
+from patchgrad.networks import folder, shards
 from patchgrad.networks.decoder import Decoder, Family
 from patchgrad.networks.prefixes import apart
 from patchgrad.networks.scaling import Linear, Llama3, Yarn

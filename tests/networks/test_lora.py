@@ -35,7 +35,7 @@ def trained() -> Decoder:
 
 def test_adapters_come_back_bit_for_bit(tmp_path: Path) -> None:
     network, again = trained(), adapt(Decoder(CONFIG), Lora(3, 7.0), seed=1)
-    lora.save(tmp_path, network, Lora(3, 7.0), "base")
+    lora.save(tmp_path, lora.adapters(network), Lora(3, 7.0), "base")
     lora.load(tmp_path, again)
     assert torch.equal(logits(network), logits(again))
     assert not torch.allclose(logits(network), logits(Decoder(CONFIG)), atol=1e-2)
@@ -47,7 +47,7 @@ def test_peft_opens_them_and_computes_the_same(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     network = trained()
     folder.save(tmp_path / "base", CONFIG, Decoder(CONFIG).state_dict())
-    lora.save(tmp_path / "adapter", network, Lora(3, 7.0), str(tmp_path / "base"))
+    lora.save(tmp_path / "adapter", lora.adapters(network), Lora(3, 7.0), str(tmp_path / "base"))
     theirs = peft.PeftModel.from_pretrained(transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "base"), tmp_path / "adapter")
     with torch.no_grad():
         assert torch.allclose(theirs(TOKENS[None]).logits[0], logits(network), atol=1e-5)
@@ -64,7 +64,7 @@ def based(place: Path) -> Decoder:
     folder.describe(place / "step", CONFIG)
     network = trained()
     known_by = lora.fingerprint(dict(base.named_parameters()))
-    lora.save(place / "step" / folder.ADAPTER, network, Lora(3, 7.0), str(place / "base"), known_by)
+    lora.save(place / "step" / folder.ADAPTER, lora.adapters(network), Lora(3, 7.0), str(place / "base"), known_by)
     return network
 
 

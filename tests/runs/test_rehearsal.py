@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lora import Lora, adapt
 from patchgrad.runs.planning.rehearsal import WORKSPACES, Alive, Footprint, Step, _kernel, _rehearsed, passed, rehearse, spoken
-from patchgrad.trainers.local import trainable
+from patchgrad.trainers.frozen import trainable
 from patchgrad.trainers.optimisers import AdamW, Muon
 
 SHAPE = DecoderConfig(512, hidden=64, layers=3, heads=2, kv_heads=1, head_size=32, intermediate=128)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Train, write the page, and say where it is."""
     if arguments.print:
         return _print(arguments)
+    if "TORCHELASTIC_RUN_ID" in os.environ and _attended():
+        return 0
     folder = _folder(arguments)
     if arguments.resume and arguments.scale is not None:
         raise ConfigError("--scale cannot change in a run that has begun; leave it out, or start another with --run.")
@@ -62,6 +65,15 @@ def run(arguments: argparse.Namespace) -> int:
         except (PatchgradError, OSError):
             store.abandon()
             raise
+
+
+def _attended() -> bool:
+    """As one of torchrun's processes that is not the first: a rank, as long as the first one trains."""
+    from patchgrad.trainers.sharded import launching
+
+    if attends := launching.attends():
+        launching.attend()
+    return attends
 
 
 def _print(arguments: argparse.Namespace) -> int:

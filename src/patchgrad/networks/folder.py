@@ -113,19 +113,24 @@ def tensors(folder: Path) -> dict[str, Tensor]:
         raise ConfigError(f"{folder} holds an adapter: merge it into the weights, or take adapter_config.json away")
     if (folder / ADAPTER / lora.CONFIG).is_file() and not (folder / WHOLE).is_file():
         return _adapted(folder)
+    merged: dict[str, Tensor] = {}
+    for path in files(folder):
+        try:
+            merged |= load_file(path)
+        except SafetensorError as error:
+            raise ConfigError(f"{path} is not a whole safetensors file: copy it again") from error
+    return merged
+
+
+def files(folder: Path) -> list[Path]:
+    """The files that hold a folder's weights; `ConfigError` where one is missing."""
     names = [WHOLE] if (folder / WHOLE).is_file() else _shards(folder / f"{WHOLE}.index.json")
     lacking = [name for name in names if not (folder / name).is_file()]
     if lacking == [WHOLE]:
         raise ConfigError(f"{folder} has no safetensors weights; convert them first, because other formats can run code when opened")
     if lacking:
         raise ConfigError(f"{folder} lacks {lacking[0]}, which the index of its weights names: copy it again")
-    merged: dict[str, Tensor] = {}
-    for name in names:
-        try:
-            merged |= load_file(folder / name)
-        except SafetensorError as error:
-            raise ConfigError(f"{folder / name} is not a whole safetensors file: copy it again") from error
-    return merged
+    return [folder / name for name in names]
 
 
 def _adapted(folder: Path) -> dict[str, Tensor]:

@@ -51,9 +51,8 @@ class Adapted(nn.Module):
         super().__init__()
         self.weight, self.bias, self.scale = linear.weight, linear.bias, lora.scale
         out, into = linear.weight.shape
-        bound = 1 / math.sqrt(into)  # what peft's initialisation comes to
-        drawn, device = torch.empty(lora.rank, into).uniform_(-bound, bound, generator=generator), linear.weight.device
-        self.lora_A = nn.Parameter(drawn.to(device))
+        device = linear.weight.device
+        self.lora_A = nn.Parameter(_drawn(lora.rank, into, generator).to(device))
         self.lora_B = nn.Parameter(torch.zeros(out, lora.rank, device=device))
 
     @property
@@ -80,6 +79,19 @@ def adapt(network: Decoder, lora: Lora, precision: torch.dtype = torch.float32, 
             if name in lora.targets and isinstance(child, nn.Linear):
                 setattr(module, name, Adapted(child, lora, generator))
     return network
+
+
+def _drawn(rank: int, into: int, generator: torch.Generator) -> Tensor:
+    bound = 1 / math.sqrt(into)  # what peft's initialisation comes to
+    return torch.empty(rank, into, device="cpu").uniform_(-bound, bound, generator=generator)
+
+
+def beginnings(network: nn.Module, seed: int = 0) -> Iterator[tuple[str, Tensor]]:
+    """The matrices A that `adapt` gave a network, by name: they are drawn again, for one whose parameters have no memory."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, module in network.named_modules():
+        if isinstance(module, Adapted):
+            yield f"{name}.lora_A", _drawn(module.lora_A.shape[0], module.lora_A.shape[1], generator)
 
 
 def rest(network: nn.Module) -> None:
@@ -130,10 +142,10 @@ def fingerprint(state: Mapping[str, Tensor]) -> str:
     return digest(*parts)
 
 
-def save(folder: Path, network: nn.Module, lora: Lora, base: str, known_by: str = "") -> None:
-    """Writes the adapters as peft does, for the model that `base` names and that is `known_by` its fingerprint."""
+def save(folder: Path, tensors: Mapping[str, Tensor], lora: Lora, base: str, known_by: str = "") -> None:
+    """Writes adapters by name as peft does, for the model that `base` names and that is `known_by` its fingerprint."""
     folder.mkdir(parents=True, exist_ok=True)
-    save_file({PEFT + name + ".weight": tensor.contiguous() for name, tensor in adapters(network).items()}, folder / WEIGHTS)
+    save_file({PEFT + name + ".weight": tensor.contiguous() for name, tensor in tensors.items()}, folder / WEIGHTS)
     told: dict[str, Any] = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
@@ -151,7 +163,7 @@ def save(folder: Path, network: nn.Module, lora: Lora, base: str, known_by: str 
 
 def load(folder: Path, network: nn.Module) -> None:
     """Takes over adapters that `save` or peft wrote; raises `StoreError` if they are not those of this network."""
-    named, own = _read(folder), adapters(network)
+    named, own = read(folder), adapters(network)
     if {name: tensor.shape for name, tensor in named.items()} != {name: tensor.shape for name, tensor in own.items()}:
         raise StoreError(f"{folder} holds adapters of another rank or for other layers than this network's")
     with torch.no_grad():
@@ -169,7 +181,7 @@ def added(state: Mapping[str, Tensor], folder: Path) -> dict[str, Tensor]:
 
     Raises `StoreError` where the model is another one than they were made for.
     """
-    named, told = _read(folder), _told(folder)
+    named, told = read(folder), _told(folder)
     known_by = json.loads((folder / BASE).read_text())["fingerprint"] if (folder / BASE).is_file() else ""
     if known_by and known_by != fingerprint(state):
         raise StoreError(f"{folder} holds adapters of the model that {told['base_model_name_or_path']} was, and it is another one now")
@@ -190,8 +202,8 @@ def _told(folder: Path) -> dict[str, Any]:
     return told
 
 
-def _read(folder: Path) -> dict[str, Tensor]:
-    """The adapters by the names of their matrices."""
+def read(folder: Path) -> dict[str, Tensor]:
+    """The adapters by name, which is their matrix's and `lora_A` or `lora_B`; `StoreError` for a folder that has none."""
     try:
         found = load_file(folder / WEIGHTS)
     except (OSError, SafetensorError) as error:

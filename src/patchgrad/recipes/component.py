@@ -53,7 +53,10 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
         "landlock": "for hosts without user namespaces; weaker",
     },
     "policies": {"embedded": "patchgrad's own sampler", "vllm": "a server of vLLM's in an environment of its own"},
-    "trainers": {"local": "one process, on the cores or on one GPU"},
+    "trainers": {
+        "local": "one process, on the cores or on one GPU; on several GPUs the same as sharded",
+        "sharded": "a process a GPU, or several on the cores, with a part of the network each (FSDP2, Ulysses)",
+    },
     "trackers": {"terminal": "progress for people"},
 }
 """The names that need no package, by what they are names of, with what each of them is."""

@@ -260,8 +260,21 @@ class Recipe:
 
     @property
     def workers(self) -> int:
-        """Threads that train: a GPU takes one micro-batch after the other."""
-        return 1 if self.machine.gpus else self.optimiser.threads
+        """What trains at once: ranks, or threads; one GPU takes one micro-batch after the other."""
+        return self.ranks or (1 if self.machine.gpus else self.optimiser.threads)
+
+    @property
+    def ranks(self) -> int:
+        """Processes with a part of the network each: one a GPU where there are several, and on the cores what a `sharded` trainer is told.
+
+        0 where one process trains all of it.
+        """
+        if self.trainer.name == "local" and self.machine.gpus <= 1:
+            return 0
+        if self.trainer.name not in ("local", "sharded"):
+            return 0
+        told = self.trainer.options.get("ranks", 0)
+        return int(told) if told else self.machine.gpus or self.optimiser.threads
 
     @property
     def sampled_in(self) -> Literal["float32", "bfloat16", "auto"]:

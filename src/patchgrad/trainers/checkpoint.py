@@ -33,7 +33,7 @@ class Adapters:
 def save(folder: Path, network: Decoder, weights: Weights, optimiser: Optimiser, version: int, adapted: Adapters | None) -> None:
     """Writes a model folder, `optimiser.safetensors` and `trainer.json`; of a named model with adapters these alone, as peft does."""
     if adapted:
-        adapters.save(folder / folders.ADAPTER, network, adapted.lora, adapted.base, adapted.known_by)
+        adapters.save(folder / folders.ADAPTER, adapters.adapters(network), adapted.lora, adapted.base, adapted.known_by)
     if adapted and adapted.base:
         folders.describe(folder, network.config)
     else:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from patchgrad.networks.decoder import Decoder
-from patchgrad.networks.prefixes import apart
+from patchgrad.networks.packed import Rows
+from patchgrad.networks.prefixes import Layout, apart
 from patchgrad.networks.rounding import Precision
-from patchgrad.values import Floats, MicroBatch, floats
+from patchgrad.values import Floats, Ids, MicroBatch, floats
 
 ALIKE = 64  # tokens: oneDNN compiles rounded products for each shape that it meets, and keeps them: of 700 shapes some 800 MB
 
@@ -53,18 +54,38 @@ class Forward:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=precision == "bfloat16")
 
     def _hidden(self, micro_batch: MicroBatch, precision: Precision) -> tuple[Tensor, Tensor]:
-        """The hidden states that predict the mask tokens `[N, d]`, and those tokens `[N]`.
+        """The hidden states that predict the mask tokens `[N, d]`, and those tokens `[N]`."""
+        rows = Computed.of(self.network, micro_batch, precision, self.device, share=self.share)
+        predicting = rows.places if rows.said is None else np.searchsorted(rows.said, rows.places)
+        whole = (*rows.inputs(micro_batch), predicting, micro_batch.tokens[rows.trained])
+        tokens, positions, at, targets = (torch.from_numpy(array.astype("int64")).to(self.device) for array in whole)
+        hidden = self.network.forward_packed(tokens, positions, rows.layout.nodes, self.gradient_checkpointing, rows.said)
+        return hidden[at], targets
 
-        On a CPU the last layer computes no others; on a GPU, whose kernels take whole nodes and whose networks are deep, it computes all.
-        """
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What is computed of a micro-batch: rows of tokens laid out as a tree, of which the last layer may compute those `said` alone.
+
+    Mask token n of its N is `trained[n]` in the micro-batch, and is predicted in row `places[n]`.
+    """
+
+    layout: Layout
+    said: Rows | None
+    places: Rows
+    trained: Rows
+
+    @classmethod
+    def of(cls, network: Decoder, micro_batch: MicroBatch, precision: Precision, device: torch.device, *, share: bool) -> Computed:
+        """On a CPU the last layer computes no rows that predict nothing; on a GPU, whose kernels take whole nodes and whose networks are
+        deep, it computes all."""
         at, starts = micro_batch.mask.nonzero()[0], micro_batch.starts.tolist()
-        layout = self.network.layout(micro_batch.tokens, starts) if self.share else apart(starts)
-        cpu, alike = self.device.type == "cpu", 1
+        layout = network.layout(micro_batch.tokens, starts) if share else apart(starts)
+        cpu, alike = device.type == "cpu", 1
         if precision == "bfloat16" and cpu:
             layout, alike = layout.padded(ALIKE), ALIKE
-        said, places = layout.said(at - 1, alike) if cpu else None, layout.place[at - 1]
-        rows = places if said is None else np.searchsorted(said, places)
-        whole = (micro_batch.tokens[layout.first], micro_batch.positions[layout.first], rows, micro_batch.tokens[at])
-        tokens, positions, predicting, targets = (torch.from_numpy(array.astype("int64")).to(self.device) for array in whole)
-        hidden = self.network.forward_packed(tokens, positions, layout.nodes, self.gradient_checkpointing, said)
-        return hidden[predicting], targets
+        return cls(layout, layout.said(at - 1, alike) if cpu else None, layout.place[at - 1], at)
+
+    def inputs(self, micro_batch: MicroBatch) -> tuple[Ids, Ids]:
+        """The tokens of all rows, and their positions."""
+        return micro_batch.tokens[self.layout.first], micro_batch.positions[self.layout.first]

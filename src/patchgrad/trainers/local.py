@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from patchgrad.networks.rounding import Precision, worthwhile
 from patchgrad.trainers import checkpoint
 from patchgrad.trainers.checkpoint import Adapters
 from patchgrad.trainers.forward import Forward
+from patchgrad.trainers.frozen import trainable
 from patchgrad.trainers.gradients import Gradients, Workers
 from patchgrad.trainers.measures import Tally
 from patchgrad.trainers.offload import Offloaded
@@ -173,20 +173,3 @@ class LocalTrainer:
         """Takes weights, optimiser and version from a folder that `save` wrote; the next update is bitwise the same."""
         self._version = checkpoint.load(folder, self.network, self.optimiser, self._adapted)
         rest(self.network)
-
-
-def trainable(network: Decoder, frozen: Sequence[str] = ()) -> dict[str, Tensor]:
-    """The parameters that are trained; those whose names match stay as they are from now on, and cost no gradient.
-
-    `trainable(network, ("model.embed_tokens.weight", "model.layers.0.*"))`; `ConfigError` for a pattern that no parameter has, or if none
-    is left.
-    """
-    named = dict(network.named_parameters())
-    if lost := next((pattern for pattern in frozen if not fnmatch.filter(named, pattern)), None):
-        raise ConfigError(f"optimiser.frozen names {lost}, and the policy has no such parameter: its first is {next(iter(named))}")
-    still = {name for pattern in frozen for name in fnmatch.filter(named, pattern)}
-    if len(still) == len(named):
-        raise ConfigError("optimiser.frozen names all parameters of the policy, and nothing is left to train")
-    for name in still:
-        named[name].requires_grad_(False)
-    return {name: parameter for name, parameter in named.items() if parameter.requires_grad}

@@ -84,19 +84,24 @@ class Muon:
         self.matrices = {name: p for name, p in parameters.items() if p.dim() == 2 and ".layers." in name}
         self.rest = adamw({name: p for name, p in parameters.items() if name not in self.matrices})
         self.buffers = {name: torch.zeros_like(p, requires_grad=False) for name, p in self.matrices.items()}
-        self.shapes: dict[torch.Size, list[str]] = defaultdict(list)
-        for name, parameter in self.matrices.items():
-            self.shapes[parameter.shape].append(name)
+        self.of({name: p.shape for name, p in self.matrices.items()})
+
+    def of(self, sizes: Mapping[str, torch.Size]) -> None:
+        """Its matrices have these sizes; a rank of several, whose parameters are rows of them, says so before the first step."""
+        self.sizes = {name: sizes[name] for name in self.matrices}
+        alike: dict[torch.Size, list[str]] = defaultdict(list)
+        for name, size in self.sizes.items():
+            alike[size].append(name)
+        self.pieces = [names[i : i + TOGETHER] for names in alike.values() for i in range(0, len(names), TOGETHER)]
 
     @torch.no_grad()
     def step(self, gradients: Mapping[str, Tensor], rate: float, spread: Spread = map) -> None:
         for name, buffer in self.buffers.items():
             buffer.lerp_(gradients[name], 1 - self.momentum)
-        pieces = [names[i : i + TOGETHER] for names in self.shapes.values() for i in range(0, len(names), TOGETHER)]
-        stacks = (torch.stack([gradients[name].lerp(self.buffers[name], self.momentum) for name in names]) for names in pieces)
-        for names, updates in zip(pieces, spread(orthogonal, stacks), strict=True):
+        stacks = (torch.stack([gradients[name].lerp(self.buffers[name], self.momentum) for name in names]) for names in self.pieces)
+        for names, updates in zip(self.pieces, spread(orthogonal, stacks), strict=True):
             for name, update in zip(names, updates, strict=True):
-                self.matrices[name].add_(update, alpha=-rate * 0.2 * max(update.shape) ** 0.5)
+                self.matrices[name].add_(update, alpha=-rate * 0.2 * max(self.sizes[name]) ** 0.5)
         self.rest.step(gradients, rate)
 
     def state(self) -> dict[str, Tensor]:

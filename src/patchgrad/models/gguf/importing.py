@@ -10,11 +10,11 @@ from pathlib import Path
 from torch import Tensor
 
 from patchgrad.errors import ConfigError
-from patchgrad.models import shards
 from patchgrad.models.gguf import file as files
 from patchgrad.models.gguf import names, shape, vocabulary
 from patchgrad.models.gguf.file import GgufFile
 from patchgrad.models.new_folder import new_folder, refuse
+from patchgrad.networks import shards
 from patchgrad.networks.decoder import DecoderConfig
 from patchgrad.networks.folder import describe, parameters
 

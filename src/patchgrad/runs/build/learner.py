@@ -18,7 +18,8 @@ from patchgrad.policies.embedded import EmbeddedPolicy
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.policies.vllm import VllmPolicy
 from patchgrad.recipes.recipe import Recipe
-from patchgrad.runs.components.construct import conforming
+from patchgrad.runs.build.sharded import sharded
+from patchgrad.runs.components.construct import conforming, construct
 from patchgrad.runs.components.registry import BY_NAME, Registry
 from patchgrad.runs.demonstrations.induction import planted
 from patchgrad.runs.planning.device import device
@@ -34,6 +35,10 @@ def learner(trainer: Trainer, policy: TrainablePolicy, curriculum: Curriculum) -
 
 def trainer(network: Decoder, recipe: Recipe, registry: Registry = BY_NAME, frozen: tuple[str, ...] = (), version: int = 0) -> Trainer:
     """The recipe's trainer; one of the user's is made with `network`, `recipe`, `frozen` and `version`, as far as it asks for them."""
+    if recipe.ranks:
+        facts = {"network": network, "recipe": recipe, "frozen": frozen, "version": version}
+        made: Trainer = construct("trainer", sharded, recipe.trainer.options, facts)
+        return made
     if recipe.trainer.name != "local":
         facts = {"network": network, "recipe": recipe, "frozen": frozen, "version": version}
         own: Trainer = conforming("trainer", registry.make("trainers", recipe.trainer, "trainer", facts), Trainer)

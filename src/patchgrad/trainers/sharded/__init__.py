@@ -1,0 +1,1 @@
+"""A trainer over many processes: parameters in shards (FSDP2), sequences in shares (Ulysses), by torch.distributed alone."""
