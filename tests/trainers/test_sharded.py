@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -13,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch._C._distributed_c10d import TCPStore
 
 from patchgrad.contracts import Trained
 from patchgrad.errors import TrainerFault
@@ -167,3 +171,20 @@ def test_an_error_on_a_rank_is_told_and_no_process_is_left() -> None:
 
 def _wrong(tokens: Trained) -> tuple[Tensor, Mapping[str, Tensor]]:
     raise ZeroDivisionError("of the user's own")
+
+
+def _held(ranks: int) -> list[dict[str, float]]:
+    """What each of so many ranks holds that share a sequence (`held_by_ranks.py`)."""
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    command = [sys.executable, "-m", "tests.trainers.held_by_ranks"]
+    asked = [[*command, *map(str, (rank, ranks, ranks, store.port))] for rank in range(ranks)]
+    processes = [subprocess.Popen(one, stdout=subprocess.PIPE, text=True) for one in asked]
+    return [json.loads(process.communicate()[0].splitlines()[-1]) for process in processes]
+
+
+def test_a_rank_holds_its_part_of_parameters_and_moments_and_of_what_is_kept_for_the_backward_pass() -> None:
+    (alone,) = _held(1)
+    for ranks in (2, 4):
+        for held in _held(ranks):
+            assert held["state"] == pytest.approx(alone["state"] / ranks, rel=0.01)
+            assert held["activations"] == pytest.approx(alone["activations"] / ranks, rel=0.1)
