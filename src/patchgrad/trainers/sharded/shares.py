@@ -67,6 +67,6 @@ class Shares:
         return np.argsort(np.concatenate([self.predicted(rank) for rank in range(self.size)]))
 
     def _said(self, rank: int) -> Rows:
-        assert self.said is not None
-        first, last = np.searchsorted(self.said, self.edges[rank : rank + 2])
-        return self.said[first:last]
+        said = np.arange(self.edges[-1]) if self.said is None else self.said
+        first, last = np.searchsorted(said, self.edges[rank : rank + 2])
+        return said[first:last]

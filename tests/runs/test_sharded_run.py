@@ -1,0 +1,55 @@
+"""A run whose trainer is several processes is the run of one process with as many threads."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runs.test_pipeline import FOUR_TURNS, TINY
+
+from patchgrad.config import dumps
+from patchgrad.recipes import Recipe
+from patchgrad.recipes.component import Component
+from patchgrad.recipes.loss import ImportanceCorrection, KlPenalty, LossChoice
+from patchgrad.recipes.stage import Stage, StageSampling
+from patchgrad.runs.api import train
+from patchgrad.runs.trackers.terminal import Silent
+from patchgrad.store import Run
+
+SHORT = replace(
+    TINY,
+    stages=(
+        Stage(
+            iterations=2,
+            sampling=StageSampling(tasks=2, attempts=2),
+            limits=FOUR_TURNS,
+            loss=LossChoice(old="recomputed", correction=ImportanceCorrection(truncate_token=2.0), kl_penalty=KlPenalty(0.01)),
+        ),
+    ),
+)
+
+
+def _run(folder: Path, recipe: Recipe) -> Run:
+    with Run.create(folder, dumps(recipe)) as run:
+        train(recipe, run, Silent())
+    return Run.open(folder)
+
+
+def _untimed(metrics: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in one.items() if name not in ("seconds", "cores_busy")} for one in metrics]
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_two_ranks_write_the_metrics_and_the_checkpoints_of_two_threads(tmp_path: Path) -> None:
+    threads = _run(tmp_path / "threads", replace(SHORT, optimiser=replace(SHORT.optimiser, threads=2)))
+    ranks = _run(tmp_path / "ranks", replace(SHORT, trainer=Component("sharded", {"ranks": 2})))
+    assert json.dumps(_untimed(threads.results.metrics())) == json.dumps(_untimed(ranks.results.metrics()))
+    names = [path.name for path in threads.checkpoints.all()]
+    assert names == [path.name for path in ranks.checkpoints.all()]
+    for name in names:
+        one, other = (run.folder / "checkpoints" / name / "model.safetensors" for run in (threads, ranks))
+        assert one.read_bytes() == other.read_bytes(), f"{name} has the same bytes"
