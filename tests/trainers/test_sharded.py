@@ -106,6 +106,19 @@ def test_adapters_are_trained_as_one_process_trains_them(two: Launched) -> None:
     assert _apart(local.weights(), sharded.weights()) == 0
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_sums_as_they_come_and_layers_computed_again_give_the_same_up_to_rounding(two: Launched, again: bool) -> None:
+    frozen = ("model.embed_tokens.weight", "model.layers.0.mlp.*")
+    local = LocalTrainer(Decoder(CONFIG), optimiser=AdamW, threads=2, frozen=frozen)
+    spec = Spec(CONFIG, AdamW, exact=False, gradient_checkpointing=again, frozen=frozen)
+    sharded = ShardedTrainer(Decoder(CONFIG), two, spec, tokens=100)
+    one, other = (trainer.update(BATCH, Clipped(), STEP).metrics for trainer in (local, sharded))
+    assert one["grad_norm"] == pytest.approx(other["grad_norm"], rel=1e-5)
+    before, after = dict(Decoder(CONFIG).named_parameters()), sharded.weights()
+    assert torch.equal(before["model.layers.0.mlp.up_proj.weight"], after["model.layers.0.mlp.up_proj.weight"])
+    assert not torch.equal(before["model.layers.1.mlp.up_proj.weight"], after["model.layers.1.mlp.up_proj.weight"])
+
+
 def test_it_keeps_the_rules_of_a_trainer(two: Launched, tmp_path: Path) -> None:
     check_trainer(lambda: ShardedTrainer(Decoder(CONFIG), two, Spec(CONFIG, Muon)), CONFIG.vocabulary, tmp_path, tolerance=1e-3)
 

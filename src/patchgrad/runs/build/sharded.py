@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 
+from patchgrad.errors import ConfigError
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.lora import Lora
 from patchgrad.networks.rounding import settled
@@ -30,6 +31,8 @@ def sharded(
     Sums are `exact` on the cores unless told otherwise, and on GPUs if told. The ranks end with the trainer.
     """
     choice, gpus = recipe.optimiser, recipe.machine.gpus
+    if choice.offload:
+        raise ConfigError("optimiser.offload is for one GPU: several have a part of the optimiser each, so leave it away")
     there = launched(ranks or recipe.ranks, "cuda" if gpus else "cpu", together)
     held = planted(network)
     spec = Spec(
@@ -40,7 +43,6 @@ def sharded(
         lora=Lora(choice.rank, choice.alpha) if choice.rank else None,
         frozen=tuple(frozen),
         gradient_checkpointing=choice.gradient_checkpointing,
-        offload=choice.offload,
         held=held_still(held, dict(network.named_parameters())) if held else {},
         exact=not gpus if exact is None else exact,
     )

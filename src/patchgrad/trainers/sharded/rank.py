@@ -15,7 +15,7 @@ from patchgrad.contracts import Objective, Trained
 from patchgrad.networks import lora as adapters
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lora import Lora, rest
-from patchgrad.networks.rounding import Precision
+from patchgrad.networks.rounding import Precision, worthwhile
 from patchgrad.networks.slices import Slices
 from patchgrad.trainers.measures import Tally, tally
 from patchgrad.trainers.optimisers import Muon, Optimiser
@@ -44,7 +44,6 @@ class Spec:
     frozen: tuple[str, ...] = ()
     share: bool = True
     gradient_checkpointing: bool = False
-    offload: bool = False
     held: Mapping[str, Tensor] = field(default_factory=dict)
     exact: bool = True
 
@@ -120,7 +119,9 @@ class Rank:
 
     def update(self, steps: Sequence[Part], trained: int, objective: Objective, settings: StepSettings) -> Stepped:
         """One optimiser step on the mean cost per trained token of the micro-batches that all ranks compute in these steps."""
-        measured = self._backward(steps, trained, objective, settings.precision or self.spec.precision)
+        precision, gpu = settings.precision, self.place.device.type != "cpu"
+        rounded = worthwhile(precision, self.spec.precision, gpu) if precision else self.spec.precision
+        measured = self._backward(steps, trained, objective, rounded)
         shards = {name: parameter.grad for name, parameter in self._parameters.items() if parameter.grad is not None}
         gradients = {name: local(gradient) for name, gradient in shards.items()}
         for name, mask in self._still.items():
