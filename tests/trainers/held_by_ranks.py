@@ -40,7 +40,7 @@ def main() -> None:
     random = np.random.default_rng(0)
     mask = np.arange(LENGTH) > 0
     tokens, zeros = ids(random.integers(0, 256, LENGTH)), floats(np.zeros(LENGTH))
-    one = MicroBatch(tokens, ids(range(LENGTH)), ids([0, LENGTH]), mask, *(zeros for _ in range(4)), floats(mask))
+    one = MicroBatch(tokens, ids(range(LENGTH)), ids([0, LENGTH]), mask, zeros, zeros, zeros, zeros, floats(mask))
     kept: list[Tensor] = []
 
     def keep(tensor: Tensor) -> Tensor:
