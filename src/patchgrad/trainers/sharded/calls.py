@@ -142,9 +142,9 @@ class Ranks:
         found: dict[int, Any] = {}
         begun = time.monotonic()
         while len(found) < len(self.links):
-            waiting = {self.links[rank]: rank for rank in range(len(self.links)) if rank not in found}
-            for link in wait(list(waiting), timeout=1.0):
-                rank = waiting[link]  # type: ignore[index]
+            waiting = [rank for rank in range(len(self.links)) if rank not in found]
+            heard = wait([self.links[rank] for rank in waiting], timeout=1.0)
+            for rank in (rank for rank in waiting if self.links[rank] in heard):
                 message = self._received(rank)
                 if isinstance(message, Answer) and message.failed:
                     raise TrainerFault(f"the trainer's {method} failed on {self.name(rank)}: {message.failed}")

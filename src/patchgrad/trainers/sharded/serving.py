@@ -110,6 +110,7 @@ def _known_by(part: Part) -> str:
 
 
 def main() -> None:
+    """A rank of this machine."""
     host, port, rank = sys.argv[1:]
     serve((host, int(port)), bytes.fromhex(sys.stdin.readline()), int(rank), lambda: os._exit(0))
 

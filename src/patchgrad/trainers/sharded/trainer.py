@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from patchgrad.contracts import Objective, Weights
-from patchgrad.errors import ConfigError, TrainerFault
+from patchgrad.errors import ConfigError
 from patchgrad.networks import folder as folders
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.lora import fingerprint
 from patchgrad.trainers.local import Held
 from patchgrad.trainers.measures import Tally
+from patchgrad.trainers.sharded.asking import Asking
 from patchgrad.trainers.sharded.launching import Launched
-from patchgrad.trainers.sharded.rank import Part, Spec, Stepped
-from patchgrad.trainers.sharded.schedule import Step, schedule
+from patchgrad.trainers.sharded.rank import Spec, Stepped
 from patchgrad.values import Batch, Floats, StepSettings, Update
 
 SHARED = Path("/dev/shm")
@@ -36,14 +35,14 @@ class ShardedTrainer:
     """
 
     def __init__(self, network: Decoder, launched: Launched, spec: Spec, *, tokens: int = 0, version: int = 0, base: str = "") -> None:
-        self._launched, self._spec, self._version = launched, spec, version
+        self._version = version
         self._base, self._known_by = base, fingerprint(dict(network.named_parameters())) if spec.lora and base else ""
-        self._allowed, self._tokens = [size for size in launched.sizes if spec.config.heads % size == 0], tokens
-        self._network = next(launched.networks)
+        allowed = [size for size in launched.sizes if spec.config.heads % size == 0]
+        self._ranks = Asking(launched, next(launched.networks), allowed, tokens)
         with _shared() as name:
             folder = Path(name)
             folders.save(folder, spec.config, dict(network.named_parameters()))
-            self._call("open", spec, folder, version)
+            self._ranks.call("open", spec, folder, version)
 
     @property
     def version(self) -> int:
@@ -54,7 +53,7 @@ class ShardedTrainer:
         if not batch.trained:
             raise ConfigError("a batch without a trained token has no gradient: drop it before the update")
         began = time.perf_counter()
-        told: list[Stepped] = self._steps("update", batch, batch.trained, objective, settings)
+        told: list[Stepped] = self._ranks.steps("update", batch, batch.trained, objective, settings)
         self._version += 1
         measured = Tally()
         for one in told:
@@ -73,11 +72,11 @@ class ShardedTrainer:
 
     def reset_optimiser(self) -> None:
         """Start over with an optimiser that has seen nothing."""
-        self._call("reset_optimiser")
+        self._ranks.call("reset_optimiser")
 
     def score(self, batch: Batch) -> list[Floats]:
         """For each micro-batch, the log-probability of every mask token under the weights as they are; zero at the other tokens."""
-        plan, told = self._schedule(batch), self._steps("score", batch)
+        plan, told = self._ranks.schedule(batch), self._ranks.steps("score", batch)
         found: dict[int, Floats] = {}
         for step, works in enumerate(plan):
             for rank, work in enumerate(works):
@@ -87,50 +86,26 @@ class ShardedTrainer:
 
     def nll_excess(self, batch: Batch) -> tuple[float, float]:
         """How much less likely the mask tokens are than draws from the softmax, and the variance that draws have."""
-        told = self._steps("nll_excess", batch)
+        told = self._ranks.steps("nll_excess", batch)
         return sum(excess for excess, _ in told), sum(variance for _, variance in told)
 
     def weights(self) -> Weights:
         """The parameters by their transformers names, adapters merged; they outlive later updates."""
         with _shared() as folder:
-            self._call("publish", Path(folder))
+            self._ranks.call("publish", Path(folder))
             return folders.tensors(Path(folder))
 
     def save(self, folder: Path) -> None:
         """Writes a checkpoint: a model folder, and the optimiser's state in the ranks' rows."""
-        self._call("save", folder.absolute(), self._base, self._known_by)
+        self._ranks.call("save", folder.absolute(), self._base, self._known_by)
 
     def load(self, folder: Path) -> None:
         """Takes weights, optimiser and version from a folder that a trainer of any number of ranks saved."""
-        self._version = self._call("load", folder.absolute())[0]
+        self._version = self._ranks.call("load", folder.absolute())[0]
 
     def close(self) -> None:
         """The ranks give up its rows; they stay for other trainers."""
-        self._call("close")
-
-    def _steps(self, method: str, batch: Batch, *more: Any) -> list[Any]:
-        """A call that goes through the batch's micro-batches."""
-        plan = self._schedule(batch)
-        each = [
-            ([Part(_of(batch, works[rank].micro_batch), works[rank].size) for works in plan], *more) for rank in range(self._launched.count)
-        ]
-        teams = [[range(work.first, work.first + work.size) for work in works] for works in plan]
-        return self._asked(method, each, teams)
-
-    def _schedule(self, batch: Batch) -> list[Step]:
-        lengths = [len(one.tokens) for one in batch.micro_batches]
-        return schedule(lengths, self._launched.count, self._allowed, self._tokens or max(lengths))
-
-    def _call(self, method: str, *arguments: Any) -> list[Any]:
-        """A call with the same arguments for every rank."""
-        return self._asked(method, [arguments] * self._launched.count, [])
-
-    def _asked(self, method: str, each: Sequence[tuple[Any, ...]], teams: Sequence[Sequence[range]]) -> list[Any]:
-        try:
-            return self._launched.ranks.call(self._network, method, each, teams)
-        except TrainerFault:
-            self._launched.close()
-            raise
+        self._ranks.call("close")
 
 
 def held_still(held: Held, parameters: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -138,10 +113,6 @@ def held_still(held: Held, parameters: Mapping[str, torch.Tensor]) -> dict[str, 
     ones = {name: torch.ones_like(parameter, requires_grad=False) for name, parameter in parameters.items()}
     held.still(ones)
     return {name: one == 0 for name, one in ones.items() if not one.all()}
-
-
-def _of(batch: Batch, number: int | None) -> Any:
-    return None if number is None else batch.micro_batches[number]
 
 
 def _shared() -> tempfile.TemporaryDirectory[str]:
