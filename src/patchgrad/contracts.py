@@ -298,7 +298,7 @@ class Trainer(Protocol):
     `kl3` = r - 1 - log r of KL(old, policy) (Schulman 2020, joschu.net/blog/kl-approx.html). The same five with `sampler_` before them
     are of old / sampled: 1 and 0 where ratios are taken to what was sampled.
 
-    Implementation: `trainers.local.LocalTrainer`.
+    Implementations: `trainers.local.LocalTrainer`, `trainers.sharded.trainer.ShardedTrainer`.
     """
 
     @property

@@ -164,14 +164,24 @@ def test_a_rank_that_is_killed_or_frozen_is_named(kill: signal.Signals) -> None:
 def test_a_rank_with_other_weights_is_named_before_anything_waits_for_it() -> None:
     launched = here(2)
     trainer = ShardedTrainer(Decoder(CONFIG), launched, Spec(CONFIG, AdamW))
-    ready = Ready(1, 0, ())
+    ready = Ready(0, ())
     with pytest.raises(TrainerFault, match=r"rank 1 of 2 .* has version 3 of the weights before update, others 4"):
         launched.ranks.agree("update", {0: replace(ready, version=4), 1: replace(ready, version=3)}, [])
-    step = Ready(1, 0, ((2, "a"),))
+    step = Ready(0, ((2, "a"),))
     with pytest.raises(TrainerFault, match=r"rank 1 of 2 .* was given another micro-batch in step 0 of update than rank 0 of 2"):
         launched.ranks.agree("update", {0: step, 1: replace(step, steps=((2, "b"),))}, [[range(2), range(2)]])
     trainer.close()
     launched.close()
+
+
+def test_ctrl_c_is_left_to_the_process_that_trains() -> None:
+    launched = here(2)
+    trainer = ShardedTrainer(Decoder(CONFIG), launched, Spec(CONFIG, AdamW))
+    for process in launched.processes:
+        process.send_signal(signal.SIGINT)
+    assert trainer.update(BATCH, Clipped(), STEP).version == 1
+    launched.close()
+    assert [process.returncode for process in launched.processes] == [0, 0]
 
 
 def test_an_error_on_a_rank_is_told_and_no_process_is_left() -> None:

@@ -49,8 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Train, write the page, and say where it is."""
     if arguments.print:
         return _print(arguments)
-    if "TORCHELASTIC_RUN_ID" in os.environ and _attended():
-        return 0
+    if "TORCHELASTIC_RUN_ID" in os.environ and os.environ["RANK"] != "0":
+        return _attend()
     folder = _folder(arguments)
     if arguments.resume and arguments.scale is not None:
         raise ConfigError("--scale cannot change in a run that has begun; leave it out, or start another with --run.")
@@ -67,13 +67,12 @@ def run(arguments: argparse.Namespace) -> int:
             raise
 
 
-def _attended() -> bool:
+def _attend() -> int:
     """As one of torchrun's processes that is not the first: a rank, as long as the first one trains."""
     from patchgrad.trainers.sharded import launching
 
-    if attends := launching.attends():
-        launching.attend()
-    return attends
+    launching.attend()
+    return 0
 
 
 def _print(arguments: argparse.Namespace) -> int:

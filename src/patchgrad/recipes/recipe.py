@@ -264,17 +264,18 @@ class Recipe:
         return self.ranks or (1 if self.machine.gpus else self.optimiser.threads)
 
     @property
+    def beside(self) -> int:
+        """How many of these workers share one memory: on GPUs each has its own."""
+        return 1 if self.machine.gpus else self.workers
+
+    @property
     def ranks(self) -> int:
         """Processes with a part of the network each: one a GPU where there are several, and on the cores what a `sharded` trainer is told.
 
         0 where one process trains all of it.
         """
-        if self.trainer.name == "local" and self.machine.gpus <= 1:
-            return 0
-        if self.trainer.name not in ("local", "sharded"):
-            return 0
-        told = self.trainer.options.get("ranks", 0)
-        return int(told) if told else self.machine.gpus or self.optimiser.threads
+        several = self.trainer.name == "sharded" or (self.trainer.name == "local" and self.machine.gpus > 1)
+        return int(self.trainer.options.get("ranks", self.machine.gpus or self.optimiser.threads)) if several else 0
 
     @property
     def sampled_in(self) -> Literal["float32", "bfloat16", "auto"]:
@@ -292,6 +293,9 @@ class Recipe:
         named("judges", "judges", *self.judges)
         named("curricula", "curriculum", self.curriculum)
         named("trainers", "trainer", self.trainer)
+        told = self.trainer.options if self.trainer.name == "sharded" else {}
+        wrong = [name for name in ("ranks", "together") if not isinstance(number := told.get(name, 1), int) or number < 1]
+        require(not wrong, f"trainer.{', '.join(wrong)} is {[told[name] for name in wrong]}; it counts processes, from 1")
         named("trackers", "trackers", *self.trackers)
         require(
             self.machine.gpus > 0 or not self.optimiser.offload,

@@ -81,11 +81,11 @@ SMOL = (
     ),
     Change("what it tried in vain is context, as in the warm-up", {"rft.failures.undone": "mask"}),
     Change(
-        "seven steps of 1e-3 took 16 points from a policy, and fourteen of 3e-4 on the same attempts gave it 6",
+        "in one run seven steps of 1e-3 took 16 points, and fourteen of 3e-4 on the same attempts gave 6",
         {"rft.lr": "3e-4", "rft.epochs": "2"} | both({"lr": "3e-4", "loss.minibatch": "8"}),
     ),
     Change(
-        "where little is solved, charges are what tells attempts apart: it submitted 79 % in place of 68, and solved half as much",
+        "charges may be what tells attempts apart where little is solved: a run submitted 79 % in place of 68, and solved half as much",
         both({"reward.unsubmitted": "0", "reward.length_threshold": "0", "reward.length_weight": "0"}),
     ),
     Change("the best of four ways in a study of laptop (docs/studies/climb.md)", both({"advantage.failures.looping": "mask"})),

@@ -20,7 +20,7 @@ from patchgrad.trainers.checkpoint import Adapters
 from patchgrad.trainers.forward import Forward
 from patchgrad.trainers.frozen import trainable
 from patchgrad.trainers.gradients import Gradients, Workers
-from patchgrad.trainers.measures import Tally
+from patchgrad.trainers.measures import Tally, counts
 from patchgrad.trainers.offload import Offloaded
 from patchgrad.trainers.optimisers import AdamW, Muon, Optimiser
 from patchgrad.values import Batch, Floats, StepSettings, Update
@@ -132,16 +132,7 @@ class LocalTrainer:
             if self._held:
                 self._held.restore()
         self._version += 1
-        counts = {
-            "grad_norm": norm,
-            "rate": settings.lr,
-            "tokens": float(sum(len(micro_batch.tokens) for micro_batch in batch.micro_batches)),
-            "trained": float(batch.trained),
-            "sequences": float(batch.sequences),
-            "seconds": time.perf_counter() - began,
-            "skipped": float(not finite),
-        }
-        return Update(self._version, measured.means(batch.trained) | counts)
+        return Update(self._version, measured.means(batch.trained) | counts(batch, norm, settings.lr, began))
 
     def gradients(self, batch: Batch, objective: Objective, precision: Precision | None = None) -> tuple[Gradients, Tally]:
         """The gradients of the batch's loss by parameter, not clipped, and what was measured on the way.

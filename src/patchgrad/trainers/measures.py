@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from patchgrad.contracts import LOG_RATIO
+from patchgrad.values import Batch
 
 PAIRS = ("", "sampler_")  # what stands before the measures of policy / old, and of old / sampled
 
@@ -34,6 +36,19 @@ class Tally:
         means = {name: value / tokens for name, value in self.sums.items()}
         ess = {f"{pair}ess": min(means[f"{pair}ratio"] ** 2 / means.pop(f"{pair}ratio2"), 1.0) for pair in PAIRS}
         return means | self.largest | ess
+
+
+def counts(batch: Batch, norm: float, rate: float, began: float) -> dict[str, float]:
+    """What an update tells beside what it measured; it began at this time of `time.perf_counter`."""
+    return {
+        "grad_norm": norm,
+        "rate": rate,
+        "tokens": float(sum(len(micro_batch.tokens) for micro_batch in batch.micro_batches)),
+        "trained": float(batch.trained),
+        "sequences": float(batch.sequences),
+        "seconds": time.perf_counter() - began,
+        "skipped": float(not norm < float("inf")),
+    }
 
 
 def tally(metrics: Mapping[str, Tensor], losses: Tensor, entropy: Tensor, logprobs: Tensor, old: Tensor, sampled: Tensor) -> Tally:

@@ -84,9 +84,9 @@ class Muon:
         self.matrices = {name: p for name, p in parameters.items() if p.dim() == 2 and ".layers." in name}
         self.rest = adamw({name: p for name, p in parameters.items() if name not in self.matrices})
         self.buffers = {name: torch.zeros_like(p, requires_grad=False) for name, p in self.matrices.items()}
-        self.of({name: p.shape for name, p in self.matrices.items()})
+        self.sized({name: p.shape for name, p in self.matrices.items()})
 
-    def of(self, sizes: Mapping[str, torch.Size]) -> None:
+    def sized(self, sizes: Mapping[str, torch.Size]) -> None:
         """Its matrices have these sizes; a rank of several, whose parameters are rows of them, says so before the first step."""
         self.sizes = {name: sizes[name] for name in self.matrices}
         alike: dict[torch.Size, list[str]] = defaultdict(list)

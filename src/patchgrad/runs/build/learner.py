@@ -59,7 +59,7 @@ def local_trainer(network: Decoder, recipe: Recipe, frozen: tuple[str, ...] = ()
         gradient_checkpointing=choice.gradient_checkpointing,
         lora=Lora(choice.rank, choice.alpha) if choice.rank else None,
         base=recipe.policy.model,
-        threads=recipe.workers,
+        threads=recipe.beside,
         held=planted(network.to(there)) if planted(network) else None,
         frozen=frozen,
         version=version,
@@ -74,7 +74,7 @@ def reference(network: Decoder, recipe: Recipe) -> LocalTrainer:
     network.requires_grad_(False).to(device(recipe.machine.gpus))
     if precision == "bfloat16" and (choice.rank or choice.offload):
         reduce(network, torch.bfloat16)
-    return LocalTrainer(network, precision=precision, threads=recipe.workers)
+    return LocalTrainer(network, precision=precision, threads=recipe.beside)
 
 
 def policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, registry: Registry = BY_NAME) -> TrainablePolicy:

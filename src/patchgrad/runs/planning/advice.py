@@ -156,7 +156,7 @@ def _ceiling(recipe: Recipe) -> float:
     shape = shape_of(recipe)
     layer = 40 * shape.hidden + 12 * shape.intermediate + 12 * shape.head_size * (shape.heads + 2 * shape.kv_heads)
     tokens = max(phase.tokens for phase in phases(recipe))
-    passing = 4 * recipe.workers * tokens * (shape.layers * layer + 4 * shape.vocabulary)
+    passing = 4 * recipe.beside * tokens * (shape.layers * layer + 4 * shape.vocabulary)
     return 1e9 + 40 * shape.parameters + passing + cached(shape, recipe)
 
 

@@ -48,14 +48,14 @@ def plan(recipe: Recipe, room: int = 0, beside: int = 0) -> MemoryPlan:
     shape, choice, room = shape_of(recipe), recipe.optimiser, room or free_for(recipe)
     gpu = recipe.machine.gpus > 0
     found = [(phase, _footprint(shape, choice, phase.tokens, phase.trained, phase.frozen, gpu)) for phase in phases(recipe)]
-    phase, most = max(found, key=lambda one: one[1].peak(recipe.workers))
+    phase, most = max(found, key=lambda one: one[1].peak(recipe.beside))
     lasting = most.weights + most.states
     libraries = [] if recipe.machine.gpus else [Part("interpreter and libraries", empty(choice.gradient_checkpointing))]
     parts = [
         *libraries,
         Part("weights", most.weights),
         Part(f"states of {choice.name}", most.states),
-        Part(f"gradients and activations, {recipe.workers} x {phase.tokens:,} tokens", most.peak(recipe.workers) - lasting),
+        Part(f"gradients and activations, {recipe.beside} x {phase.tokens:,} tokens", most.peak(recipe.beside) - lasting),
         *([Part("the reference's weights", most.weights)] if referred(recipe) else []),
     ]
     parts += _policy(shape, recipe, room, int(MARGIN * room) - sum(part.bytes for part in parts))

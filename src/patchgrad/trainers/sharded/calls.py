@@ -47,7 +47,6 @@ class Hello:
 class Call:
     """What a rank is asked for, of which of the networks that it has rows of, with arguments of its own."""
 
-    number: int
     network: int
     method: str
     arguments: tuple[Any, ...]
@@ -57,26 +56,24 @@ class Call:
 class Ready:
     """Before it begins: what a rank has understood. All say the same, but of teams that only their own ranks compute."""
 
-    number: int
     version: int
     steps: tuple[tuple[int, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Go:
-    number: int
+    """All ranks are ready, and agree."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    number: int
+    """A rank that computes is alive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a call came to; with `failed`, what went wrong instead."""
 
-    number: int
     value: Any = None
     failed: str = ""
 
@@ -98,7 +95,6 @@ class Ranks:
     links: Sequence[Connection]
     hellos: Sequence[Hello]
     deadlines: Deadlines = Deadlines()
-    number: int = 0
     _heard: dict[int, float] = field(default_factory=dict)
     _sending: dict[int, Future[None]] = field(default_factory=dict)
     _senders: ThreadPoolExecutor = field(init=False)
@@ -111,14 +107,13 @@ class Ranks:
 
         Raises `TrainerFault`, which names the rank, where one is gone, silent or late, disagrees with others, or fails.
         """
-        self.number += 1
         self._heard = dict.fromkeys(range(len(self.links)), time.monotonic())
         for rank, arguments in enumerate(each):
-            self._send(rank, Call(self.number, network, method, arguments))
+            self._send(rank, Call(network, method, arguments))
         ready = self._collect(Ready, method, self.deadlines.roll)
         self.agree(method, ready, teams)
         for rank in range(len(self.links)):
-            self._send(rank, Go(self.number))
+            self._send(rank, Go())
         answers = self._collect(Answer, method, self.deadlines.call)
         return [answers[rank].value for rank in range(len(self.links))]
 
@@ -173,6 +168,7 @@ class Ranks:
                 raise TrainerFault(f"{self.name(rank)} did not answer {method} within {deadline:.0f} s")
 
     def agree(self, method: str, ready: Mapping[int, Ready], teams: Sequence[Sequence[range]]) -> None:
+        """Raises `TrainerFault` for a rank that is about to do something else than the others of its team."""
         versions = {rank: one.version for rank, one in ready.items()}
         usual = max(versions.values())
         if behind := [rank for rank, version in versions.items() if version != usual]:
@@ -192,7 +188,7 @@ class Desk:
         self._link, self._gone = link, gone
         self._lock = threading.Lock()
         self._mail: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._busy = 0
+        self._busy = False
         for work in (self._read, self._beat):
             threading.Thread(target=work, daemon=True).start()
 
@@ -203,13 +199,13 @@ class Desk:
     def say(self, message: Any) -> None:
         """Sends it."""
         if isinstance(message, Answer):
-            self._busy = 0
+            self._busy = False
         with self._lock:
             put(self._link, message)
 
-    def working(self, number: int) -> None:
+    def working(self) -> None:
         """From now on, until the answer, there are signs of life."""
-        self._busy = number
+        self._busy = True
 
     def _read(self) -> None:
         try:
@@ -221,8 +217,8 @@ class Desk:
     def _beat(self) -> None:
         while True:
             time.sleep(BEAT)
-            if number := self._busy:
+            if self._busy:
                 try:
-                    self.say(Beat(number))
+                    self.say(Beat())
                 except OSError:
                     self._gone()

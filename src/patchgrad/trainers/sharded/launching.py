@@ -63,9 +63,9 @@ def launched(number: int, device: Device, together: int) -> Launched:
 
     Raises `ConfigError` where torchrun has started another number.
     """
-    if not (world := int(os.environ.get("WORLD_SIZE", "0"))):
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
         return here(number, device, together)
-    if world != number:
+    if (world := int(os.environ["WORLD_SIZE"])) != number:
         raise ConfigError(f"torchrun has started {world} processes, and the recipe is for {number} ranks: start as many")
     return _started(device, together)
 
@@ -80,18 +80,13 @@ def here(number: int, device: Device = "cpu", together: int = 1, deadlines: Dead
 
 
 def _started(device: Device, together: int) -> Launched:
-    """The ranks of torchrun. The first process of torchrun trains, so its rank is a process of its own; the others `attend`."""
+    """The ranks of torchrun. The first process of torchrun trains, so its rank is a process of its own; all others `attend`."""
     host, number, key = os.environ["MASTER_ADDR"], int(os.environ["WORLD_SIZE"]), secrets.token_bytes(32)
     with socket.create_server((host, 0), backlog=number) as server:
         processes = [_begun(server.getsockname(), key, 0)]
         _torchrun().set(ADDRESS, json.dumps([*server.getsockname()[:2], key.hex()]))
         links = _arrived(server, key, number, processes)
     return _introduced(Launched(_met(links, PATIENT), _store(host), processes, sizes(number, together)), device)
-
-
-def attends() -> bool:
-    """Is this a process of torchrun's that has to `attend`? All but the first are."""
-    return int(os.environ.get("RANK", "0")) > 0 and "TORCHELASTIC_RUN_ID" in os.environ
 
 
 def attend() -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.device_mesh import DeviceMesh
 
 from patchgrad.contracts import Objective, Trained
 from patchgrad.networks import lora as adapters
@@ -23,6 +22,7 @@ from patchgrad.trainers.sharded.exchange import Team
 from patchgrad.trainers.sharded.forward import TeamForward
 from patchgrad.trainers.sharded.network import Measure, fill, local, own_rows, parts, sharded, whole
 from patchgrad.trainers.sharded.together import together
+from patchgrad.trainers.sharded.world import Place
 from patchgrad.values import Floats, MicroBatch, StepSettings
 
 Make = Callable[[Mapping[str, Tensor]], Optimiser]
@@ -46,23 +46,6 @@ class Spec:
     gradient_checkpointing: bool = False
     held: Mapping[str, Tensor] = field(default_factory=dict)
     exact: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a rank computes: the mesh of all ranks, and its teams by their size."""
-
-    mesh: DeviceMesh
-    teams: Mapping[int, Team]
-
-    @property
-    def group(self) -> dist.ProcessGroup:
-        """All ranks."""
-        return self.mesh.get_group()
-
-    @property
-    def device(self) -> torch.device:
-        return torch.device(self.mesh.device_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +97,7 @@ class Rank:
         owned = {name: local(parameter) for name, parameter in self._parameters.items()}
         made: Optimiser = self.spec.make(owned)
         if isinstance(made, Muon):
-            made.of({name: parameter.shape for name, parameter in self._parameters.items()})
+            made.sized({name: parameter.shape for name, parameter in self._parameters.items()})
         self.optimiser = made
 
     def update(self, steps: Sequence[Part], trained: int, objective: Objective, settings: StepSettings) -> Stepped:

@@ -6,6 +6,7 @@ It ends when the process that trains does, whatever it was doing.
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import traceback
@@ -17,6 +18,7 @@ from typing import Any
 
 import torch
 
+from patchgrad.errors import PatchgradError
 from patchgrad.networks.slices import Slices
 from patchgrad.trainers.sharded import state
 from patchgrad.trainers.sharded.calls import Answer, Call, Desk, Go, Hello, Ready, put, take
@@ -44,7 +46,7 @@ class Serving:
         """What the roll call compares: the version of the weights, and of each step the team's size and micro-batch."""
         steps = call.arguments[0] if call.arguments and isinstance(call.arguments[0], list) else []
         version = self._opened[call.network].version if call.network in self._opened else 0
-        return Ready(call.number, version, tuple((part.size, _known_by(part)) for part in steps))
+        return Ready(version, tuple((part.size, _known_by(part)) for part in steps))
 
     def answer(self, call: Call) -> Any:
         """Does what is asked for; all ranks do."""
@@ -87,21 +89,23 @@ METHODS: Mapping[str, Callable[..., Any]] = {
 
 
 def serve(address: tuple[str, int], key: bytes, rank: int, leave: Callable[[], None]) -> None:
-    """Answers calls until the other side is gone, and leaves then."""
+    """Answers calls until the other side is gone, and leaves then. Ctrl-C is for the other side, which ends what it has begun."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     link = Client(address, authkey=key)
     put(link, Hello(rank, socket.gethostname(), os.getpid()))
     sys.path[:] = take(link)  # so that an objective of the user's is found where it was
     desk, serving = Desk(link, leave), Serving(rank)
     while True:
         call = desk.received()
-        desk.working(call.number)
+        desk.working()
         try:
             desk.say(serving.understood(call))
             if isinstance(desk.received(), Go):
-                desk.say(Answer(call.number, serving.answer(call)))
+                desk.say(Answer(serving.answer(call)))
         except Exception as error:  # whatever it is, the other side has to say it
-            traceback.print_exc()
-            desk.say(Answer(call.number, failed=f"{type(error).__name__}: {error}"))
+            if not isinstance(error, PatchgradError):
+                traceback.print_exc()  # of code that may be the user's: an objective
+            desk.say(Answer(failed=f"{type(error).__name__}: {error}"))
 
 
 def _known_by(part: Part) -> str:

@@ -15,7 +15,7 @@ from patchgrad.networks import folder as folders
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.lora import fingerprint
 from patchgrad.trainers.local import Held
-from patchgrad.trainers.measures import Tally
+from patchgrad.trainers.measures import Tally, counts
 from patchgrad.trainers.sharded.asking import Asking
 from patchgrad.trainers.sharded.launching import Launched
 from patchgrad.trainers.sharded.rank import Spec, Stepped
@@ -59,16 +59,7 @@ class ShardedTrainer:
         for one in told:
             measured.add(one.measured)
         norm = told[0].grad_norm
-        counts = {
-            "grad_norm": norm,
-            "rate": settings.lr,
-            "tokens": float(sum(len(micro_batch.tokens) for micro_batch in batch.micro_batches)),
-            "trained": float(batch.trained),
-            "sequences": float(batch.sequences),
-            "seconds": time.perf_counter() - began,
-            "skipped": float(not norm < float("inf")),
-        }
-        return Update(self._version, measured.means(batch.trained) | counts)
+        return Update(self._version, measured.means(batch.trained) | counts(batch, norm, settings.lr, began))
 
     def reset_optimiser(self) -> None:
         """Start over with an optimiser that has seen nothing."""

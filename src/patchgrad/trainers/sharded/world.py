@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import TCPStore
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from patchgrad.trainers.sharded.exchange import Team
-from patchgrad.trainers.sharded.rank import Place
 
 BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
 
@@ -27,6 +27,23 @@ class Meeting:
     device: str
     sizes: tuple[int, ...]
     deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a rank computes: the mesh of all ranks, and its teams by their size."""
+
+    mesh: DeviceMesh
+    teams: Mapping[int, Team]
+
+    @property
+    def group(self) -> dist.ProcessGroup:
+        """All ranks."""
+        return self.mesh.get_group()
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(self.mesh.device_type)
 
 
 def join(rank: int, meeting: Meeting) -> Place:
