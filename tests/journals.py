@@ -21,8 +21,8 @@ class Over:
         *,
         turn: Callable[[str, Turn], Awaitable[None]] | None = None,
         ending: Callable[[str, Ending], Awaitable[None]] | None = None,
-        recall: Callable[[str, str], Recalled] | None = None,
-        snapshot: Callable[[str, str], Snapshot] | None = None,
+        recall: Callable[[str, str], Awaitable[Recalled]] | None = None,
+        snapshot: Callable[[str, str], Awaitable[Snapshot]] | None = None,
     ) -> None:
         self._journal, self._turn, self._ending = journal, turn or journal.turn, ending or journal.ending
         self._recall, self._snapshot = recall or journal.recall, snapshot or journal.snapshot
@@ -33,11 +33,11 @@ class Over:
     async def ending(self, attempt: str, ending: Ending) -> None:
         await self._ending(attempt, ending)
 
-    def recall(self, attempt: str, root: str) -> Recalled:
-        return self._recall(attempt, root)
+    async def recall(self, attempt: str, root: str) -> Recalled:
+        return await self._recall(attempt, root)
 
-    def snapshot(self, address: str, directory: str) -> Snapshot:
-        return self._snapshot(address, directory)
+    async def snapshot(self, address: str, directory: str) -> Snapshot:
+        return await self._snapshot(address, directory)
 
     async def state(self, snapshot: Snapshot) -> None:
         await self._journal.state(snapshot)
@@ -50,6 +50,6 @@ async def forgotten(attempt: str, fact: Turn | Ending) -> None:
     """Nothing is kept."""
 
 
-def unknown(attempt: str, root: str) -> Recalled:
+async def unknown(attempt: str, root: str) -> Recalled:
     """Nothing is known."""
     return (), None

@@ -46,6 +46,9 @@ class ProcessExecutor:
             for worker in workers:
                 worker.end()
 
+    async def close(self) -> None:
+        """Nothing is left of a `map` that has ended."""
+
 
 class _Worker:
     """One process, which is asked for one item at a time."""

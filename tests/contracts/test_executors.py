@@ -30,6 +30,9 @@ def test_an_executor_that_waits_for_the_slowest_or_leaves_work_behind_is_found_o
             for result in sorted([result async for result in self._own.map(function, shared, items)], key=str):
                 yield result
 
+        async def close(self) -> None:
+            await self._own.close()
+
     with pytest.raises(AssertionError, match="a slow item holds up no other"):
         asyncio.run(check_executor(InOrder))
 

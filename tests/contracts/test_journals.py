@@ -51,9 +51,9 @@ def test_what_one_journal_of_a_folder_has_written_another_one_recalls(tmp_path: 
         await writer.turn("a", turn)
 
     asyncio.run(write())
-    turns, ending = reader.recall("a", root_address(TASK, "a"))
+    turns, ending = asyncio.run(reader.recall("a", root_address(TASK, "a")))
     assert ([one.address for one in turns], ending) == ([turn.address], None)
-    assert reader.snapshot(STATE.address, "/testbed") == STATE
+    assert asyncio.run(reader.snapshot(STATE.address, "/testbed")) == STATE
 
 
 def test_states_of_another_run_are_read_through_a_layer_and_its_turns_are_held_and_not_recalled() -> None:
@@ -66,9 +66,9 @@ def test_states_of_another_run_are_read_through_a_layer_and_its_turns_are_held_a
 
     asyncio.run(write())
     layered = LayeredJournal(own, source)
-    assert layered.snapshot(STATE.address, "/testbed/shop").entries == STATE.entries
+    assert asyncio.run(layered.snapshot(STATE.address, "/testbed/shop")).entries == STATE.entries
     assert layered.holds(turn.address, "a")
-    assert layered.recall("a", root_address(TASK, "a")) == ((), None)
+    assert asyncio.run(layered.recall("a", root_address(TASK, "a"))) == ((), None)
 
 
 class Faulty(MemoryJournal):
@@ -80,8 +80,8 @@ class Faulty(MemoryJournal):
     async def ending(self, attempt: str, ending: Ending) -> None:
         await super().ending("all", ending)
 
-    def recall(self, attempt: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]:
-        return super().recall("all", root)
+    async def recall(self, attempt: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]:
+        return await super().recall("all", root)
 
 
 def test_a_journal_that_mixes_attempts_up_is_found_out() -> None:

@@ -346,9 +346,12 @@ def test_an_attempt_that_would_go_on_in_a_stale_state_is_refused(tmp_path: Path)
             await run.journal.turn(attempt, turn)
             raise ZeroDivisionError
 
+        async def empty(address: str, directory: str) -> Snapshot:
+            return Snapshot.of({}, directory)
+
         with pytest.raises(ZeroDivisionError):
             attempted(Over(run.journal, turn=killed))
         with pytest.raises(ProvenanceError) as caught:
-            attempted(Over(run.journal, snapshot=lambda address, directory: Snapshot.of({}, directory)))
+            attempted(Over(run.journal, snapshot=empty))
         assert caught.value.fault == "state"
         attempted(run.journal)

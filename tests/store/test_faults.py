@@ -58,7 +58,7 @@ def step(run: Run, number: int) -> None:
     rollouts = [attempt(f"rl/{number}/{n}", solved=n == 0, turns=2 + n) for n in range(2)]
     for rollout in rollouts:
         taken = rollout.trajectory.turns
-        known, ending = run.journal.recall(rollout.trajectory.id, taken[0].parent)
+        known, ending = run.journal.known(rollout.trajectory.id, taken[0].parent)
         for turn in taken[len(known) :]:
             run.journal.states.put(Snapshot(turn.state, {}))
             asyncio.run(run.journal.turn(rollout.trajectory.id, turn))

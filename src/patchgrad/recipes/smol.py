@@ -88,7 +88,7 @@ SMOL = (
         "charges may be what tells attempts apart where little is solved: a run submitted 79 % in place of 68, and solved half as much",
         both({"reward.unsubmitted": "0", "reward.length_threshold": "0", "reward.length_weight": "0"}),
     ),
-    Change("the best of four ways in a study of laptop (docs/studies/climb.md)", both({"advantage.failures.looping": "mask"})),
+    Change("where such turns were masked, half of the attempts looped after two steps", both({"advantage.failures.looping": "penalise"})),
     Change("it begins with fewer submissions than that", both({"health.submitted": "0.2"})),
     Change(
         "sized for an hour",

@@ -61,7 +61,7 @@ async def run_attempt(shared: tuple[Harness, Policy], attempt: Attempt) -> Grade
     cannot be opened is a failed trajectory: data, not a crash.
     """
     (harness, policy), began = shared, time.monotonic()
-    own, ending = _recalled(harness, policy, attempt)
+    own, ending = await _recalled(harness, policy, attempt)
     if ending is not None:
         segments = segments_of(harness.agent, attempt.task, (*attempt.prefix, *own))
         done = Trajectory(
@@ -105,9 +105,9 @@ async def _graded(harness: Harness, task: Task, trajectory: Trajectory) -> Grade
     return Graded(trajectory, verdict, judgements)
 
 
-def _recalled(harness: Harness, policy: Policy, attempt: Attempt) -> tuple[tuple[Turn, ...], Ending | None]:
+async def _recalled(harness: Harness, policy: Policy, attempt: Attempt) -> tuple[tuple[Turn, ...], Ending | None]:
     """What is known of an attempt under this very policy; an earlier version's turns are another attempt's."""
-    turns, ending = harness.journal.recall(attempt.id, attempt.root)
+    turns, ending = await harness.journal.recall(attempt.id, attempt.root)
     if any(turn.action.version != policy.version for turn in turns):
         return (), None
     if ending is not None:

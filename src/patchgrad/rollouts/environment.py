@@ -78,7 +78,7 @@ class Environment:
         """
         last = turns[-1]
         directory = last.observation.tool_state.directory
-        kept = self._journal.snapshot(last.state, directory) if self._journal.keeps else self._files
+        kept = await self._journal.snapshot(last.state, directory) if self._journal.keeps else self._files
         self._files = replace(kept, directory=directory, shell=last.shell, loose=())
         self._missing = last.loose
         self._alone |= not all(self._repeatable(turn.call, turn.observation) for turn in turns)

@@ -24,10 +24,10 @@ class NullJournal:
     async def ending(self, attempt: str, ending: Ending) -> None:
         """Nothing is kept."""
 
-    def recall(self, attempt: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]:
+    async def recall(self, attempt: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]:
         return (), None
 
-    def snapshot(self, address: str, directory: str) -> Snapshot:
+    async def snapshot(self, address: str, directory: str) -> Snapshot:
         raise StoreError(f"There is no state {address[:12]}: nothing was kept.")
 
     def holds(self, address: str, attempt: str = "") -> bool:
@@ -52,12 +52,12 @@ class MemoryJournal:
     async def ending(self, attempt: str, ending: Ending) -> None:
         self._links.setdefault(attempt, {})[ending.address] = ending
 
-    def recall(self, attempt: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]:
+    async def recall(self, attempt: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]:
         turns, ending = chain(self._links.get(attempt, {}).values(), root)
         there = tuple(takewhile(lambda turn: turn.state in self._states, turns))
         return there, ending if len(there) == len(turns) else None
 
-    def snapshot(self, address: str, directory: str) -> Snapshot:
+    async def snapshot(self, address: str, directory: str) -> Snapshot:
         if address not in self._states:
             raise StoreError(f"There is no state {address[:12]}: it was never kept.")
         return replace(self._states[address], directory=directory)
@@ -86,14 +86,14 @@ class LayeredJournal:
     async def ending(self, attempt: str, ending: Ending) -> None:
         await self._own.ending(attempt, ending)
 
-    def recall(self, attempt: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]:
-        return self._own.recall(attempt, root)
+    async def recall(self, attempt: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]:
+        return await self._own.recall(attempt, root)
 
-    def snapshot(self, address: str, directory: str) -> Snapshot:
+    async def snapshot(self, address: str, directory: str) -> Snapshot:
         try:
-            return self._own.snapshot(address, directory)
+            return await self._own.snapshot(address, directory)
         except StoreError:
-            return self._source.snapshot(address, directory)
+            return await self._source.snapshot(address, directory)
 
     def holds(self, address: str, attempt: str = "") -> bool:
         return self._own.holds(address, attempt) or self._source.holds(address, attempt)

@@ -130,7 +130,7 @@ def _keep_whole(context: RunContext, session: Session) -> None:
 def _restored(context: RunContext) -> Session:
     """The session as it was committed last."""
     recipe, run, state = context.recipe, context.run, context.run.state()
-    chosen, prefixes = curriculum(recipe, context.tasks.train, context.registry), Prefixes(run.journal.recall)
+    chosen, prefixes = curriculum(recipe, context.tasks.train, context.registry), Prefixes(run.journal.known)
     chosen.restore(state["pool"])
     prefixes.restore(state["prefixes"])
     checkpoint = run.folder / "checkpoints" / state["checkpoint"]

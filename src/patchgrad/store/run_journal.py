@@ -52,12 +52,16 @@ class RunJournal:
             self.records.sync()
         self._synced = time.monotonic()
 
-    def recall(self, attempt: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]:
+    async def recall(self, attempt: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]:
+        return self.known(attempt, root)
+
+    def known(self, attempt: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]:
+        """What `recall` gives, without waiting."""
         turns, ending = self.records.attempt(attempt, root)
         there = tuple(takewhile(lambda turn: turn.state in self.states, turns))
         return there, ending if len(there) == len(turns) else None
 
-    def snapshot(self, address: str, directory: str) -> Snapshot:
+    async def snapshot(self, address: str, directory: str) -> Snapshot:
         return self.states.get(address, directory)
 
     def holds(self, address: str, attempt: str = "") -> bool:

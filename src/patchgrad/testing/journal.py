@@ -49,9 +49,9 @@ def _ending(parent: str) -> Ending:
     return Ending(parent, "submitted", "a patch", example_verdict(True), 2.5)
 
 
-def _known(journal: Journal, attempt: str, root: str = "") -> tuple[list[str], str]:
+async def _known(journal: Journal, attempt: str, root: str = "") -> tuple[list[str], str]:
     """The addresses of what is recalled, and that of the ending."""
-    turns, ending = journal.recall(attempt, root or _root(attempt))
+    turns, ending = await journal.recall(attempt, root or _root(attempt))
     return [turn.address for turn in turns], ending.address if ending is not None else ""
 
 
@@ -60,38 +60,38 @@ async def _check_nothing(journal: Journal) -> None:
     await journal.state(STATE)
     await journal.turn("a", turn)
     await journal.ending("a", _ending(turn.address))
-    assert _known(journal, "a") == ([], ""), "a journal that keeps nothing recalls nothing"
+    assert await _known(journal, "a") == ([], ""), "a journal that keeps nothing recalls nothing"
     assert not journal.holds(turn.address), "a journal that keeps nothing holds nothing"
     assert not journal.holds(turn.address, "a"), "a journal that keeps nothing holds nothing of an attempt either"
-    _check_missing(journal, STATE.address)
+    await _check_missing(journal, STATE.address)
 
 
 async def _check_chain(journal: Journal) -> None:
     turns, told = _turns("a"), list[str]()
-    assert _known(journal, "a") == ([], ""), "of an attempt that nothing was written of nothing is known"
+    assert await _known(journal, "a") == ([], ""), "of an attempt that nothing was written of nothing is known"
     await journal.state(STATE)
     for turn in turns:
         assert not journal.holds(turn.address), "what was not written is not held"
         await journal.turn("a", turn)
         told.append(turn.address)
-        assert _known(journal, "a") == (told, ""), "a turn that was awaited is recalled, after those before it"
+        assert await _known(journal, "a") == (told, ""), "a turn that was awaited is recalled, after those before it"
         assert journal.holds(turn.address), "a turn that was awaited is held"
         assert journal.holds(turn.address, "a"), "it is held as one of its attempt"
         assert not journal.holds(turn.address, "b"), "it is not held as one of another attempt"
     ending = _ending(told[-1])
     await journal.ending("a", ending)
-    assert _known(journal, "a") == (told, ending.address), "an ending is recalled with all turns before it"
+    assert await _known(journal, "a") == (told, ending.address), "an ending is recalled with all turns before it"
     assert journal.holds(ending.address), "an ending is held too"
     assert journal.holds(ending.address, "a"), "an ending is held as one of its attempt"
-    assert _known(journal, "a", turns[0].address) == (told[1:], ending.address), "after a later root there are the later turns"
-    assert _known(journal, "a", _root("b")) == ([], ""), "after another root there is nothing"
-    assert _known(journal, "b") == ([], ""), "another attempt has nothing of it"
-    found, last = journal.recall("a", _root("a"))
+    assert await _known(journal, "a", turns[0].address) == (told[1:], ending.address), "after a later root there are the later turns"
+    assert await _known(journal, "a", _root("b")) == ([], ""), "after another root there is nothing"
+    assert await _known(journal, "b") == ([], ""), "another attempt has nothing of it"
+    found, last = await journal.recall("a", _root("a"))
     assert all(_same(one, other) for one, other in zip(found, turns, strict=True)), "a turn comes back as it was"
     assert last == ending, "an ending comes back as it was, with its verdict and its seconds"
     at_once = _ending(_root("nothing done"))
     await journal.ending("nothing done", at_once)
-    assert _known(journal, "nothing done") == ([], at_once.address), "an attempt may end before its first turn"
+    assert await _known(journal, "nothing done") == ([], at_once.address), "an attempt may end before its first turn"
 
 
 def _same(one: Turn, other: Turn) -> bool:
@@ -109,12 +109,12 @@ async def _check_forks(journal: Journal) -> None:
     for fork in ("fork 1", "fork 2"):
         await journal.turn(fork, same)
         assert journal.holds(same.address, fork), "each of two forks holds a turn of the same address"
-    assert _known(journal, "fork 1", first.address) == _known(journal, "fork 2", first.address) == ([same.address], "")
+    assert await _known(journal, "fork 1", first.address) == await _known(journal, "fork 2", first.address) == ([same.address], "")
     await journal.turn("fork 2", later)
     ending = _ending(same.address)
     await journal.ending("fork 1", ending)
-    assert _known(journal, "fork 1", first.address) == ([same.address], ending.address), "what one fork did is not the other's"
-    assert _known(journal, "fork 2", first.address) == ([same.address, later.address], ""), "what one fork ended with is not the other's"
+    assert await _known(journal, "fork 1", first.address) == ([same.address], ending.address), "what one fork did is not the other's"
+    assert await _known(journal, "fork 2", first.address) == ([same.address, later.address], ""), "what one fork ended with is not the other's"
     assert not journal.holds(ending.address, "fork 2"), "an ending is held as one of its attempt alone"
 
 
@@ -124,21 +124,21 @@ async def _check_twice(journal: Journal) -> None:
     await journal.state(STATE)
     for turn in (first, second, third, anew):
         await journal.turn("a", turn)
-    assert _known(journal, "a") == ([first.address, anew.address], ""), "where an attempt went on twice, the later turn counts"
+    assert await _known(journal, "a") == ([first.address, anew.address], ""), "where an attempt went on twice, the later turn counts"
     await journal.turn("a", first)
-    assert _known(journal, "a") == ([first.address, anew.address], ""), "a turn that is written again is there once"
+    assert await _known(journal, "a") == ([first.address, anew.address], ""), "a turn that is written again is there once"
     await journal.ending("a", _ending(third.address))
-    assert _known(journal, "a") == ([first.address, anew.address], ""), "an ending after turns that no longer count is none"
+    assert await _known(journal, "a") == ([first.address, anew.address], ""), "an ending after turns that no longer count is none"
     assert journal.holds(second.address, "a"), "what no longer counts is held all the same"
 
 
 async def _check_states(journal: Journal) -> None:
     for snapshot in (STATE, OTHER, Snapshot.of({})):
-        _check_missing(journal, snapshot.address)
+        await _check_missing(journal, snapshot.address)
         await journal.state(snapshot)
         await journal.state(snapshot)
         for directory in ("/testbed", ELSEWHERE):
-            found = journal.snapshot(snapshot.address, directory)
+            found = await journal.snapshot(snapshot.address, directory)
             assert found.address == snapshot.address, "a state has the address that it was asked for by"
             assert dict(found.entries) == dict(snapshot.entries), "a state comes back byte for byte, with modes and deletions"
             assert found.directory == directory, "the shell of a state is where it was asked for"
@@ -148,12 +148,12 @@ async def _check_states(journal: Journal) -> None:
     for turn in (first, lost, last):
         await journal.turn("b", turn)
     await journal.ending("b", _ending(last.address))
-    assert _known(journal, "b") == ([first.address], ""), "turns are recalled as far as their states are here, and no ending after a gap"
+    assert await _known(journal, "b") == ([first.address], ""), "turns are recalled as far as their states are here, and no ending after a gap"
 
 
-def _check_missing(journal: Journal, address: str) -> None:
+async def _check_missing(journal: Journal, address: str) -> None:
     try:
-        journal.snapshot(address, "/testbed")
+        await journal.snapshot(address, "/testbed")
     except StoreError:
         return
     raise AssertionError("a state that is not here is a StoreError")
@@ -172,4 +172,4 @@ async def _check_crowd(journal: Journal) -> None:
 
     names = [f"attempt {number}" for number in range(8)]
     written = await asyncio.gather(*map(write, names))
-    assert [_known(journal, name) for name in names] == written, "attempts that write at the same time lose nothing"
+    assert [await _known(journal, name) for name in names] == written, "attempts that write at the same time lose nothing"

@@ -46,3 +46,6 @@ class LocalExecutor:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
+
+    async def close(self) -> None:
+        """There is nothing to end."""

@@ -125,12 +125,12 @@ class OnlyEnded:
     async def ending(self, attempt: str, ending: Ending) -> None:
         await self._journal.ending(attempt, ending)
 
-    def recall(self, attempt: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]:
-        turns, ending = self._journal.recall(attempt, root)
+    async def recall(self, attempt: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]:
+        turns, ending = await self._journal.recall(attempt, root)
         return (turns, ending) if ending else ((), None)
 
-    def snapshot(self, address: str, directory: str) -> Snapshot:
-        return self._journal.snapshot(address, directory)
+    async def snapshot(self, address: str, directory: str) -> Snapshot:
+        return await self._journal.snapshot(address, directory)
 
     def holds(self, address: str, attempt: str = "") -> bool:
         return self._journal.holds(address, attempt)

@@ -29,7 +29,7 @@ FIRST = 60  # episodes spelled in bytes at most, from which the tokenizer learns
 async def base(context: RunContext) -> Session:
     """The first session of a run."""
     recipe = context.recipe
-    chosen, prefixes = curriculum(recipe, context.tasks.train, context.registry), Prefixes(context.run.journal.recall)
+    chosen, prefixes = curriculum(recipe, context.tasks.train, context.registry), Prefixes(context.run.journal.known)
     trainer, policy = await (_opened(context) if recipe.policy.model else _from_scratch(context))
     return Session(learners.learner(trainer, policy, chosen), chosen, prefixes)
 
