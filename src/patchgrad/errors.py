@@ -76,6 +76,14 @@ class TrainerFault(PatchgradError):
     """A rank of a sharded trainer is gone, frozen, or disagrees with the others; the sentence names it. The run can be resumed."""
 
 
+class ClusterFault(PatchgradError):
+    """A cluster has not what a run needs: no host for attempts, or one that does not fit. The run can be resumed."""
+
+
+class HostLost(PatchgradError):
+    """A host of a cluster is gone, or gives no sign of life. What it did goes on elsewhere."""
+
+
 class ProvenanceError(PatchgradError):
     """A sample whose chain of turns does not verify; `fault` is the name of what is wrong (`provenance.MEANINGS`)."""
 

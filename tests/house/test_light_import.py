@@ -11,7 +11,21 @@ import pytest
 import patchgrad
 
 HERE = str(Path(patchgrad.__file__).parents[1])
-HEAVY = ("torch", "transformers", "tokenizers", "safetensors", "pyarrow", "huggingface_hub", "ray", "docker", "jinja2", "vllm")
+HEAVY = (
+    *(
+        "torch",
+        "transformers",
+        "tokenizers",
+        "safetensors",
+        "pyarrow",
+        "huggingface_hub",
+        "ray",
+        "cloudpickle",
+        "docker",
+        "jinja2",
+        "vllm",
+    ),
+)
 
 
 def loaded(module: str) -> set[str]:

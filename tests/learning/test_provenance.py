@@ -151,7 +151,7 @@ def tasks(folder: Path) -> tuple[Task, ...]:
 
 
 def harness(run: Run) -> Harness:
-    return Harness(AGENT, LocalSandboxes(), judged, LocalExecutor(4), run.journal)
+    return Harness(AGENT, LocalSandboxes(), judged, run.journal, executor=LocalExecutor(4))
 
 
 def learnt(folder: Path, policy: Bent) -> int:

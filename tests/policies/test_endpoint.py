@@ -125,7 +125,7 @@ async def ungraded(task: Task, patch: str) -> Verdict:
 
 
 def play(endpoint: ScriptedEndpoint, budget: Budget) -> Trajectory:
-    harness = Harness(ReactAgent(toolset(View())), LocalSandboxes(FILES), ungraded, LocalExecutor(1))
+    harness = Harness(ReactAgent(toolset(View())), LocalSandboxes(FILES), ungraded, executor=LocalExecutor(1))
     policy = EndpointPolicy(Chat(endpoint.url, "m", pause=0.001), context=budget.context)
     return asyncio.run(rollout(harness, policy, Attempt(TASK, "a", 1, budget, NEUTRAL)))
 

@@ -104,7 +104,7 @@ async def ungraded(task: Task, submission: str) -> Verdict:
 
 
 def harness_of(boxes: Sandboxes, journal: Journal | None = None, agent: ReactAgent = AGENT, cache: ToolCache | None = None) -> Harness:
-    return Harness(agent, boxes, ungraded, LocalExecutor(4), journal or NullJournal(), cache=cache)
+    return Harness(agent, boxes, ungraded, journal or NullJournal(), cache=cache, executor=LocalExecutor(4))
 
 
 def attempt_of(name: str = "a", budget: Budget = BUDGET, task: Task = TASK) -> Attempt:

@@ -37,7 +37,10 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--run", metavar="DIR", help="the run's folder (default: runs/NAME of the recipe)")
     words = "the machine that the recipe is sized for: laptop (default), gpu or cluster; what differs is told by --print"
     parser.add_argument("--scale", metavar="SCALE", help=words)
-    parser.add_argument("--resume", action="store_true", help="go on with the run in DIR, by the recipe that stands there")
+    words = "go on with the run in DIR, by the recipe that stands there; with RECIPE begin it where there is none yet"
+    parser.add_argument("--resume", action="store_true", help=words)
+    words = "make attempts on the hosts of a Ray cluster: auto, its address, or local:N for N nodes of this machine"
+    parser.add_argument("--cluster", metavar="WHICH", default="", help=words)
     words = "go on although the code of a part of yours, such as a reward, has changed since the run began"
     parser.add_argument("--accept-changed-code", action="store_true", help=words)
     words = "print the recipe as TOML and do nothing else: what differs from its preset, or with `--print full` every key"
@@ -52,6 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
     if "TORCHELASTIC_RUN_ID" in os.environ and os.environ["RANK"] != "0":
         return _attend()
     folder = _folder(arguments)
+    if arguments.recipe and not folder.exists():
+        arguments.resume = False  # a job that is queued again says the same as at first
     if arguments.resume and arguments.scale is not None:
         raise ConfigError("--scale cannot change in a run that has begun; leave it out, or start another with --run.")
     begin((_recipe(Run.open(folder)) if arguments.resume else _asked(arguments)).machine)
@@ -139,7 +144,7 @@ def _train(store: Run, arguments: argparse.Namespace) -> int:
         api.accept_code(recipe, store)
     try:
         with shared.installed(), tracking(recipe.trackers, store.folder, quiet=arguments.json) as tracker:
-            api.train(recipe, store, tracker)
+            api.train(recipe, store, tracker, cluster=arguments.cluster)
     except KeyboardInterrupt:
         print(f"patchgrad: stopped; go on with: patchgrad train --run {store.folder} --resume", file=sys.stderr)
         return 130

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 from patchgrad.contracts import Sandboxes
 from patchgrad.errors import SandboxFault, SandboxLost
@@ -26,10 +27,14 @@ class Grader:
     """
 
     def __init__(self, sandboxes: Sandboxes, solutions: Mapping[str, str] = MappingProxyType({})) -> None:
-        self.sandboxes = sandboxes
+        self.sandboxes, self._solutions = sandboxes, solutions
         self._canaries = Canaries(sandboxes, solutions)
         self._known: dict[tuple[str, str, bool], Verdict] = {}
         self._running: dict[tuple[str, str, bool], asyncio.Task[Verdict]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """On another machine it is one that has graded nothing yet."""
+        return Grader, (self.sandboxes, dict(self._solutions))
 
     async def grade(self, task: Task, submission: str, *, run_empty: bool = False) -> Verdict:
         """The verdict on a patch: see `grade`."""

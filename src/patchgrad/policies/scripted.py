@@ -38,14 +38,13 @@ class ByteTokenizer:
 class ScriptedPolicy:
     """Says `script[n]`, or `script(session, n)`, as a session's n-th action; raises `PolicyFault` when the script has ended.
 
-    Ids are bytes, so any text round-trips. Every log-probability is 0: a scripted policy is certain. A session first seen in the
-    middle of a stream (a fork, a resumed run) goes on after the actions already in it.
+    Ids are bytes, so any text round-trips. Every log-probability is 0: a scripted policy is certain. It says what comes
+    after the actions that are in the stream already, whoever asks and however often.
     """
 
     def __init__(self, script: Sequence[str] | Callable[[str, int], str], *, context: int = 1 << 20, delay: float = 0.0) -> None:
         self._script, self._context, self._delay = script, context, delay
         self._version = 0
-        self._said: dict[str, int] = {}
 
     @property
     def version(self) -> int:
@@ -72,9 +71,8 @@ class ScriptedPolicy:
         limit = min(sampling.max_tokens, self._context - len(tokens))
         if limit < 1 or not len(tokens):
             raise ContextFault(f"a stream of {len(tokens)} tokens leaves nothing to sample in a context of {self._context}")
-        turn = self._said.get(session, int(np.count_nonzero(tokens == OPEN)) - 1)
+        turn = int(np.count_nonzero(tokens == OPEN)) - 1
         said = [*self._text(session, turn).encode(), STOP][:limit]
-        self._said[session] = turn + 1
         stopped = said[-1] == STOP
         text = self.tokenizer.decode(said[: len(said) - stopped])
         origin = Origin(stream_digest(tokens), self.tokenizer.fingerprint)
@@ -88,7 +86,7 @@ class ScriptedPolicy:
         return self._script[turn]
 
     def release(self, session: str) -> None:
-        self._said.pop(session, None)
+        """Nothing is kept of it."""
 
     def close(self) -> None:
         """There is nothing to end."""

@@ -108,6 +108,7 @@ LONG = (
         {
             "tasks.train": "1600",
             "tasks.held_out": "100",
+            "evaluation.attempts": "4",
             "tasks.held_out_generated": "12",
             "rft.tasks": "80",
             "rft.attempts": "8",

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from patchgrad.contracts import Policy, RewardFunction
-from patchgrad.errors import SandboxFault
-from patchgrad.rollouts.harness import Harness
+from patchgrad.errors import ClusterFault, SandboxFault
+from patchgrad.rollouts.harness import Harness, Workbench
 from patchgrad.rollouts.loop import rolled, segments_of
 from patchgrad.rollouts.ownership import REOPENED, judged, works
 from patchgrad.values import (
@@ -53,61 +53,78 @@ class Graded:
     judgements: tuple[Judgement, ...] = ()
 
 
-async def run_attempt(shared: tuple[Harness, Policy], attempt: Attempt) -> Graded:
+async def run_attempt(shared: tuple[Workbench, Policy], attempt: Attempt) -> Graded:
     """One attempt: its turns, and a verdict from another sandbox.
 
     What the journal knows of it is not done again. Where its sandbox or its policy breaks, it goes on after its last turn, in a new one, at
     most `REOPENED` times; once more where it is the attempt that breaks its sandbox (`ownership`), which then loses it. A sandbox that
     cannot be opened is a failed trajectory: data, not a crash.
     """
-    (harness, policy), began = shared, time.monotonic()
-    own, ending = await _recalled(harness, policy, attempt)
+    (bench, policy), began = shared, time.monotonic()
+    own, ending = await _recalled(bench, policy, attempt)
     if ending is not None:
-        segments = segments_of(harness.agent, attempt.task, (*attempt.prefix, *own))
+        segments = segments_of(bench.agent, attempt.task, (*attempt.prefix, *own))
         done = Trajectory(
             attempt.id, attempt.task.id, segments, ending.stop, ending.submission, ending.seconds, attempt.origin, len(attempt.prefix)
         )
         return Graded(done, ending.verdict, ending.judgements)
-    trajectory = await _rolled(harness, policy, attempt, (*attempt.prefix, *own), began)
-    graded = await _graded(harness, attempt.task, trajectory)
+    trajectory = await _rolled(bench, policy, attempt, (*attempt.prefix, *own), began)
+    graded = await _graded(bench, attempt.task, trajectory)
     if graded.verdict.fault is None and trajectory.stop != "failed":
         last = trajectory.turns[-1].address if trajectory.turns else attempt.root
         ending = Ending(last, trajectory.stop, trajectory.submission, graded.verdict, trajectory.seconds, graded.judgements)
-        await harness.journal.ending(attempt.id, ending)
+        await bench.journal.ending(attempt.id, ending)
     return graded
 
 
-async def _rolled(harness: Harness, policy: Policy, attempt: Attempt, turns: tuple[Turn, ...], began: float) -> Trajectory:
+def kin(item: object) -> str:
+    """Attempts of one kin ask the same of their sandboxes: those at one task, or at others in the same files. Other items have none."""
+    return item.task.environment_digest() if isinstance(item, Attempt) else ""
+
+
+def given_up(attempt: object) -> Graded:
+    """What becomes of an attempt that ended every machine it was made on: it failed, and is not trained on.
+
+    Raises `ClusterFault` for another item, which nothing can stand for.
+    """
+    if not isinstance(attempt, Attempt):
+        raise ClusterFault("A part of the work ended every machine that it was done on; run it without a cluster to see why.")
+    fault = "each machine that it was made on was lost"
+    nothing = Trajectory(attempt.id, attempt.task.id, (), "failed", "", 0.0, attempt.origin)
+    return Graded(nothing, Verdict(attempt.task.id, "", (), (), fault=fault))
+
+
+async def _rolled(bench: Workbench, policy: Policy, attempt: Attempt, turns: tuple[Turn, ...], began: float) -> Trajectory:
     """The attempt from these turns on, in as many sandboxes as it takes."""
     for number in range(2 + REOPENED):
         by_agent = number > REOPENED
-        done = await rolled(harness, policy, attempt, turns, began, by_agent)
+        done = await rolled(bench, policy, attempt, turns, began, by_agent)
         if done.trajectory.stop != "failed" or by_agent:
             break
         suspect = isinstance(done.fault, SandboxFault) and bool(done.trajectory.turns)
-        if number == REOPENED and not (suspect and await works(harness, attempt.task)):
+        if number == REOPENED and not (suspect and await works(bench, attempt.task)):
             break
-        turns = _whole(done.trajectory.turns) if harness.journal.keeps else attempt.prefix
+        turns = _whole(done.trajectory.turns) if bench.journal.keeps else attempt.prefix
     return done.trajectory
 
 
-async def _graded(harness: Harness, task: Task, trajectory: Trajectory) -> Graded:
+async def _graded(bench: Workbench, task: Task, trajectory: Trajectory) -> Graded:
     if not trajectory.turns and trajectory.stop == "failed":
         fault = "its sandbox could not be opened, or broke before the first turn"
         return Graded(trajectory, Verdict(task.id, "", (), (), fault=fault))
-    verdict = await judged(harness, task, trajectory.submission)
+    verdict = await judged(bench, task, trajectory.submission)
     if verdict.fault is not None or trajectory.stop == "failed":
         return Graded(trajectory, verdict)
     try:
-        judgements = tuple([await judge(task, trajectory, verdict) for judge in harness.judges])
+        judgements = tuple([await judge(task, trajectory, verdict) for judge in bench.judges])
     except SandboxFault as fault:
         return Graded(trajectory, Verdict(task.id, verdict.patch, (), (), fault=f"a judge could not judge: {fault}"))
     return Graded(trajectory, verdict, judgements)
 
 
-async def _recalled(harness: Harness, policy: Policy, attempt: Attempt) -> tuple[tuple[Turn, ...], Ending | None]:
+async def _recalled(bench: Workbench, policy: Policy, attempt: Attempt) -> tuple[tuple[Turn, ...], Ending | None]:
     """What is known of an attempt under this very policy; an earlier version's turns are another attempt's."""
-    turns, ending = await harness.journal.recall(attempt.id, attempt.root)
+    turns, ending = await bench.journal.recall(attempt.id, attempt.root)
     if any(turn.action.version != policy.version for turn in turns):
         return (), None
     if ending is not None:
@@ -164,7 +181,7 @@ def derive_seed(seed: int, name: str) -> int:
 async def run_attempts(harness: Harness, policy: Policy, items: Sequence[Attempt], reward: RewardFunction) -> list[Rollout]:
     """These attempts, as many at once as the executor takes, in their order. Rewards are computed here, wherever attempts are made."""
     tasks, done = {item.id: item.task for item in items}, dict[str, Rollout]()
-    async for graded in harness.executor.map(f"{__name__}:run_attempt", (harness, policy), items):
+    async for graded in harness.executor.map(f"{__name__}:run_attempt", (harness.workbench, policy), items):
         rollout = rewarded(tasks[graded.trajectory.id], graded, reward)
         done[rollout.trajectory.id] = rollout
         harness.seen(rollout)

@@ -13,22 +13,20 @@ from patchgrad.values import Rollout, Task, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Harness:
-    """Agent, sandboxes, grader and what stands around them.
+class Workbench:
+    """Agent, sandboxes, grader and what stands around them: what one attempt is made with, on whichever machine that is.
 
     The `journal` keeps what happens; an attempt that was interrupted goes on after its last turn, and one that has ended is not made again.
     `judges` find more about an attempt than its hidden tests do. With a `cache`, a call that another attempt has made in the same state is
-    not run again. `seen` is told of every finished attempt. `commits` remembers what `commit_of` has asked.
+    not run again. `commits` remembers what `commit_of` has asked.
     """
 
     agent: Agent
     sandboxes: Sandboxes
     grade: Callable[[Task, str], Awaitable[Verdict]]
-    executor: Executor
     journal: Journal = field(default_factory=NullJournal)
     judges: tuple[Judge, ...] = ()
     cache: ToolCache | None = None
-    seen: Callable[[Rollout], None] = lambda rollout: None
     commits: dict[str, str] = field(default_factory=dict)
 
     async def commit_of(self, task: Task) -> str:
@@ -38,3 +36,19 @@ class Harness:
             async with await self.sandboxes.open(task) as fresh:
                 self.commits[known] = await commit(fresh)
         return self.commits[known]
+
+
+@dataclass(frozen=True, slots=True)
+class Harness(Workbench):
+    """A workbench, who makes attempts on it, and who is told of every finished one.
+
+    The executor may make them elsewhere, so it is handed the `workbench` alone.
+    """
+
+    executor: Executor = field(kw_only=True)
+    seen: Callable[[Rollout], None] = lambda rollout: None
+
+    @property
+    def workbench(self) -> Workbench:
+        """What is sent to where attempts are made."""
+        return Workbench(self.agent, self.sandboxes, self.grade, self.journal, self.judges, self.cache, self.commits)

@@ -19,7 +19,7 @@ import numpy as np
 from patchgrad.contracts import Agent, Extend, Finish, Policy, Restart
 from patchgrad.errors import ComponentError, ContextFault, Fault, PolicyFault, ProvenanceError, SandboxFault, SandboxLost
 from patchgrad.rollouts.environment import Environment
-from patchgrad.rollouts.harness import Harness
+from patchgrad.rollouts.harness import Workbench
 from patchgrad.values import (
     NO_IDS,
     Action,
@@ -51,13 +51,13 @@ class Rolled:
     fault: Fault | None = None
 
 
-async def rollout(harness: Harness, policy: Policy, attempt: Attempt, taken: Sequence[Turn] = (), began: float | None = None) -> Trajectory:
+async def rollout(bench: Workbench, policy: Policy, attempt: Attempt, taken: Sequence[Turn] = (), began: float | None = None) -> Trajectory:
     """The attempt of `rolled`, whatever ended it."""
-    return (await rolled(harness, policy, attempt, taken, began)).trajectory
+    return (await rolled(bench, policy, attempt, taken, began)).trajectory
 
 
 async def rolled(
-    harness: Harness,
+    bench: Workbench,
     policy: Policy,
     attempt: Attempt,
     taken: Sequence[Turn] = (),
@@ -73,14 +73,14 @@ async def rolled(
     infrastructure, unless it is known that the agent breaks it (`by_agent`).
     """
     began = time.monotonic() if began is None else began
-    environment = Environment(attempt.task, harness.agent.tools, harness.sandboxes, harness.journal, harness.cache)
-    dialogue = _Dialogue(attempt, harness.agent, policy, segments_of(harness.agent, attempt.task, taken), by_agent)
+    environment = Environment(attempt.task, bench.agent.tools, bench.sandboxes, bench.journal, bench.cache)
+    dialogue = _Dialogue(attempt, bench.agent, policy, segments_of(bench.agent, attempt.task, taken), by_agent)
     submission = ""
     stop: Stop = "failed"
     broke: Fault | None = None
     try:
-        base = await (environment.resume(taken, await harness.commit_of(attempt.task)) if taken else environment.begin())
-        stop = await _turns(harness, dialogue, environment)
+        base = await (environment.resume(taken, await bench.commit_of(attempt.task)) if taken else environment.begin())
+        stop = await _turns(bench, dialogue, environment)
         if stop not in ("failed", "sandbox lost"):
             submission = await environment.submission(base)
     except (SandboxFault, SandboxLost) as error:
@@ -110,9 +110,9 @@ def segments_of(agent: Agent, task: Task, turns: Sequence[Turn]) -> tuple[Segmen
     return tuple(Segment(tuple(segment)) for segment in found)
 
 
-async def _turns(harness: Harness, dialogue: _Dialogue, environment: Environment) -> Stop:
+async def _turns(bench: Workbench, dialogue: _Dialogue, environment: Environment) -> Stop:
     """Turn after turn; why there is no other one."""
-    budget, agent = dialogue.attempt.budget, harness.agent
+    budget, agent = dialogue.attempt.budget, bench.agent
     deadline = time.monotonic() + budget.seconds  # the wait for a first sandbox is not the attempt's
     while True:
         if dialogue.turns and dialogue.turns[-1].observation.failure == "sandbox lost":
@@ -141,7 +141,7 @@ async def _turns(harness: Harness, dialogue: _Dialogue, environment: Environment
             dialogue.broke = fault
             return "failed"
         turn = await _answered(dialogue, environment, *said)
-        await harness.journal.turn(dialogue.attempt.id, turn)
+        await bench.journal.turn(dialogue.attempt.id, turn)
         dialogue.append(turn)
         if turn.observation.failure == "infrastructure":
             return "failed"

@@ -30,10 +30,15 @@ class ToolCache:
 
     def __init__(self, most: int = MOST, timeouts: bool = False, room: int = ROOM) -> None:
         self._most, self._room, self.timeouts = most, room, timeouts
+        self._settings = (most, timeouts, room)
         self._sizes: dict[tuple[Any, ...], int] = {}
         self._held = 0  # their sum
         self._kept: OrderedDict[tuple[Any, ...], asyncio.Future[Any]] = OrderedDict()
         self.asked = self.known = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """On another machine it is one that knows nothing yet."""
+        return ToolCache, self._settings
 
     def __contains__(self, question: tuple[Any, ...]) -> bool:
         """Is its answer known, or being asked for?"""

@@ -18,15 +18,15 @@ from patchgrad.store import Run
 from patchgrad.values import Report
 
 
-def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NAME) -> None:
+def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NAME, cluster: str = "") -> None:
     """Do all phases of a recipe in a run folder, or what is left of them where the run was interrupted.
 
-    `registry` has the parts that were given as objects. `ConfigError` where the user's code has changed since the run began; `accept_code`
-    is what to do about it where that is meant.
+    `registry` has the parts that were given as objects; with a `cluster` attempts are made on its hosts. `ConfigError` where the user's
+    code has changed since the run began; `accept_code` is what to do about it where that is meant.
     """
     from patchgrad.runs.train import train as take  # torch and the sandboxes are heavy; printing a recipe needs neither
 
-    take(recipe, run, tracker, registry)
+    take(recipe, run, tracker, registry, cluster)
 
 
 def accept_code(recipe: Recipe, run: Run, registry: Registry = BY_NAME) -> None:

@@ -74,6 +74,7 @@ def train(
     resume: bool = False,
     quiet: bool = False,
     accept_changed_code: bool = False,
+    cluster: str = "",
     **parts: Unpack[Parts],
 ) -> Run:
     """Trains by a recipe, with `parts` in place of those that it names, and returns the finished run.
@@ -86,6 +87,7 @@ def train(
 
     The run's folder is `runs/NAME` of the recipe unless one is given. A folder that holds a run is gone on with only when `resume` says so,
     with the same recipe and parts; where their code has changed since, `accept_changed_code` has to say so too. `quiet` shows no progress.
+    With a `cluster` attempts are made on its hosts: `auto`, an address of Ray's, or `local:3` for three nodes of this machine.
 
     Raises `ConfigError` for what cannot work, `StoreError` for a folder, `ComponentError` where a part fails, `TrainingStopped` where a
     guard ended the run. It can be called in a notebook, whose event loop is running.
@@ -99,7 +101,7 @@ def train(
     with _folder(asked, path, resume) as folder, tracking(asked.trackers, path, registry, quiet=quiet) as tracker:
         if accept_changed_code:
             api.accept_code(asked, folder, registry)
-        api.train(asked, folder, tracker, registry)
+        api.train(asked, folder, tracker, registry, cluster)
     return Run.open(path)
 
 

@@ -29,8 +29,8 @@ from patchgrad.store import Run
 from patchgrad.values import PhaseBegan
 
 
-def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NAME) -> None:
-    """All phases of a recipe, or what is left of them where the run was interrupted.
+def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NAME, cluster: str = "") -> None:
+    """All phases of a recipe, or what is left of them where the run was interrupted; attempts are made on the hosts of a `cluster`.
 
     Parts of the user's are looked at before anything is done: `ConfigError` or `ComponentError` for one that cannot work, and for one whose
     code is another one than the run has kept.
@@ -47,7 +47,7 @@ def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NA
         tasks = run_tasks(recipe, run.folder / "archives", registry)
         curricula.tried(recipe, tasks.train, registry)
         with _frozen_heap():
-            run_to_end(lambda: _train(recipe, tasks, run, tracker, registry))
+            run_to_end(lambda: _train(recipe, tasks, run, tracker, registry, cluster))
 
 
 def _try_parts(recipe: Recipe, registry: Registry) -> None:
@@ -70,15 +70,18 @@ def _frozen_heap() -> Iterator[None]:
         gc.unfreeze()
 
 
-async def _train(recipe: Recipe, tasks: RunTasks, run: Run, tracker: Tracker, registry: Registry) -> None:
+async def _train(recipe: Recipe, tasks: RunTasks, run: Run, tracker: Tracker, registry: Registry, cluster: str) -> None:
     boxes = harnesses.sandboxes(recipe.sandbox, registry)
     keep_sandbox(run, boxes, tracker)
     seen, judges = partial(told, tracker), harnesses.judges(recipe.judges, registry)
-    harness = harnesses.harness(recipe.agent, recipe.sandbox, Grader(boxes, solutions(recipe)), run.journal, seen, registry, judges)
+    harness = harnesses.harness(
+        recipe.agent, recipe.sandbox, Grader(boxes, solutions(recipe)), run.journal, seen, registry, judges, cluster
+    )
     try:
         await complete(RunContext(recipe, tasks, run, tracker, harness, registry))
     except asyncio.CancelledError:
         tracker.event(PhaseBegan("stopping, after the update that is being computed", 1))
         raise
     finally:
+        await harness.executor.close()
         await boxes.close()

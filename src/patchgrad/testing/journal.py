@@ -114,7 +114,7 @@ async def _check_forks(journal: Journal) -> None:
     ending = _ending(same.address)
     await journal.ending("fork 1", ending)
     assert await _known(journal, "fork 1", first.address) == ([same.address], ending.address), "what one fork did is not the other's"
-    assert await _known(journal, "fork 2", first.address) == ([same.address, later.address], ""), "what one fork ended with is not the other's"
+    assert await _known(journal, "fork 2", first.address) == ([same.address, later.address], ""), "how one fork ended is not the other's"
     assert not journal.holds(ending.address, "fork 2"), "an ending is held as one of its attempt alone"
 
 
@@ -148,7 +148,7 @@ async def _check_states(journal: Journal) -> None:
     for turn in (first, lost, last):
         await journal.turn("b", turn)
     await journal.ending("b", _ending(last.address))
-    assert await _known(journal, "b") == ([first.address], ""), "turns are recalled as far as their states are here, and no ending after a gap"
+    assert await _known(journal, "b") == ([first.address], ""), "turns are recalled as far as states are here, and no ending after a gap"
 
 
 async def _check_missing(journal: Journal, address: str) -> None:

@@ -7,14 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 from patchgrad.agents import ReactAgent
 from patchgrad.agents.tools import FunctionTool, View, toolset
-from patchgrad.contracts import Agent, Journal, Judge, RewardFunction, Sandboxes, Tool
+from patchgrad.contracts import Agent, Executor, Journal, Judge, RewardFunction, Sandboxes, Tokenizer, Tool
 from patchgrad.errors import ConfigError
 from patchgrad.grading import Grader
 from patchgrad.grading.judges import FunctionJudge, PatchSize
 from patchgrad.grading.rewards import FunctionReward, Resolved
 from patchgrad.recipes.component import Component
 from patchgrad.recipes.recipe import AgentChoice, SandboxChoice
+from patchgrad.rollouts.attempts import given_up, kin
 from patchgrad.rollouts.executors import LocalExecutor
+from patchgrad.rollouts.executors.hosts.opening import opened
 from patchgrad.rollouts.harness import Harness
 from patchgrad.rollouts.tool_cache import ToolCache
 from patchgrad.runs.components.construct import conforming, construct
@@ -89,11 +91,25 @@ def harness(
     seen: Callable[[Rollout], None],
     registry: Registry = BY_NAME,
     judges: tuple[Judge, ...] = (),
+    cluster: str = "",
 ) -> Harness:
-    """What attempts are made with, in the sandboxes that they are graded in. Tool calls are remembered where the choice says so."""
+    """What attempts are made with, in the sandboxes that they are graded in. Tool calls are remembered where the choice says so.
+
+    They are made in this process, or on the hosts of a `cluster` (`rollouts.executors.hosts.opening`).
+    """
     cache = ToolCache(timeouts=grader.sandboxes.probe().work) if choice.cache else None
-    executor, acting = LocalExecutor(choice.concurrency), agent(scaffold, registry)
-    return Harness(acting, grader.sandboxes, grader.grade, executor, journal, judges=judges, cache=cache, seen=seen)
+    acting = agent(scaffold, registry)
+    executor = spread(cluster, choice.concurrency) if cluster else LocalExecutor(choice.concurrency)
+    return Harness(acting, grader.sandboxes, grader.grade, journal, judges, cache, executor=executor, seen=seen)
+
+
+def spread(cluster: str, concurrency: int) -> Executor:
+    """An executor over the hosts of a cluster, each of which has sandboxes, a cache, a grader and a tokenizer of its own."""
+    hosts = opened(cluster, concurrency)
+    from patchgrad.rollouts.executors.hosts.executor import HostsExecutor  # with what only clusters need
+
+    kept = (Sandboxes, Tokenizer, ToolCache, Grader)
+    return HostsExecutor(hosts, concurrency, given_up=given_up, kin=kin, kept=kept)
 
 
 JUDGES: Mapping[str, Callable[..., Judge]] = {"patch-size": PatchSize}

@@ -15,7 +15,7 @@ from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.recipes.limits import AttemptLimits
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.rollouts.attempts import NEUTRAL, Graded, rewarded, run_attempt
-from patchgrad.rollouts.harness import Harness
+from patchgrad.rollouts.harness import Workbench
 from patchgrad.runs.demonstrations.demonstrator import Demonstrator, drill, look
 from patchgrad.runs.demonstrations.known_bugs import placed
 from patchgrad.runs.session import RunContext
@@ -50,7 +50,7 @@ class Lesson:
 class _Shared:
     """What every episode of a lesson is made with."""
 
-    harness: Harness
+    bench: Workbench
     recipe: Recipe
     tokenizer: ChatTokenizer
     lesson: Lesson
@@ -71,8 +71,8 @@ async def demonstrate(context: RunContext, tokenizer: ChatTokenizer, lesson: Les
         Attempt(practice(task, before), f"{lesson.label}/{i}", i, each, NEUTRAL)
         for i, ((task, before), each) in enumerate(zip(drawn, budgets, strict=False))
     ]
-    harness = replace(harness, journal=OnlyEnded(harness.journal), judges=())
-    shared = _Shared(harness if lesson.graded else replace(harness, grade=_ungraded), recipe, tokenizer, lesson)
+    bench = replace(harness.workbench, journal=OnlyEnded(harness.journal), judges=())
+    shared = _Shared(bench if lesson.graded else replace(bench, grade=_ungraded), recipe, tokenizer, lesson)
     tasks, shown = {item.id: item.task for item in items}, dict[str, Rollout]()
     async for graded in harness.executor.map(f"{__name__}:show", shared, items):
         rollout = rewarded(tasks[graded.trajectory.id], graded, Resolved())
@@ -101,7 +101,7 @@ async def show(shared: _Shared, attempt: Attempt) -> Graded:
         recipe.policy.context,
         shared.lesson.practice == "edits",
     )
-    return await run_attempt((shared.harness, demonstrator), attempt)
+    return await run_attempt((shared.bench, demonstrator), attempt)
 
 
 class OnlyEnded:

@@ -7,7 +7,9 @@ import contextlib
 import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from patchgrad.contracts import Capabilities, Result, Sandbox, patience
 from patchgrad.errors import MissingDependency, SandboxFault, TaskError
@@ -42,6 +44,7 @@ class BwrapSandboxes:
 
     def __init__(self, cells: int = 32, roots: int = 4 << 30, images: Images | None = None, warm: bool = False) -> None:
         self._cells, self._roots, self._images, self._warm = cells, roots, images or Images(), warm
+        self._made = partial(BwrapSandboxes, cells, roots, images, warm)
         self._links: list[Link] = []
         self._load: list[int] = []
         self._numbers = itertools.count(1)
@@ -49,6 +52,10 @@ class BwrapSandboxes:
         self._starting = asyncio.Lock()
         self._making: dict[tuple[int, str], asyncio.Lock] = {}
         self._sites: dict[tuple[str, ...], str] = {(): ""}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """On another machine it is one with nothing open."""
+        return self._made, ()
 
     def probe(self) -> Capabilities:
         """What is enforced; raises `MissingDependency` when bubblewrap is not installed."""

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from patchgrad.contracts import Capabilities, Result, Sandbox, patience
 from patchgrad.errors import MissingDependency, SandboxFault, SandboxLost, TaskError
@@ -47,11 +48,16 @@ class LandlockSandboxes:
     """
 
     def __init__(self, cells: int = 32, folder: Path | None = None) -> None:
+        self._cells, self._folder = cells, folder
         self._free, self._door = asyncio.Semaphore(cells), Admission()
         self.places = Places(folder)
         self._roots: dict[str, Path] = {}
         self._making: dict[str, asyncio.Lock] = {}
         self._made = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """On another machine it is one with nothing open."""
+        return LandlockSandboxes, (self._cells, self._folder)
 
     def probe(self) -> Capabilities:
         """What is enforced, which is less than elsewhere; `MissingDependency` where the kernel cannot keep signals in."""

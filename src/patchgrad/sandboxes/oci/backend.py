@@ -59,6 +59,10 @@ class OciSandboxes:
         self._roots: dict[str, tuple[str, states.Base]] = {}
         self._making: dict[str, asyncio.Lock] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """On another machine it is one with nothing open."""
+        return OciSandboxes, (self._image, self._cells, self._socket, self._options)
+
     def probe(self) -> Capabilities:
         """What is enforced; raises `MissingDependency` without docker-py or an engine that answers."""
         name = self._connect().version()["Platform"]["Name"] if "Platform" in self._connect().version() else "engine"

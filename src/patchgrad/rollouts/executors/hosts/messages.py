@@ -1,0 +1,90 @@
+"""What the process that trains and its hosts say to each other.
+
+trains -> host    Work, Start, Reply, Withdraw, Leave
+host -> trains    Ask, Drop, Done, Left, Beat
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A function, `package.module:name`, and what all its calls share, before the first of them."""
+
+    work: int
+    function: str
+    shared: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Call the function of this work with an item."""
+
+    work: int
+    item: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """End all calls of this work; `Left` is the answer."""
+
+    work: int
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """No call of this work goes on here."""
+
+    work: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a call came to: its result, or the exception that ended it."""
+
+    work: int
+    item: int
+    result: bytes
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A method of a part that stays with the process that trains."""
+
+    number: int
+    work: int
+    part: int
+    method: str
+    arguments: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Nobody waits for this answer any more."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to what was asked: a value, or the exception."""
+
+    number: int
+    value: bytes
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A host is alive, and has computed for so many seconds."""
+
+    busy: float
+
+
+Message = Any
+"""One of these."""

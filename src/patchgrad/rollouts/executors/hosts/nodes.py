@@ -1,0 +1,101 @@
+"""Nodes of a Ray cluster on this machine, and the process that keeps them: all end with whoever has started it, however that ends.
+
+    python -m patchgrad.rollouts.executors.hosts.nodes 3 16     three nodes with 16 cells each; prints the address
+
+Its standard input is a pipe that the starter holds open. Ray ends its own processes too, but some of them a minute late, or not at all.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from patchgrad.errors import ClusterFault
+
+STORE = 100 << 20
+"""Bytes of a node's object store: attempts are small, and weights go other ways."""
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class Nodes:
+    """So many nodes, each with these cells; they end with this process, or when they are closed."""
+
+    def __init__(self, count: int, cells: int) -> None:
+        command = [sys.executable, "-m", __name__, str(count), str(cells)]
+        path = os.pathsep.join(filter(None, sys.path))  # a host imports what this process can import
+        pipe = subprocess.PIPE
+        self._keeper = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True, env={**os.environ, "PYTHONPATH": path}
+        )
+        told = self._keeper.stdout.readline().strip() if self._keeper.stdout else ""
+        if not told:
+            _, said = self._keeper.communicate()
+            raise ClusterFault(
+                f"Ray could not start {count} nodes on this machine: {(said.strip().splitlines() or ['it gave no reason'])[-1]}"
+            )
+        self.address = told
+
+    def close(self) -> None:
+        """Nothing of them is left."""
+        self._keeper.communicate()
+
+
+def main(count: int, cells: int) -> None:
+    """Starts the nodes, and waits until nobody holds them any more."""
+    from ray.cluster_utils import Cluster
+
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)  # what Ray's processes leave behind is this one's
+    folder = tempfile.mkdtemp(prefix="patchgrad-")
+    try:
+        head = {"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False, "temp_dir": folder}
+        cluster = Cluster(initialize_head=True, head_node_args=head)
+        for _ in range(count):
+            cluster.add_node(num_cpus=0, resources={"cells": cells}, object_store_memory=STORE)
+        sys.stdout.write(f"{cluster.address}\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+    finally:
+        _end_children()
+        shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)  # Ray would look for its processes
+
+
+def _end_children() -> None:
+    """Kills what is below this process, until nothing is."""
+    while children := _children():
+        for child in children:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.02)
+
+
+def _children() -> list[int]:
+    """The processes below this one, those that have ended and were not waited for too."""
+    parents = dict[int, int]()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+    return [process for process in parents if _below(process, parents)]
+
+
+def _below(process: int, parents: dict[int, int]) -> bool:
+    while process := parents.get(process, 0):
+        if process == os.getpid():
+            return True
+    return False
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:3]))

@@ -1,0 +1,233 @@
+"""Items on other machines: processes stand for these, and are killed, frozen and added."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.journals import Over
+from tests.learning.test_provenance import harness, tasks, worth
+from tests.rollouts.process_hosts import ProcessHosts
+from tests.rollouts.test_loop import command
+
+from patchgrad.contracts import Executor, Sandboxes, Tokenizer
+from patchgrad.errors import ClusterFault
+from patchgrad.policies.scripted import ScriptedPolicy
+from patchgrad.rollouts.attempts import AttemptSettings, collect_groups, given_up, kin
+from patchgrad.rollouts.executors import LocalExecutor
+from patchgrad.rollouts.executors.hosts.executor import HostsExecutor
+from patchgrad.rollouts.tool_cache import ToolCache
+from patchgrad.store import Run
+from patchgrad.testing import check_executor
+from patchgrad.values import Budget, Group, Turn, root_address
+
+
+def over(hosts: ProcessHosts, concurrency: int = 8, patience: float = 60.0) -> HostsExecutor:
+    return HostsExecutor(hosts, concurrency, given_up=lambda item: ("given up", item), kin=str, patience=patience)
+
+
+class Closing:
+    """An executor whose hosts end with each `map`, since `check_executor` does not close what it makes."""
+
+    def __init__(self, concurrency: int) -> None:
+        self._concurrency = concurrency
+
+    async def map(self, function: str, shared: object, items: Iterable[object]) -> AsyncIterator[Any]:
+        own = HostsExecutor(ProcessHosts(2), self._concurrency, given_up=lambda item: item)
+        results = own.map(function, shared, items)
+        try:
+            async for result in results:
+                yield result
+        finally:
+            await results.aclose()  # type: ignore[attr-defined]
+            await own.close()
+
+    async def close(self) -> None:
+        """Its hosts have ended."""
+
+
+def test_an_executor_over_hosts_keeps_the_contract() -> None:
+    asyncio.run(check_executor(Closing, deadline=280.0))
+
+
+async def waited(folder: str, item: int) -> tuple[int, int]:
+    """The item and who ran it; it waits until a file of its name is there."""
+    (Path(folder) / f"began-{item}-{os.getpid()}").touch()
+    while not (Path(folder) / "go on").exists():
+        await asyncio.sleep(0.01)
+    return item, os.getpid()
+
+
+async def ending(folder: str, item: int) -> int:
+    """The item; 3 ends the host that it runs on."""
+    (Path(folder) / f"began-{item}-{os.getpid()}").touch()
+    if item == 3:
+        while len(list(Path(folder).glob("began-*"))) < 4:
+            await asyncio.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGKILL)
+    await asyncio.sleep(0.3)
+    return item
+
+
+async def began(folder: Path, count: int) -> None:
+    while len(list(folder.glob("began-*"))) < count:
+        await asyncio.sleep(0.01)
+
+
+def go(test: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(100):
+            await test()
+
+    asyncio.run(bounded())
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_what_ran_on_a_lost_host_runs_on_another_one(how: signal.Signals, tmp_path: Path) -> None:
+    async def test() -> None:
+        hosts = ProcessHosts(2, cells=4, silence=8.0)
+        executor = over(hosts)
+
+        async def lose() -> None:
+            await began(tmp_path, 8)
+            hosts.links[0].signal(how)
+            hosts.add()
+            await began(tmp_path, 12)
+            (tmp_path / "go on").touch()
+
+        losing = asyncio.create_task(lose())
+        results = [result async for result in executor.map(f"{__name__}:waited", str(tmp_path), range(8))]
+        await losing
+        assert sorted(item for item, _ in results) == list(range(8))
+        assert hosts.links[0].process.pid not in {process for _, process in results}
+        assert dict(executor.lost) == {"host 0": 1}
+        await executor.close()
+
+    go(test)
+
+
+def test_an_item_that_ends_every_host_is_given_up_and_no_other_is(tmp_path: Path) -> None:
+    async def test() -> None:
+        hosts = ProcessHosts(2, cells=4)
+        executor = over(hosts)
+        for _ in range(3):
+            hosts.add()
+        results = [result async for result in executor.map(f"{__name__}:ending", str(tmp_path), range(8))]
+        assert sorted(results, key=str) == sorted([("given up", 3), 0, 1, 2, 4, 5, 6, 7], key=str)
+        assert sum(executor.lost.values()) == 3, "two with others, and one of its own"
+        await executor.close()
+
+    go(test)
+
+
+def test_without_a_host_a_run_waits_as_long_as_it_is_told_and_says_whom_it_lost(tmp_path: Path) -> None:
+    async def test() -> None:
+        hosts = ProcessHosts(1, cells=8)
+        executor = over(hosts, patience=2.0)
+        losing = asyncio.create_task(began(tmp_path, 1))
+        losing.add_done_callback(lambda _: hosts.links[0].kill())
+        with pytest.raises(ClusterFault, match=r"no host for attempts for 2 s \(lost: host 0\)"):
+            async for _ in executor.map(f"{__name__}:waited", str(tmp_path), range(2)):
+                pass
+        await executor.close()
+
+    go(test)
+
+
+def test_a_host_that_comes_later_takes_part(tmp_path: Path) -> None:
+    async def test() -> None:
+        hosts = ProcessHosts(1, cells=2)
+        executor = over(hosts)
+
+        async def more() -> None:
+            await began(tmp_path, 2)
+            hosts.add()
+            await began(tmp_path, 4)
+            (tmp_path / "go on").touch()
+
+        adding = asyncio.create_task(more())
+        results = [result async for result in executor.map(f"{__name__}:waited", str(tmp_path), range(6))]
+        await adding
+        assert {process for _, process in results} == {link.process.pid for link in hosts.links}
+        await executor.close()
+
+    go(test)
+
+
+KEPT = (Sandboxes, Tokenizer, ToolCache)
+SCRIPT = [command("ls"), command("edit --file shop/cart.py 2:2 'total += x'"), command("cat shop/cart.py"), command("submit")]
+
+
+def collected(run: Run, executor: Executor, label: str, folder: Path, delay: float = 0.0) -> list[Group]:
+    """Two attempts at each of two tasks, in a run's journal."""
+    own = replace(harness(run), executor=executor, cache=ToolCache())
+    settings = AttemptSettings(Budget(8, 100_000), worth, 7)
+
+    async def collect() -> list[Group]:
+        try:
+            return await collect_groups(own, ScriptedPolicy(SCRIPT, delay=delay), tasks(folder / "archives"), 2, settings, label)
+        finally:
+            await executor.close()
+
+    return asyncio.run(collect())
+
+
+def addresses(groups: Iterable[Group]) -> list[tuple[str, str, list[str]]]:
+    """What an attempt came to: its id, how it ended, and its turns."""
+    done = (rollout.trajectory for group in groups for rollout in group.rollouts)
+    return [(one.id, one.stop, [turn.address for turn in one.turns]) for one in done]
+
+
+def attempts_over(hosts: ProcessHosts) -> HostsExecutor:
+    return HostsExecutor(hosts, 4, given_up=given_up, kin=kin, kept=KEPT)
+
+
+def test_attempts_on_hosts_have_the_turns_of_attempts_here_and_one_journal_has_them(tmp_path: Path) -> None:
+    with Run.create(tmp_path / "run", "") as run:
+        here = collected(run, LocalExecutor(4), "here", tmp_path)
+        there = collected(run, attempts_over(ProcessHosts(2, cells=2)), "here", tmp_path / "again")
+        assert addresses(there) == addresses(here), "what the journal knows is not done again"
+        hosts = ProcessHosts(2, cells=2)
+        anew = collected(run, attempts_over(hosts), "there", tmp_path)
+        assert [stop for _, stop, _ in addresses(anew)] == ["submitted"] * 4
+        assert [r.verdict.patch for g in anew for r in g.rollouts] == [r.verdict.patch for g in here for r in g.rollouts]
+        assert all(link.said for link in hosts.links), "each host made some"
+        for name, _, turns in addresses(anew):
+            assert all(run.journal.holds(turn, name) for turn in turns)
+            assert [turn.address for turn in run.journal.known(name, root_address(tasks(tmp_path / "archives")[0], name))[0]] in ([], turns)
+
+
+def test_an_attempt_whose_host_is_killed_goes_on_elsewhere_after_its_last_turn(tmp_path: Path) -> None:
+    with Run.create(tmp_path / "whole", "") as run:
+        whole = collected(run, attempts_over(ProcessHosts(1, cells=4)), "a", tmp_path)
+    with Run.create(tmp_path / "torn", "") as run:
+        hosts = ProcessHosts(1, cells=4)
+        written: list[str] = []
+
+        async def turn(attempt: str, one: Turn) -> None:
+            await run.journal.turn(attempt, one)
+            written.append(one.address)
+            if len(written) == 8:
+                hosts.links[0].kill()
+                hosts.add()
+
+        own = replace(harness(run), executor=attempts_over(hosts), cache=ToolCache(), journal=Over(run.journal, turn=turn))
+        settings = AttemptSettings(Budget(8, 100_000), worth, 7)
+
+        async def collect() -> list[Group]:
+            try:
+                return await collect_groups(own, ScriptedPolicy(SCRIPT), tasks(tmp_path / "archives"), 2, settings, "a")
+            finally:
+                await own.executor.close()
+
+        torn = asyncio.run(collect())
+        assert addresses(torn) == addresses(whole), "every turn is the one that it would have been"
+        assert len(written) < 8 + 16, "what was kept is not done again"
+        again = [address for address in set(written) if written.count(address) > 1]
+        assert len(again) <= 4, "a host that was killed lost at most the turn of each attempt that it was in"

@@ -1,0 +1,109 @@
+"""Hosts on Ray: three nodes on this machine, one of which is killed and one frozen."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.rollouts.test_hosts import addresses, began, collected, go
+
+if find_spec("ray") is None:
+    pytest.skip("Ray is not installed", allow_module_level=True)
+
+from patchgrad.errors import ConfigError
+from patchgrad.rollouts.attempts import given_up, kin
+from patchgrad.rollouts.executors import LocalExecutor
+from patchgrad.rollouts.executors.hosts import Hosts
+from patchgrad.rollouts.executors.hosts.executor import HostsExecutor
+from patchgrad.rollouts.executors.hosts.opening import opened
+from patchgrad.rollouts.tool_cache import ToolCache
+from patchgrad.store import Run
+from patchgrad.testing import check_executor
+
+
+def nothing() -> None:
+    """The cluster goes on."""
+
+
+def again() -> Hosts:
+    """The hosts of the cluster that is there."""
+    from patchgrad.rollouts.executors.hosts.ray_hosts import RayHosts  # Ray reads its settings when it is imported
+
+    return RayHosts(nothing)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    hosts = opened("local:2", 8)
+    yield
+    asyncio.run(hosts.close())
+
+
+class Closing:
+    """An executor whose hosts end with each `map`, since `check_executor` does not close what it makes."""
+
+    def __init__(self, concurrency: int) -> None:
+        self._concurrency = concurrency
+
+    async def map(self, function: str, shared: object, items: Iterable[object]) -> AsyncIterator[Any]:
+        own = HostsExecutor(again(), self._concurrency, given_up=lambda item: item)
+        try:
+            async for result in own.map(function, shared, items):
+                yield result
+        finally:
+            await own.close()
+
+    async def close(self) -> None:
+        """Its hosts have ended."""
+
+
+def test_an_executor_over_ray_keeps_the_contract(cluster: None) -> None:
+    asyncio.run(check_executor(Closing, deadline=280.0))
+
+
+def test_attempts_on_ray_have_the_turns_of_attempts_here(cluster: None, tmp_path: Path) -> None:
+    with Run.create(tmp_path / "one", "") as run:
+        here = collected(run, LocalExecutor(4), "a", tmp_path)
+    with Run.create(tmp_path / "two", "") as run:
+        executor = HostsExecutor(again(), 4, given_up=given_up, kin=kin, kept=(ToolCache,))
+        there = collected(run, executor, "a", tmp_path)
+        assert addresses(there) == addresses(here)
+        assert not executor.lost
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL])
+def test_what_ran_in_a_worker_that_is_killed_runs_on_another_node(cluster: None, how: signal.Signals, tmp_path: Path) -> None:
+    async def test() -> None:
+        executor = HostsExecutor(again(), 6, given_up=lambda item: item, kin=str)
+        results = []
+
+        async def lose() -> None:
+            await began(tmp_path, 6)
+            victim = int(next(iter(tmp_path.glob("began-0-*"))).name.split("-")[2])
+            os.kill(victim, how)
+            await began(tmp_path, 9)
+            (tmp_path / "go on").touch()
+
+        losing = asyncio.create_task(lose())
+        begun = time.monotonic()
+        async for result in executor.map("tests.rollouts.test_hosts:waited", str(tmp_path), range(6)):
+            results.append(result)
+        await losing
+        assert sorted(item for item, _ in results) == list(range(6))
+        assert sum(executor.lost.values()) == 1
+        assert time.monotonic() - begun < 60
+        await executor.close()
+
+    go(test)
+
+
+def test_another_word_for_a_cluster_is_refused() -> None:
+    with pytest.raises(ConfigError, match="say how many nodes, as in local:3"):
+        opened("local:none", 4)
