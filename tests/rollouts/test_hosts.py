@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
+import pickle
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import replace
@@ -16,16 +18,21 @@ from tests.learning.test_provenance import harness, tasks, worth
 from tests.rollouts.process_hosts import ProcessHosts
 from tests.rollouts.test_loop import command
 
-from patchgrad.contracts import Executor, Sandboxes, Tokenizer
-from patchgrad.errors import ClusterFault
+from patchgrad.contracts import Executor, Journal, Sandboxes, Tokenizer
+from patchgrad.errors import ClusterFault, ComponentError
 from patchgrad.policies.scripted import ScriptedPolicy
 from patchgrad.rollouts.attempts import AttemptSettings, collect_groups, given_up, kin
 from patchgrad.rollouts.executors import LocalExecutor
+from patchgrad.rollouts.executors.hosts.carrying import Sender
 from patchgrad.rollouts.executors.hosts.executor import HostsExecutor
+from patchgrad.rollouts.executors.hosts.host import Host
+from patchgrad.rollouts.executors.hosts.messages import Ask, Drop, Leave, Left, Message, Reply, Start, Work
+from patchgrad.rollouts.journals import MemoryJournal
 from patchgrad.rollouts.tool_cache import ToolCache
 from patchgrad.store import Run
 from patchgrad.testing import check_executor
-from patchgrad.values import Budget, Group, Turn, root_address
+from patchgrad.testing.examples import TASK
+from patchgrad.values import Attempt, Budget, Group, Repository, Sampling, Turn, root_address
 
 
 def over(hosts: ProcessHosts, concurrency: int = 8, patience: float = 60.0) -> HostsExecutor:
@@ -231,3 +238,109 @@ def test_an_attempt_whose_host_is_killed_goes_on_elsewhere_after_its_last_turn(t
         assert len(written) < 8 + 16, "what was kept is not done again"
         again = [address for address in set(written) if written.count(address) > 1]
         assert len(again) <= 4, "a host that was killed lost at most the turn of each attempt that it was in"
+
+
+async def read(shared: str, attempt: Attempt) -> str:
+    """The archive of a task as a host has it."""
+    return Path(attempt.task.repository.location).read_text()
+
+
+def test_an_archive_that_a_host_cannot_read_is_fetched_once_and_is_what_it_was(tmp_path: Path) -> None:
+    location = tmp_path / "task.tar"
+    location.write_text("an archive")
+    digest = hashlib.sha256(b"an archive").hexdigest()
+    task = replace(TASK, repository=Repository("archive", str(location), digest))
+    sender = Sender()
+    said: list[Message] = []
+    starts = [Start(1, number, sender.pack(Attempt(task, f"a/{number}", 0, Budget(1, 10), Sampling(1, 0)))) for number in range(2)]
+    location.unlink()
+
+    async def test() -> None:
+        host = Host(said.append, tmp_path / "host")
+        host.take(Work(1, f"{__name__}:read", sender.pack(""), {}))
+        for start in starts:
+            host.take(start)
+        while not said:
+            await asyncio.sleep(0)
+        (ask,) = said
+        assert isinstance(ask, Ask)
+        assert (ask.method, pickle.loads(ask.arguments)) == ("archive", (str(location),))
+        host.take(Reply(ask.number, pickle.dumps(b"an archive"), False))
+        while len(said) < 3:
+            await asyncio.sleep(0)
+        assert [pickle.loads(done.result) for done in said[1:]] == ["an archive"] * 2
+        await host.close()
+
+    go(test)
+
+
+def test_another_archive_than_the_task_names_breaks_the_attempt_and_is_asked_for_again(tmp_path: Path) -> None:
+    location = tmp_path / "task.tar"
+    location.write_text("an archive")
+    task = replace(TASK, repository=Repository("archive", str(location), hashlib.sha256(b"an archive").hexdigest()))
+    sender = Sender()
+    said: list[Message] = []
+    start = Start(1, 0, sender.pack(Attempt(task, "a", 0, Budget(1, 10), Sampling(1, 0))))
+    location.unlink()
+
+    async def test() -> None:
+        host = Host(said.append, tmp_path / "host")
+        host.take(Work(1, f"{__name__}:read", sender.pack(""), {}))
+        for content, failed in ((b"another one", True), (b"an archive", False)):
+            said.clear()
+            host.take(start)
+            while not said:
+                await asyncio.sleep(0)
+            host.take(Reply(said[0].number, pickle.dumps(content), False))
+            while len(said) < 2:
+                await asyncio.sleep(0)
+            assert said[1].failed is failed
+        await host.close()
+
+    go(test)
+
+
+def test_a_host_that_is_asked_to_leave_ends_its_calls_and_drops_what_they_asked(tmp_path: Path) -> None:
+    said: list[Message] = []
+
+    async def test() -> None:
+        host = Host(said.append, tmp_path)
+        journal = MemoryJournal()
+        sender = Sender()
+        host.take(Work(1, f"{__name__}:recalling", sender.pack(journal), {}))
+        host.take(Start(1, 0, sender.pack("a")))
+        while not said:
+            await asyncio.sleep(0)
+        host.take(Leave(1))
+        while len(said) < 3:
+            await asyncio.sleep(0)
+        assert said[1:] == [Drop(said[0].number), Left(1)]
+
+    go(test)
+
+
+async def recalling(journal: Journal, attempt: str) -> object:
+    """What the journal knows of an attempt."""
+    return await journal.recall(attempt, "root")
+
+
+def test_a_part_that_a_user_has_beside_the_recipe_reaches_hosts_that_have_no_such_file(tmp_path: Path) -> None:
+    async def test() -> None:
+        hosts = ProcessHosts(1)
+        code = {"mine/__init__.py": b"", "mine/work.py": b"async def add(shared, item):\n    return shared + item\n"}
+        executor = HostsExecutor(hosts, 2, given_up=lambda item: item, code=code)
+        assert sorted([result async for result in executor.map("mine.work:add", 10, [1, 2])]) == [11, 12]
+        await executor.close()
+
+    go(test)
+
+
+def test_what_cannot_travel_is_refused_by_name_before_anything_runs(tmp_path: Path) -> None:
+    async def test() -> None:
+        executor = over(ProcessHosts(1))
+        with open(tmp_path / "held", "w") as held, pytest.raises(ComponentError, match="cannot be sent to other machines"):
+            async for _ in executor.map(f"{__name__}:read", held, [1]):
+                pass
+        await executor.close()
+
+    go(test)

@@ -6,6 +6,7 @@ import asyncio
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from patchgrad.contracts import Tracker
@@ -15,7 +16,7 @@ from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.algorithms import algorithm
 from patchgrad.runs.build import curriculum as curricula
 from patchgrad.runs.build import harness as harnesses
-from patchgrad.runs.components.code import keep_code
+from patchgrad.runs.components.code import files_of, keep_code
 from patchgrad.runs.components.registry import BY_NAME, Registry
 from patchgrad.runs.event_loop import run_to_end
 from patchgrad.runs.instructions import begun
@@ -74,9 +75,11 @@ async def _train(recipe: Recipe, tasks: RunTasks, run: Run, tracker: Tracker, re
     boxes = harnesses.sandboxes(recipe.sandbox, registry)
     keep_sandbox(run, boxes, tracker)
     seen, judges = partial(told, tracker), harnesses.judges(recipe.judges, registry)
-    harness = harnesses.harness(
-        recipe.agent, recipe.sandbox, Grader(boxes, solutions(recipe)), run.journal, seen, registry, judges, cluster
-    )
+    grader = Grader(boxes, solutions(recipe))
+    harness = harnesses.harness(recipe.agent, recipe.sandbox, grader, run.journal, seen, registry, judges)
+    if cluster:
+        tracker.event(PhaseBegan(f"look for the hosts of {cluster}", 1))
+        harness = replace(harness, executor=harnesses.spread(cluster, recipe.sandbox.concurrency, files_of(recipe, registry)))
     try:
         await complete(RunContext(recipe, tasks, run, tracker, harness, registry))
     except asyncio.CancelledError:

@@ -91,25 +91,27 @@ def harness(
     seen: Callable[[Rollout], None],
     registry: Registry = BY_NAME,
     judges: tuple[Judge, ...] = (),
-    cluster: str = "",
 ) -> Harness:
     """What attempts are made with, in the sandboxes that they are graded in. Tool calls are remembered where the choice says so.
 
-    They are made in this process, or on the hosts of a `cluster` (`rollouts.executors.hosts.opening`).
+    They are made in this process.
     """
     cache = ToolCache(timeouts=grader.sandboxes.probe().work) if choice.cache else None
     acting = agent(scaffold, registry)
-    executor = spread(cluster, choice.concurrency) if cluster else LocalExecutor(choice.concurrency)
+    executor = LocalExecutor(choice.concurrency)
     return Harness(acting, grader.sandboxes, grader.grade, journal, judges, cache, executor=executor, seen=seen)
 
 
-def spread(cluster: str, concurrency: int) -> Executor:
-    """An executor over the hosts of a cluster, each of which has sandboxes, a cache, a grader and a tokenizer of its own."""
+def spread(cluster: str, concurrency: int, code: Mapping[str, bytes]) -> Executor:
+    """An executor over the hosts of a cluster, each of which has sandboxes, a cache, a grader and a tokenizer of its own.
+
+    `code` are files of the user's that hosts import parts from, by their names below a folder.
+    """
     hosts = opened(cluster, concurrency)
     from patchgrad.rollouts.executors.hosts.executor import HostsExecutor  # with what only clusters need
 
     kept = (Sandboxes, Tokenizer, ToolCache, Grader)
-    return HostsExecutor(hosts, concurrency, given_up=given_up, kin=kin, kept=kept)
+    return HostsExecutor(hosts, concurrency, given_up=given_up, kin=kin, kept=kept, code=code)
 
 
 JUDGES: Mapping[str, Callable[..., Judge]] = {"patch-size": PatchSize}

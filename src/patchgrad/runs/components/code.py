@@ -85,6 +85,23 @@ def digest_of(part: object) -> str:
     return digest(_source(source), fields)
 
 
+def files_of(recipe: Recipe, registry: Registry) -> dict[str, bytes]:
+    """The files that other machines need for parts of the user's, by their names below a folder: modules and packages beside the recipe.
+
+    Of `mine.rewards:small` these are all of the package `mine`. What is installed has to be installed there too.
+    """
+    found = dict[str, bytes]()
+    for part in (registry.find(one.kind, one.part, one.key) for one in named_parts(recipe) if one.foreign):
+        file, module = Path(_module_file(part)), _module_of(part)
+        if not file.is_absolute() or "site-packages" in file.parts:
+            continue
+        root = file.parents[module.count(".") + (file.name == "__init__.py")]
+        package = root / module.partition(".")[0]
+        for path in package.rglob("*.py") if package.is_dir() else [file]:
+            found[str(path.relative_to(root))] = path.read_bytes()
+    return found
+
+
 def _source(part: Any) -> str | bytes:
     if file := _module_file(part):
         return Path(file).read_bytes()
@@ -113,9 +130,14 @@ def _constant(one: object) -> object:
     return sorted(map(repr, one)) if isinstance(one, frozenset) else repr(one)  # a set is printed in another order by every process
 
 
+def _module_of(part: Any) -> str:
+    source = part if inspect.isroutine(part) or inspect.isclass(part) else type(part)
+    return source.__module__ or ""
+
+
 def _module_file(part: Any) -> str:
     """The file of the module that a part is from; empty for what a program or a notebook defined."""
-    source = part if inspect.isroutine(part) or inspect.isclass(part) else type(part)
-    module = sys.modules.get(source.__module__ or "")
+    name = _module_of(part)
+    module = sys.modules.get(name)
     file = vars(module).get("__file__") if module is not None else None
-    return str(Path(file).absolute()) if file and source.__module__ != "__main__" and file.endswith(".py") else ""
+    return str(Path(file).absolute()) if file and name != "__main__" and file.endswith(".py") else ""

@@ -5,21 +5,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import pickle
-import time
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from patchgrad.errors import ClusterFault, ComponentError, HostLost
-from patchgrad.rollouts.executors.hosts.answering import Answers
+from patchgrad.errors import ComponentError
 from patchgrad.rollouts.executors.hosts.carrying import Sender
+from patchgrad.rollouts.executors.hosts.crew import Crew
 from patchgrad.rollouts.executors.hosts.links import Hosts
-from patchgrad.rollouts.executors.hosts.messages import Ask, Done, Drop, Leave, Left, Message, Start, Work
-from patchgrad.rollouts.executors.hosts.placing import Item, Placed, Queue
-
-LEAVING = 60.0
-"""Seconds in which a host has to end what it is told to; its sandboxes are closed in that time."""
+from patchgrad.rollouts.executors.hosts.messages import Done, Start, Work
+from patchgrad.rollouts.executors.hosts.placing import Item, Queue
 
 
 class HostsExecutor:
@@ -27,7 +22,8 @@ class HostsExecutor:
 
     Of parts that keep one of the contracts in `kept`, or are of such a type, each host has one of its own (`carrying`). Items of one `kin`
     go to one host (`placing`). Where a host is lost, its items begin again on others; an item that ends every host is given up, and
-    `given_up` is its result. `map` raises `ClusterFault` where there is no host for `patience` seconds.
+    `given_up` is its result. `code` are files of the user's, which hosts import parts from. `map` raises `ClusterFault` where there is no
+    host for `patience` seconds.
     """
 
     def __init__(
@@ -38,38 +34,34 @@ class HostsExecutor:
         given_up: Callable[[Any], Any],
         kin: Callable[[Any], str] = lambda item: "",
         kept: Sequence[type[Any]] = (),
+        code: Mapping[str, bytes] = MappingProxyType({}),
         patience: float = 300.0,
     ) -> None:
-        self._hosts, self._concurrency, self._patience = hosts, concurrency, patience
+        self._concurrency, self._patience = concurrency, patience
+        self._code = dict(code)
         self._sender, self._kin, self._given_up = Sender(kept), kin, given_up
-        self._there: list[Placed] = []
-        self._queues: dict[int, Queue] = {}
+        self._crew = Crew(hosts, self._sender)
         self._numbers = itertools.count(1)
-        self._tasks: list[asyncio.Task[None]] = []
-        self._fault: ClusterFault | None = None
-        self.lost: Counter[str] = Counter()
+
+    @property
+    def lost(self) -> Mapping[str, int]:
+        """How often hosts were lost, by their names."""
+        return self._crew.lost
 
     async def map(self, function: str, shared: object, items: Iterable[object]) -> AsyncIterator[Any]:
         number = next(self._numbers)
         fresh = (Item(place, value, self._kin(value)) for place, value in enumerate(items))
-        queue = self._queues[number] = Queue(Work(number, function, self._packed(shared)), fresh)
-        if not self._tasks:
-            self._tasks.append(asyncio.create_task(self._join()))
+        queue = Queue(Work(number, function, self._packed(shared), self._code), fresh)
+        self._crew.begin(queue)
         try:
             while self._filled(queue):
                 for result in await self._results(queue):
                     yield result
         finally:
-            await self._leave(queue)
+            await self._crew.leave(queue)
 
     async def close(self) -> None:
-        """Ends all hosts."""
-        for task in self._tasks:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-        self._tasks.clear()
-        await self._hosts.close()
+        await self._crew.close()
 
     def _packed(self, value: object) -> bytes:
         try:
@@ -82,7 +74,7 @@ class HostsExecutor:
 
     def _filled(self, queue: Queue) -> bool:
         """Sends what there is room for. Is anything left to wait for?"""
-        while queue.running < self._concurrency and (found := queue.placed(self._there)) is not None:
+        while queue.running < self._concurrency and (found := queue.placed(self._crew.there)) is not None:
             item, host = found
             if queue.number not in host.told:
                 host.told.add(queue.number)
@@ -93,12 +85,12 @@ class HostsExecutor:
     async def _results(self, queue: Queue) -> list[Any]:
         """What the next news come to: a result, or nothing where there is room again. Raises the exception of a call."""
         try:
-            async with asyncio.timeout(None if self._there else self._patience):
+            async with asyncio.timeout(None if self._crew.there else self._patience):
                 news = await queue.news.get()
         except TimeoutError:
-            raise self._nobody() from None
-        if self._fault is not None:
-            raise self._fault
+            raise self._crew.nobody(self._patience) from None
+        if self._crew.fault is not None:
+            raise self._crew.fault
         match news:
             case Item():
                 return [self._given_up(news.value)]
@@ -108,79 +100,3 @@ class HostsExecutor:
                     raise value
                 return [value]
         return []
-
-    def _nobody(self) -> ClusterFault:
-        names = ", ".join(f"{name} ({count} times)" if count > 1 else name for name, count in self.lost.items())
-        told = "; ".join(filter(None, (f"lost: {names}" if names else "none has come", self._hosts.trouble)))
-        return ClusterFault(
-            f"The cluster has had no host for attempts for {self._patience:.0f} s ({told}): add machines with the resource cells, or "
-            "resume the run when there are some."
-        )
-
-    async def _join(self) -> None:
-        """Takes hosts in, as they come, until the cluster is gone."""
-        while True:
-            try:
-                host = Placed(await self._hosts.joined())
-            except ClusterFault as fault:
-                self._fault = fault
-                self._tell()
-                return
-            self._there.append(host)
-            self._tasks.append(asyncio.create_task(self._read(host)))
-            self._tell()
-
-    async def _read(self, host: Placed) -> None:
-        """What a host says, until it is lost."""
-        answers = Answers(self._sender, host.link.post)
-        try:
-            while True:
-                self._heard(host, await host.link.received(), answers)
-        except HostLost:
-            self._bury(host)
-        finally:
-            answers.close()
-
-    def _heard(self, host: Placed, message: Message, answers: Answers) -> None:
-        match message:
-            case Ask():
-                answers.ask(message)
-            case Drop():
-                answers.drop(message)
-            case Done() if (queue := self._queues.get(message.work)) and queue.done(message.item, host):
-                queue.news.put_nowait(message)
-            case Left():
-                host.told.discard(message.work)
-                self._tell()
-
-    def _bury(self, host: Placed) -> None:
-        """A host is gone, and its items wait for another one."""
-        host.link.kill()
-        self._there.remove(host)
-        self.lost[host.link.name] += 1
-        for (work, _), item in host.running.items():
-            if self._queues[work].lost(item):
-                self._queues[work].news.put_nowait(item)
-        host.running.clear()
-        self._tell()
-
-    def _tell(self) -> None:
-        """There may be room."""
-        for queue in self._queues.values():
-            queue.news.put_nowait(None)
-
-    async def _leave(self, queue: Queue) -> None:
-        """Nothing of it goes on anywhere when this returns; a host that does not say so in time is killed."""
-        last = time.monotonic() + LEAVING
-        for host in (told := [host for host in self._there if queue.number in host.told]):
-            host.link.post(Leave(queue.number))
-        while waiting := [host for host in told if host in self._there and queue.number in host.told]:
-            try:
-                async with asyncio.timeout(max(0.0, last - time.monotonic())):
-                    await queue.news.get()
-            except TimeoutError:
-                for host in waiting:
-                    self._bury(host)
-        for host in told:
-            host.running = {key: item for key, item in host.running.items() if key[0] != queue.number}
-        del self._queues[queue.number]

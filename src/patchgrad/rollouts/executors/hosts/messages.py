@@ -6,17 +6,22 @@ host -> trains    Ask, Drop, Done, Left, Beat
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A function, `package.module:name`, and what all its calls share, before the first of them."""
+    """A function, `package.module:name`, and what all its calls share, before the first of them.
+
+    `code` are files that parts are imported from, by their names below a folder.
+    """
 
     work: int
     function: str
     shared: bytes
+    code: Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
