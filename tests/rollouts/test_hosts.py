@@ -7,10 +7,9 @@ import hashlib
 import os
 import pickle
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.journals import Over
@@ -39,28 +38,8 @@ def over(hosts: ProcessHosts, concurrency: int = 8, patience: float = 60.0) -> H
     return HostsExecutor(hosts, concurrency, given_up=lambda item: ("given up", item), kin=str, patience=patience)
 
 
-class Closing:
-    """An executor whose hosts end with each `map`, since `check_executor` does not close what it makes."""
-
-    def __init__(self, concurrency: int) -> None:
-        self._concurrency = concurrency
-
-    async def map(self, function: str, shared: object, items: Iterable[object]) -> AsyncIterator[Any]:
-        own = HostsExecutor(ProcessHosts(2), self._concurrency, given_up=lambda item: item)
-        results = own.map(function, shared, items)
-        try:
-            async for result in results:
-                yield result
-        finally:
-            await results.aclose()  # type: ignore[attr-defined]
-            await own.close()
-
-    async def close(self) -> None:
-        """Its hosts have ended."""
-
-
 def test_an_executor_over_hosts_keeps_the_contract() -> None:
-    asyncio.run(check_executor(Closing, deadline=280.0))
+    asyncio.run(check_executor(lambda bound: HostsExecutor(ProcessHosts(2), bound, given_up=str), deadline=280.0))
 
 
 async def waited(folder: str, item: int) -> tuple[int, int]:

@@ -6,10 +6,9 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.rollouts.test_hosts import addresses, began, collected, go
@@ -46,26 +45,8 @@ def cluster() -> Iterator[None]:
     asyncio.run(hosts.close())
 
 
-class Closing:
-    """An executor whose hosts end with each `map`, since `check_executor` does not close what it makes."""
-
-    def __init__(self, concurrency: int) -> None:
-        self._concurrency = concurrency
-
-    async def map(self, function: str, shared: object, items: Iterable[object]) -> AsyncIterator[Any]:
-        own = HostsExecutor(again(), self._concurrency, given_up=lambda item: item)
-        try:
-            async for result in own.map(function, shared, items):
-                yield result
-        finally:
-            await own.close()
-
-    async def close(self) -> None:
-        """Its hosts have ended."""
-
-
 def test_an_executor_over_ray_keeps_the_contract(cluster: None) -> None:
-    asyncio.run(check_executor(Closing, deadline=280.0))
+    asyncio.run(check_executor(lambda bound: HostsExecutor(again(), bound, given_up=str), deadline=280.0))
 
 
 def test_attempts_on_ray_have_the_turns_of_attempts_here(cluster: None, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 
 from patchgrad.contracts import Executor
@@ -27,16 +27,28 @@ async def check_executor(make: Callable[[int], Executor], *, deadline: float = 1
 
     Every item is mapped once and with what is shared; never more than `concurrency` run at a time, and as many as that; a slow item holds
     up no other; an attempt and what comes of it arrive as they were sent; the first exception ends the rest and is raised as it is; leaving
-    the loop, or cancelling who reads, ends all. All of it takes `deadline` seconds at most.
+    the loop, or cancelling who reads, ends all, and the next work is done all the same. All of it takes `deadline` seconds at most.
     """
     async with asyncio.timeout(deadline):
-        await _check_bound(make)
-        await _check_order(make(2))
-        await _check_values(make(2))
-        await _check_exception(make(3))
-        await _check_leaving(make(2))
-        await _check_cancelling(make(3))
-        assert [result async for result in make(2).map(f"{MODULE}:late", "", [])] == [], "no items give no results"
+        async with _closed(make(1)) as executor:
+            await _check_bound(executor, 1)
+        async with _closed(make(2)) as executor:
+            await _check_order(executor)
+            await _check_values(executor)
+            await _check_leaving(executor)
+            assert [result async for result in executor.map(f"{MODULE}:late", "", [])] == [], "no items give no results"
+        async with _closed(make(3)) as executor:
+            await _check_bound(executor, 3)
+            await _check_exception(executor)
+            await _check_cancelling(executor)
+
+
+@asynccontextmanager
+async def _closed(executor: Executor) -> AsyncIterator[Executor]:
+    try:
+        yield executor
+    finally:
+        await executor.close()
 
 
 async def met(shared: tuple[str, int], item: int) -> tuple[int, float, float]:
@@ -92,14 +104,13 @@ async def _seen(folder: str, names: Iterable[str]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def _check_bound(make: Callable[[int], Executor]) -> None:
-    for bound in (1, 3):
-        with tempfile.TemporaryDirectory() as folder:
-            results = [result async for result in make(bound).map(f"{MODULE}:met", (folder, bound), range(12))]
-        assert sorted(value for value, _, _ in results) == [100 * bound + item for item in range(12)], "every item is mapped once"
-        changes = sorted([(began, 1) for _, began, _ in results] + [(ended, -1) for _, _, ended in results])
-        running = [sum(change for _, change in changes[: place + 1]) for place in range(len(changes))]
-        assert max(running) == bound, f"with a bound of {bound}, {max(running)} ran at a time"
+async def _check_bound(executor: Executor, bound: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        results = [result async for result in executor.map(f"{MODULE}:met", (folder, bound), range(12))]
+    assert sorted(value for value, _, _ in results) == [100 * bound + item for item in range(12)], "every item is mapped once"
+    changes = sorted([(began, 1) for _, began, _ in results] + [(ended, -1) for _, _, ended in results])
+    running = [sum(change for _, change in changes[: place + 1]) for place in range(len(changes))]
+    assert max(running) == bound, f"with a bound of {bound}, {max(running)} ran at a time"
 
 
 async def _check_order(executor: Executor) -> None:
