@@ -74,6 +74,9 @@ class Crew:
                 self._heard(host, await host.link.received(), answers)
         except HostLost:
             self._bury(host)
+        except Exception as error:  # else everybody would wait for what it was about
+            self.fault = ClusterFault(f"What {host.link.name} said was not understood ({type(error).__name__}: {error}): resume the run.")
+            self._tell()
         finally:
             answers.close()
 
@@ -84,7 +87,8 @@ class Crew:
             case Drop():
                 answers.drop(message)
             case Done() if (queue := self.queues.get(message.work)) and queue.done(message.item, host):
-                queue.news.put_nowait(message)
+                for other in self.queues.values():  # which may have waited for this place
+                    other.news.put_nowait(message if other is queue else None)
             case Left():
                 host.told.discard(message.work)
                 self._tell()

@@ -37,6 +37,9 @@ OPENING = 120.0
 """Seconds in which a host has to say that it is there; a worker that begins on a busy machine takes some."""
 
 
+log = logging.getLogger(__name__)
+
+
 @dataclass(frozen=True, slots=True)
 class Hello:
     """What a host says first."""
@@ -74,8 +77,12 @@ class Served:
         self._early[number] = messages
         while (content := self._early.pop(self._next, None)) is not None:
             self._next += 1
-            for message in pickle.loads(content):  # from the process that trains
-                self._host.take(message)
+            try:
+                for message in pickle.loads(content):  # from the process that trains
+                    self._host.take(message)
+            except Exception:
+                log.exception("a message could not be taken")
+                os._exit(1)  # nobody would wait for what it was about; a host that is lost is noticed
 
     async def mail(self) -> AsyncIterator[bytes]:
         """What the host says, as long as anybody listens."""
