@@ -36,7 +36,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> list[recipes.Recipe]:
     """Training that only leaves a report: the command line is under test, not the loop."""
     trained: list[recipes.Recipe] = []
 
-    def train(recipe: recipes.Recipe, run: Run, tracker: Tracker, *, accept_changed_code: bool = False) -> None:
+    def train(recipe: recipes.Recipe, run: Run, tracker: Tracker, *, cluster: str = "") -> None:
         tracker.event(PhaseBegan("base", 1))
         trained.append(recipe)
         run.tasks.add([TASK])
@@ -132,6 +132,14 @@ def test_a_resumed_run_keeps_its_recipe(fake: list[recipes.Recipe], tmp_path: Pa
     assert main(["train", "--run", folder, "--resume", "--seed", "6"]) == 2
     assert "seed cannot change in a run that has begun" in capsys.readouterr().err
     Run.resume(folder).close()
+
+
+def test_a_job_that_is_queued_again_begins_the_run_or_goes_on_with_it(tmp_path: Path, fake: list[recipes.Recipe]) -> None:
+    command = ["train", "smoke", "--run", str(tmp_path / "run"), "--seed", "5", "--resume", "--cluster", "local:2"]
+    assert main(command) == 0
+    assert main(command) == 0
+    assert [recipe.seed for recipe in fake] == [5, 5]
+    assert main(["train", "--run", str(tmp_path / "other"), "--resume"]) == 2
 
 
 def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken) -> None:

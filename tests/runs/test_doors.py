@@ -36,7 +36,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
     """Runs that only begin: their parts are looked at, their code is kept, and nothing is trained."""
     seen: list[Recipe] = []
 
-    def take(recipe: Recipe, run: pg.Run, tracker: Tracker, registry: Registry) -> None:
+    def take(recipe: Recipe, run: pg.Run, tracker: Tracker, registry: Registry, cluster: str) -> None:
         keep_code(recipe, run, registry)
         train._try_parts(recipe, registry)
         seen.append(recipe)
