@@ -68,7 +68,7 @@ async def began(folder: Path, count: int) -> None:
 
 def go(test: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(100):
+        async with asyncio.timeout(240):
             await test()
 
     asyncio.run(bounded())

@@ -200,6 +200,9 @@ class RayHosts:
             link.kill()
             self._refused[node] = f"no host begins on {name}: {error or f'it took {OPENING:.0f} s'}"
             await asyncio.sleep(OPENING)
+        except asyncio.CancelledError:
+            link.kill()  # else it would keep the node's cells
+            raise
         else:
             self._refused.pop(node, None)
             self._links[node] = link
