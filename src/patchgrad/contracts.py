@@ -433,7 +433,7 @@ class Executor(Protocol):
     that pickle. `shared` is handed to every worker once; an executor that leaves this process pickles it too. The first exception of a call
     ends the others and is raised; leaving the loop early ends all. `close` ends what the executor has started.
 
-    Implementation: `rollouts.executors.LocalExecutor`.
+    Implementations: `rollouts.executors.LocalExecutor`, `rollouts.executors.hosts.executor.HostsExecutor`.
     """
 
     def map(self, function: str, shared: object, items: Iterable[object]) -> AsyncIterator[Any]: ...

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -68,7 +67,7 @@ class Host:
     async def beat(self) -> None:
         """Says every few seconds that this host is alive."""
         while True:
-            self._post(Beat(time.process_time()))
+            self._post(Beat())
             await asyncio.sleep(BEAT)
 
     async def close(self) -> None:

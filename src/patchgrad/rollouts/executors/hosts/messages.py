@@ -86,9 +86,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A host is alive, and has computed for so many seconds."""
-
-    busy: float
+    """A host is alive."""
 
 
 Message = Any

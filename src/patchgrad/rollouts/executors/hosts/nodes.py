@@ -32,17 +32,22 @@ class Nodes:
     def __init__(self, count: int, cells: int) -> None:
         command = [sys.executable, "-m", __name__, str(count), str(cells)]
         path = os.pathsep.join(filter(None, sys.path))  # a host imports what this process can import
-        pipe = subprocess.PIPE
-        self._keeper = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True, env={**os.environ, "PYTHONPATH": path}
-        )
-        told = self._keeper.stdout.readline().strip() if self._keeper.stdout else ""
-        if not told:
-            _, said = self._keeper.communicate()
-            raise ClusterFault(
-                f"Ray could not start {count} nodes on this machine: {(said.strip().splitlines() or ['it gave no reason'])[-1]}"
+        with tempfile.TemporaryFile("w+") as said:  # and no pipe: one that nobody reads would stop who writes
+            self._keeper = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": path},
             )
-        self.address = told
+            self.address = self._keeper.stdout.readline().strip() if self._keeper.stdout else ""
+            if not self.address:
+                self._keeper.communicate()
+                said.seek(0)
+                why = (said.read().strip().splitlines() or ["it gave no reason"])[-1]
+                raise ClusterFault(f"Ray could not start {count} nodes on this machine: {why}")
 
     def close(self) -> None:
         """Nothing of them is left."""

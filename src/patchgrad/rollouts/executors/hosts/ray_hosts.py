@@ -10,7 +10,6 @@ import os
 import pickle
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +39,6 @@ OPENING = 120.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
-    """What a host says first."""
-
-    machine: str
-    process: int
-    sources: str
-
-
 @functools.cache
 def sources() -> str:
     """A digest of the package's own modules: two machines that differ in it may differ in what an attempt comes to."""
@@ -68,9 +58,9 @@ class Served:
         self._early: dict[int, bytes] = {}
         self._next = 0
 
-    async def hello(self) -> Hello:
-        """Who this is."""
-        return Hello(os.uname().nodename, os.getpid(), sources())
+    async def sources(self) -> str:
+        """A digest of the patchgrad that is here."""
+        return sources()
 
     async def post(self, number: int, messages: bytes) -> None:
         """Messages; calls of an actor that is asynchronous may overtake one another."""
@@ -111,13 +101,12 @@ class RayLink:
         self._came: list[Message] = []
         self._out: list[Message] = []
         self._sent = 0
-        self.busy = 0.0
         self.over = False
 
-    async def hello(self) -> Hello:
-        """Who is at the other end."""
-        said: Hello = await self._actor.hello.remote()
-        return said
+    async def sources(self) -> str:
+        """A digest of the patchgrad at the other end, once that is there."""
+        found: str = await self._actor.sources.remote()
+        return found
 
     def post(self, message: Message) -> None:
         """What is posted in one turn of the loop is sent together."""
@@ -139,7 +128,6 @@ class RayLink:
                 raise HostLost(f"{self.name} gave no sign of life for {SILENCE:.0f} s: it is frozen or cut off") from None
             except (RayError, StopAsyncIteration) as error:
                 raise HostLost(f"{self.name} is gone") from error
-            self.busy = max([self.busy, *(message.busy for message in said if isinstance(message, Beat))])
             self._came = [message for message in said if not isinstance(message, Beat)]
         return self._came.pop(0)
 
@@ -193,8 +181,8 @@ class RayHosts:
         link = RayLink(ray.remote(Served).options(**options).remote(), name, cells)
         try:
             async with asyncio.timeout(OPENING):
-                hello = await link.hello()
-            if hello.sources != sources():
+                there = await link.sources()
+            if there != sources():
                 raise ClusterFault("it has other sources of patchgrad than this process: install the same on all machines")
         except (TimeoutError, RayError, ClusterFault) as error:
             link.kill()
