@@ -12,9 +12,9 @@ import patchgrad
 
 ROOT = Path(patchgrad.__file__).parent
 CORE = {"values", "errors", "contracts"}
-# used by alternatives: torch networks, the file that a sandbox's pytest loads, pins, models behind an address, functions of the user's,
+# used by alternatives: torch networks, ways to other processes, the file that a sandbox's pytest loads, pins, models behind an address, functions of the user's,
 # patches as text
-PARTS = {"networks", "grading_plugin", "packages", "endpoints", "functions", "patches"}
+PARTS = {"networks", "links", "grading_plugin", "packages", "endpoints", "functions", "patches"}
 FOLDERS = {
     "agents",
     "agents.tools",
@@ -47,6 +47,7 @@ ALLOWED: dict[str, set[str]] = {
     "functions": {"errors"},
     "patches": {"errors"},
     "endpoints": CORE,
+    "links": CORE,
     "models": CORE | PARTS | {"policies.tokenizers"},
     "testing": CORE | PARTS | LOOPS | {"tasks"},  # its builders store what `tasks.archive` packs
     **dict.fromkeys(FOLDERS, CORE | PARTS),

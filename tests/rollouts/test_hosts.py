@@ -19,13 +19,14 @@ from tests.rollouts.test_loop import command
 
 from patchgrad.contracts import Executor, Journal, Sandboxes, Tokenizer
 from patchgrad.errors import ClusterFault, ComponentError
+from patchgrad.links import Message
 from patchgrad.policies.scripted import ScriptedPolicy
 from patchgrad.rollouts.attempts import AttemptSettings, collect_groups, given_up, kin
 from patchgrad.rollouts.executors import LocalExecutor
 from patchgrad.rollouts.executors.hosts.carrying import Sender
 from patchgrad.rollouts.executors.hosts.executor import HostsExecutor
 from patchgrad.rollouts.executors.hosts.host import Host
-from patchgrad.rollouts.executors.hosts.messages import Ask, Drop, Leave, Left, Message, Reply, Start, Work
+from patchgrad.rollouts.executors.hosts.messages import Ask, Drop, Leave, Left, Reply, Start, Work
 from patchgrad.rollouts.journals import MemoryJournal
 from patchgrad.rollouts.tool_cache import ToolCache
 from patchgrad.store import Run

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from patchgrad.rollouts.executors.hosts.links import Hosts, Link
+from patchgrad.rollouts.executors.hosts.links import HostLink, Hosts
 
-__all__ = ["Hosts", "Link"]
+__all__ = ["Hosts", "HostLink"]

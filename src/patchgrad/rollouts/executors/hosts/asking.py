@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from patchgrad.links import Message
 from patchgrad.rollouts.executors.hosts.carrying import plain
-from patchgrad.rollouts.executors.hosts.messages import Ask, Drop, Message, Reply
+from patchgrad.rollouts.executors.hosts.messages import Ask, Drop, Reply
 
 
 class Questions:

@@ -8,10 +8,11 @@ from collections import Counter
 from contextlib import suppress
 
 from patchgrad.errors import ClusterFault, HostLost
+from patchgrad.links import Message
 from patchgrad.rollouts.executors.hosts.answering import Answers
 from patchgrad.rollouts.executors.hosts.carrying import Sender
 from patchgrad.rollouts.executors.hosts.links import Hosts
-from patchgrad.rollouts.executors.hosts.messages import Ask, Done, Drop, Leave, Left, Message
+from patchgrad.rollouts.executors.hosts.messages import Ask, Done, Drop, Leave, Left
 from patchgrad.rollouts.executors.hosts.placing import Placed, Queue
 
 LEAVING = 60.0

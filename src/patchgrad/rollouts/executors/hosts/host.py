@@ -15,14 +15,15 @@ from typing import Any
 
 from patchgrad.contracts import Sandboxes
 from patchgrad.errors import SandboxFault
+from patchgrad.links import Message
 from patchgrad.rollouts.executors.hosts.asking import Line, Questions
 from patchgrad.rollouts.executors.hosts.carrying import Mark, fits, plain, unpacked
 from patchgrad.rollouts.executors.hosts.files import Files
-from patchgrad.rollouts.executors.hosts.messages import Beat, Done, Leave, Left, Message, Reply, Start, Work
+from patchgrad.rollouts.executors.hosts.messages import Done, Leave, Left, Reply, Start, Work
 from patchgrad.rollouts.executors.hosts.parts import FarJournal, FarPolicy
 
-BEAT = 2.0
-"""Seconds between two signs of life."""
+CACHED = f"{__name__}:cached"
+"""A guest of a link (`links.Guest`): a host."""
 
 Function = Callable[[Any, Any], Coroutine[Any, Any, Any]]
 
@@ -63,12 +64,6 @@ class Host:
                 leaving.add_done_callback(self._leaving.discard)
             case Reply():
                 self._questions.answered(message)
-
-    async def beat(self) -> None:
-        """Says every few seconds that this host is alive."""
-        while True:
-            self._post(Beat())
-            await asyncio.sleep(BEAT)
 
     async def close(self) -> None:
         """Nothing of it goes on, and its sandboxes are closed."""
@@ -136,3 +131,8 @@ def _packed(error: Exception) -> bytes:
     except Exception:
         return plain(SandboxFault(f"{type(error).__name__}: {error}"))
     return content
+
+
+def cached(post: Callable[[Message], None], folder: str = "") -> Host:
+    """A host whose files lie in a folder, or where caches of this user are."""
+    return Host(post, Path(folder) if folder else Path.home() / ".cache" / "patchgrad" / "archives")

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from patchgrad.rollouts.executors.hosts.messages import Message
+from patchgrad.links import Link
 
 
-class Link(Protocol):
-    """A way to one host that is there. `received` raises `HostLost` where the host is gone, or gives no sign of life.
+class HostLink(Link, Protocol):
+    """A way to one host that is there, which takes so many attempts at once."""
 
-    After `kill` nothing goes on that the host has begun.
-    """
-
-    @property
-    def name(self) -> str: ...
     @property
     def cells(self) -> int: ...
-    def post(self, message: Message) -> None: ...
-    async def received(self) -> Message: ...
-    def kill(self) -> None: ...
 
 
 class Hosts(Protocol):
@@ -27,5 +19,5 @@ class Hosts(Protocol):
 
     @property
     def trouble(self) -> str: ...
-    async def joined(self) -> Link: ...
+    async def joined(self) -> HostLink: ...
     async def close(self) -> None: ...

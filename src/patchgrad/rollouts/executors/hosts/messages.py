@@ -1,14 +1,13 @@
 """What the process that trains and its hosts say to each other.
 
 trains -> host    Work, Start, Reply, Withdraw, Leave
-host -> trains    Ask, Drop, Done, Left, Beat
+host -> trains    Ask, Drop, Done, Left
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +81,3 @@ class Reply:
     number: int
     value: bytes
     failed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Beat:
-    """A host is alive."""
-
-
-Message = Any
-"""One of these."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from patchgrad.rollouts.executors.hosts.links import Link
+from patchgrad.rollouts.executors.hosts.links import HostLink
 from patchgrad.rollouts.executors.hosts.messages import Work
 
 SUSPECT = 2
@@ -38,7 +38,7 @@ class Item:
 class Placed:
     """A host as it is seen from here: what it was told of, and what it runs by the numbers of work and item."""
 
-    link: Link
+    link: HostLink
     told: set[int] = field(default_factory=set)
     running: dict[tuple[int, int], Item] = field(default_factory=dict)
     chosen: int = 0

@@ -1,0 +1,7 @@
+"""Ways to other processes, on this machine and on others."""
+
+from __future__ import annotations
+
+from patchgrad.links.link import BEAT, SILENCE, Beat, Guest, Link, Message, beating, made
+
+__all__ = ["BEAT", "SILENCE", "Beat", "Guest", "Link", "Message", "beating", "made"]
