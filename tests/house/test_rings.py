@@ -12,8 +12,8 @@ import patchgrad
 
 ROOT = Path(patchgrad.__file__).parent
 CORE = {"values", "errors", "contracts"}
-# used by alternatives: torch networks, ways to other processes, the file that a sandbox's pytest loads, pins, models behind an address, functions of the user's,
-# patches as text
+# used by alternatives: torch networks, ways to other processes, the file that a sandbox's pytest loads, pins, models behind an address,
+# functions of the user's, patches as text
 PARTS = {"networks", "links", "grading_plugin", "packages", "endpoints", "functions", "patches"}
 FOLDERS = {
     "agents",

@@ -17,6 +17,9 @@ BEAT = 2.0
 SILENCE = 30.0
 """Seconds without a sign of life after which the other end is lost. Ray takes a minute to find a frozen process."""
 
+CLOSING = 120.0
+"""Seconds in which a guest has to put away what it has opened."""
+
 
 @dataclass(frozen=True, slots=True)
 class Beat:
@@ -26,7 +29,7 @@ class Beat:
 class Link(Protocol):
     """A way to a guest in another process. `received` raises `HostLost` where that is gone, or gives no sign of life.
 
-    After `kill` nothing goes on that the guest has begun.
+    After `kill` nothing goes on that the guest has begun. `close` lets it put away what it has opened, and then ends it.
     """
 
     @property
@@ -34,6 +37,7 @@ class Link(Protocol):
     def post(self, message: Message) -> None: ...
     async def received(self) -> Message: ...
     def kill(self) -> None: ...
+    async def close(self) -> None: ...
 
 
 class Guest(Protocol):

@@ -20,7 +20,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 
 from patchgrad.errors import HostLost
-from patchgrad.links.link import SILENCE, Beat, Message, beating, made
+from patchgrad.links.link import CLOSING, SILENCE, Beat, Message, beating, made
 
 PR_SET_PDEATHSIG = 1
 
@@ -55,6 +55,8 @@ class ProcessLink:
         with suppress(OSError):
             while (content := self._out.get()) is not None:
                 self._pipe.send_bytes(content)
+            with socket.socket(fileno=os.dup(self._pipe.fileno())) as end:
+                end.shutdown(socket.SHUT_WR)
 
     async def received(self) -> Message:
         if self._came is None:
@@ -92,13 +94,10 @@ class ProcessLink:
         self.process.wait()
         self._out.put(None)
 
-    def close(self, seconds: float) -> None:
-        """The guest puts away what it has opened, and its process ends; one that does not in this time is killed."""
+    async def close(self) -> None:
         self._out.put(None)
-        with suppress(OSError):
-            socket.socket(fileno=os.dup(self._pipe.fileno())).shutdown(socket.SHUT_WR)
         with suppress(subprocess.TimeoutExpired):
-            self.process.wait(seconds)
+            await asyncio.to_thread(self.process.wait, CLOSING)
         self.kill()
 
 

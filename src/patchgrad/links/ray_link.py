@@ -17,13 +17,10 @@ import ray
 from ray.exceptions import RayError
 
 from patchgrad.errors import ClusterFault, HostLost
-from patchgrad.links.link import SILENCE, Beat, Message, beating, made
+from patchgrad.links.link import CLOSING, SILENCE, Beat, Message, beating, made
 
 OPENING = 120.0
 """Seconds in which an actor has to say that it is there; a worker that begins on a busy machine takes some."""
-
-CLOSING = 120.0
-"""Seconds in which a guest has to put away what it has opened."""
 
 
 log = logging.getLogger(__name__)
@@ -135,7 +132,6 @@ class RayLink:
             ray.kill(self._actor, no_restart=True)
 
     async def close(self) -> None:
-        """The guest puts away what it has opened, and ends."""
         with suppress(Exception):
             async with asyncio.timeout(CLOSING):
                 await self._actor.close.remote()

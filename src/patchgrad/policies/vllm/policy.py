@@ -16,21 +16,21 @@ import numpy as np
 from patchgrad.contracts import Weights
 from patchgrad.errors import ContextFault
 from patchgrad.networks.decoder import DecoderConfig
+from patchgrad.policies.publications import Publications, Published, roomy
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.policies.vllm.gate import Gate
 from patchgrad.policies.vllm.server import MODEL, Server
 from patchgrad.policies.vllm.serving import Serving
-from patchgrad.policies.vllm.weights import roomy, written
 from patchgrad.values import Action, Ids, Message, Origin, Sampling, floats, ids, stream_digest
 
 
 class VllmPolicy:
     """Answers up to `sessions` at once. vLLM batches them and shares prefixes inside a group and across turns by itself.
 
-    Weights go through a folder, in memory where the machine has `/dev/shm`, and are reloaded in place; a restarted server begins with the
-    last ones. A server that dies is started again and asked again: an action is drawn from its own seed, so nothing is drawn twice. `load`
-    waits until the actions under way have ended, because an action has one version. Every setting is sent with every question, and the
-    server takes none from the model's `generation_config.json`.
+    Weights go through a folder, in memory where the machine has `/dev/shm`, and are reloaded in place; what is `Published` has one already.
+    A restarted server begins with the last ones. A server that dies is started again and asked again: an action is drawn from its own seed,
+    so nothing is drawn twice. `load` waits until the actions under way have ended, because an action has one version. Every setting is sent
+    with every question, and the server takes none from the model's `generation_config.json`.
     """
 
     def __init__(
@@ -45,13 +45,14 @@ class VllmPolicy:
         options: Sequence[str] = (),
     ) -> None:
         self._tokenizer = tokenizer
-        self._config, self._context, self._version = config, context, 0
+        self._context, self._version = context, weights.version if isinstance(weights, Published) else 0
         self._eos = tokenizer.eos | frozenset(config.eos)
         self._home = Path(tempfile.mkdtemp(prefix="patchgrad-vllm-", dir=roomy(weights)))
         self._threads = ThreadPoolExecutor(sessions, "vllm")
         self._gate = Gate()
+        self._publications = Publications(self._home, config, tokenizer, untied=True)
         try:
-            folder = written(self._home, config, tokenizer, weights)
+            folder = self._folder(weights, 0)
             server = Server(folder, self._home, context=context, python=python, options=options)
         except BaseException:
             shutil.rmtree(self._home, ignore_errors=True)
@@ -106,9 +107,16 @@ class VllmPolicy:
     def load(self, weights: Weights, version: int) -> None:
         """Has the server take over weights in place and drop every cache; returns when no action runs under the old ones."""
         with self._gate.loading():
-            last = self._serving.take_over(written(self._home, self._config, self._tokenizer, weights))
+            self._serving.take_over(self._folder(weights, version))
             self._version = version
-            shutil.rmtree(last, ignore_errors=True)
+            self._publications.keep(1)
+
+    def _folder(self, weights: Weights, version: int) -> Path:
+        """Where the weights lie as files: what was published already is looked through, and not written again."""
+        if isinstance(weights, Published):
+            weights.check()
+            return weights.folder
+        return self._publications.publish(weights, version).folder
 
     def close(self) -> None:
         """Ends the server and takes its folder away; who still waits for an action gets a `PolicyFault`."""

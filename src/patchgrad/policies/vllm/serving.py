@@ -43,14 +43,13 @@ class Serving:
             self._revive()
         raise PolicyFault(f"vLLM gave no action in {TRIES} tries: {reason}")
 
-    def take_over(self, folder: Path) -> Path:
-        """From now on it serves the weights of this folder, with every cache dropped; the folder that is no longer needed."""
+    def take_over(self, folder: Path) -> None:
+        """From now on it serves the weights of this folder, with every cache dropped."""
         try:
             self._reload(folder)
         except PolicyFault:
             self._start(folder)
-        last, self._folder = self._folder, folder
-        return last
+        self._folder = folder
 
     def close(self) -> None:
         """It is not started again from now on."""
