@@ -140,6 +140,9 @@ class PolicyChoice:
     with these `options` of its own, written as `tensor-parallel-size=2`; not those of `KEPT`. Where an `implementation` is named, by that.
     Patchgrad's own multiplies in this `precision`, or as `optimiser.precision` has it; on a CPU in `bfloat16` only where the processor is
     made for it (`networks/products.py`).
+
+    So many `replicas` sample in processes of their own, each with as many `threads`, or with GPUs of its own where vLLM samples; with a
+    cluster they are on its machines. With none, one policy samples in the process that trains (`policies/replicas`).
     """
 
     model: str = ""
@@ -151,10 +154,14 @@ class PolicyChoice:
     options: tuple[str, ...] = ()
     implementation: Component | None = None
     precision: Literal["float32", "bfloat16", "auto"] | None = None
+    replicas: int = 0
 
     def __post_init__(self) -> None:
         within(1, inf, "policy.", self, "threads")
+        within(0, inf, "policy.", self, "replicas")
         named("policies", "policy.implementation", self.implementation)
+        own = self.implementation is None or self.implementation.name in ("embedded", "vllm")
+        require(own or not self.replicas, "policy.replicas are of embedded or vllm; a policy of your own says itself how many there are")
         require(not self.options or bool(self.vllm), "policy.options are vLLM's: name its Python in policy.vllm, or leave them away")
         ours = [option for option in self.options if option_name(option).removeprefix("no-") in KEPT]
         require(not ours, f"policy.options has {', '.join(ours)}; leave it away, or samples would not be the policy's own")
@@ -164,6 +171,11 @@ class PolicyChoice:
             self.yarn == 1 or bool(self.model),
             "policy.yarn stretches a model that was trained at less; a network made here has the context that it is told",
         )
+
+    @property
+    def by_vllm(self) -> bool:
+        """Does vLLM sample? A Python that has it is named, and no other implementation."""
+        return bool(self.vllm) and (self.implementation is None or self.implementation.name == "vllm")
 
 
 @dataclass(frozen=True, slots=True)

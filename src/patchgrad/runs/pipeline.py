@@ -136,7 +136,7 @@ def _restored(context: RunContext) -> Session:
     checkpoint = run.folder / "checkpoints" / state["checkpoint"]
     adapted = recipe.optimiser.rank > 0  # adapters go back onto the model that they were made for
     source = recipe.policy.model if adapted else checkpoint
-    learner = learners.learner(*learners.open_model(source, recipe, context.registry), chosen)
+    learner = learners.learner(*learners.open_model(source, recipe, context.registry, context.cluster), chosen)
     learner.trainer.load(checkpoint)
     learner.policy.load(learner.trainer.weights(), learner.trainer.version)
     return Session(

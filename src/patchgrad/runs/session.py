@@ -32,7 +32,8 @@ class RunTasks:
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What no phase changes: the recipe, its tasks, the run's folder, who is told, what attempts are made with, the user's parts."""
+    """What no phase changes: the recipe, its tasks, the run's folder, who is told, what attempts are made with, the user's parts,
+    and the cluster, if there is one."""
 
     recipe: Recipe
     tasks: RunTasks
@@ -40,6 +41,7 @@ class RunContext:
     tracker: Tracker
     harness: Harness
     registry: Registry = BY_NAME
+    cluster: str = ""
 
     @property
     def agent(self) -> Agent:

@@ -81,7 +81,7 @@ async def _train(recipe: Recipe, tasks: RunTasks, run: Run, tracker: Tracker, re
         tracker.event(PhaseBegan(f"look for the hosts of {cluster}", 1))
         harness = replace(harness, executor=harnesses.spread(cluster, recipe.sandbox.concurrency, files_of(recipe, registry)))
     try:
-        await complete(RunContext(recipe, tasks, run, tracker, harness, registry))
+        await complete(RunContext(recipe, tasks, run, tracker, harness, registry, cluster))
     except asyncio.CancelledError:
         tracker.event(PhaseBegan("stopping, after the update that is being computed", 1))
         raise

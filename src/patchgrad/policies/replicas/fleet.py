@@ -38,6 +38,9 @@ LIVES = 3
 PROBE = 16
 """Tokens that a probe follows on."""
 
+Opening = Callable[[int], Awaitable[Link]]
+"""Makes a link to the replica of this number, in a fresh process; `ClusterFault` where it cannot."""
+
 log = logging.getLogger(__name__)
 
 
@@ -63,7 +66,7 @@ class Fleet:
     Everything happens in one event loop.
     """
 
-    opened: Callable[[int], Awaitable[Link]]
+    opened: Opening
     maker: str
     options: Mapping[str, Any]
     newest: Published

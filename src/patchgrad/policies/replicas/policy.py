@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from patchgrad.contracts import Weights
 from patchgrad.errors import ContextFault
-from patchgrad.links import Link
 from patchgrad.links.kept import KeptFolder
 from patchgrad.networks.decoder import DecoderConfig
 from patchgrad.policies.publications import Publications
-from patchgrad.policies.replicas.fleet import PATIENT, Fleet, Patience
+from patchgrad.policies.replicas.fleet import PATIENT, Fleet, Opening, Patience
 from patchgrad.policies.replicas.messages import Act
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.values import Action, Ids, Message, Sampling, stream_digest
@@ -32,7 +31,7 @@ class ReplicatedPolicy:
 
     def __init__(
         self,
-        opened: Callable[[int], Awaitable[Link]],
+        opened: Opening,
         count: int,
         maker: str,
         options: Mapping[str, Any],

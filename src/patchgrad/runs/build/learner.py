@@ -18,6 +18,7 @@ from patchgrad.policies.embedded import EmbeddedPolicy
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.policies.vllm import VllmPolicy
 from patchgrad.recipes.recipe import Recipe
+from patchgrad.runs.build.replicas import replicated
 from patchgrad.runs.build.sharded import sharded
 from patchgrad.runs.components.construct import conforming, construct
 from patchgrad.runs.components.registry import BY_NAME, Registry
@@ -77,8 +78,8 @@ def reference(network: Decoder, recipe: Recipe) -> LocalTrainer:
     return LocalTrainer(network, precision=precision, threads=recipe.beside)
 
 
-def policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, registry: Registry = BY_NAME) -> TrainablePolicy:
-    """A policy with room for every live attempt and for as many whose cache may still be of use.
+def policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, registry: Registry = BY_NAME, cluster: str = "") -> TrainablePolicy:
+    """A policy with room for every live attempt and for as many whose cache may still be of use; its replicas are on a `cluster`.
 
     One of the user's is made with `network`, `tokenizer`, `context`, `sessions` and `recipe`, as far as it asks for them.
     """
@@ -96,7 +97,9 @@ def policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, registry:
         return own
     if named is not None and named.name == "vllm" and not choice.vllm:
         raise ConfigError("policy.implementation is vllm: name the Python of an environment that has it in policy.vllm.")
-    if choice.vllm and (named is None or named.name == "vllm"):
+    if choice.replicas:
+        return replicated(network, tokenizer, recipe, cluster)
+    if choice.by_vllm:
         return VllmPolicy(
             network.config,
             merged(network),
@@ -117,8 +120,8 @@ def policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, registry:
     )
 
 
-def open_model(source: str | Path, recipe: Recipe, registry: Registry = BY_NAME) -> tuple[Trainer, TrainablePolicy]:
+def open_model(source: str | Path, recipe: Recipe, registry: Registry = BY_NAME, cluster: str = "") -> tuple[Trainer, TrainablePolicy]:
     """Trainer and policy of a checkpoint folder or a hub id: one network's shape, rotary positions included. What is frozen is."""
     path = folder.locate(source)
     network, tokenizer = folder.load(path, recipe.policy.context, recipe.policy.yarn), ChatTokenizer.load(path)
-    return trainer(network, recipe, registry, recipe.optimiser.frozen), policy(network, tokenizer, recipe, registry)
+    return trainer(network, recipe, registry, recipe.optimiser.frozen), policy(network, tokenizer, recipe, registry, cluster)

@@ -37,7 +37,7 @@ async def base(context: RunContext) -> Session:
 async def _opened(context: RunContext) -> tuple[Trainer, TrainablePolicy]:
     """The user's model, warmed up where the recipe asks for it."""
     recipe = context.recipe
-    trainer, policy = learners.open_model(recipe.policy.model, recipe, context.registry)
+    trainer, policy = learners.open_model(recipe.policy.model, recipe, context.registry, context.cluster)
     if recipe.warms_up:
         shown = await _lessons(context, ChatTokenizer.load(folder.locate(recipe.policy.model)))
         context.run.rollouts.write("demonstrations", 0, shown)
@@ -55,7 +55,7 @@ async def _from_scratch(context: RunContext) -> tuple[Trainer, TrainablePolicy]:
     context.run.rollouts.write("demonstrations", 0, shown)
     network = fresh_network(recipe, tokenizer, shown)
     warm = learners.local_trainer(network, recipe)
-    policy = learners.policy(network, tokenizer, recipe, registry)
+    policy = learners.policy(network, tokenizer, recipe, registry, context.cluster)
     await _warmed(context, warm, policy, shown)
     trainer = learners.trainer(warm.hand_over(), recipe, registry, recipe.optimiser.frozen, warm.version)
     policy.load(trainer.weights(), trainer.version)  # a warm-up has taken steps: what is resumed here says so too

@@ -67,15 +67,23 @@ def plan(recipe: Recipe, room: int = 0, beside: int = 0) -> MemoryPlan:
 
 
 def _policy(shape: DecoderConfig, recipe: Recipe, room: int, left: int) -> list[Part]:
-    """What samples, its caches last, where so many bytes of the room are left."""
-    if recipe.policy.vllm:
-        named = {option_name(option): option.partition("=")[2] for option in recipe.policy.options}
-        return [Part("vLLM's server", int(_share(named) * room) if recipe.machine.gpus else copied(shape, recipe))]
+    """What samples, its caches last, where so many bytes of the room are left. Without GPUs its replicas are on this machine."""
+    choice, many = recipe.policy, 0 if recipe.machine.gpus else recipe.policy.replicas
+    between = [Part("weights on their way to replicas, two versions", 8 * shape.parameters)] if many else []
+    if choice.by_vllm:
+        named = {option_name(option): option.partition("=")[2] for option in choice.options}
+        if recipe.machine.gpus:
+            return [Part("vLLM's server", int(_share(named) * room))]
+        return [*between, Part("vLLM's servers" if many else "vLLM's server", max(1, many) * copied(shape, recipe))]
     weights, whole, sessions = copied(shape, recipe), cached(shape, recipe), 2 * recipe.sandbox.concurrency
     own = Part("the policy's weights, arranged for sampling", weights)
     if recipe.machine.gpus:
         return [own, Part("its caches, of what is left", min(whole, max(left - weights, whole // sessions)))]
-    return [own, Part(f"its caches, where {sessions} attempts fill their context", whole)]
+    caches = Part(f"its caches, where {sessions} attempts fill their context", whole)
+    if many:
+        each = weights + empty(recipe.optimiser.gradient_checkpointing)
+        return [*between, Part(f"{many} processes that sample, with the policy's weights", many * each), caches]
+    return [own, caches]
 
 
 def _share(options: Mapping[str, str]) -> float:

@@ -1,0 +1,80 @@
+"""A policy whose replicas sample beside the process that trains: processes of this machine, or actors of a cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from patchgrad.links import Link
+from patchgrad.networks.decoder import Decoder
+from patchgrad.networks.lora import merged
+from patchgrad.networks.rounding import settled
+from patchgrad.policies.replicas.far import FAR
+from patchgrad.policies.replicas.fleet import Opening
+from patchgrad.policies.replicas.making import EMBEDDED, VLLM
+from patchgrad.policies.replicas.policy import ReplicatedPolicy
+from patchgrad.policies.tokenizers.chat import ChatTokenizer
+from patchgrad.recipes.recipe import PolicyChoice, Recipe, option_name
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+SPLIT = ("tensor-parallel-size", "pipeline-parallel-size")
+"""Options of vLLM's whose product is the number of GPUs that a server takes."""
+
+
+def replicated(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, cluster: str = "") -> ReplicatedPolicy:
+    """The recipe's replicas, with a session for each live attempt at any of them: one may be left alone with all."""
+    choice, precision = recipe.policy, settled(recipe.sampled_in, recipe.machine.gpus > 0)
+    options: dict[str, Any] = {"context": choice.context}
+    if choice.by_vllm:
+        told = ("--dtype", precision, *(f"--{option}" for option in choice.options))
+        options |= {"sessions": recipe.sandbox.concurrency, "python": choice.vllm, "options": told}
+    else:
+        options |= {"sessions": 2 * recipe.sandbox.concurrency, "threads": choice.threads, "precision": precision}
+        options |= {"gpu": recipe.machine.gpus > 0}
+    return ReplicatedPolicy(
+        actors(recipe) if cluster else processes(recipe),
+        choice.replicas,
+        VLLM if choice.by_vllm else EMBEDDED,
+        options,
+        model=(network.config, merged(network), tokenizer),
+        untied=choice.by_vllm,
+    )
+
+
+def processes(recipe: Recipe) -> Opening:
+    """Processes of this machine. With GPUs each has some of its own, as far as there are; after the last ones the first are next."""
+    gpus, each = recipe.machine.gpus, taken(recipe.policy)
+    seen = os.environ[VISIBLE].split(",") if os.environ.get(VISIBLE) else [str(number) for number in range(gpus)]
+
+    async def opened(number: int) -> Link:
+        from patchgrad.links.processes import ProcessLink
+
+        own = [seen[(number * each + i) % len(seen)] for i in range(each)] if gpus else []
+        environment: Mapping[str, str] = {VISIBLE: ",".join(own)} if own else {}
+        return ProcessLink(f"replica {number}", FAR, environment=environment)
+
+    return opened
+
+
+def actors(recipe: Recipe) -> Opening:
+    """Actors of the Ray cluster that this process is in, spread over its nodes; with GPUs each has some of its own."""
+    needed = {"num_cpus": 0, "num_gpus": taken(recipe.policy) if recipe.machine.gpus else 0, "scheduling_strategy": "SPREAD"}
+
+    async def opened(number: int) -> Link:
+        from patchgrad.links.ray_link import RayLink
+
+        link = RayLink(f"replica {number}", needed, FAR)
+        await link.opened()
+        return link
+
+    return opened
+
+
+def taken(choice: PolicyChoice) -> int:
+    """GPUs of one replica: one, or what its options split a model over."""
+    told = {option_name(option): option.partition("=")[2] for option in choice.options}
+    count = 1
+    for name in SPLIT:
+        count *= int(told.get(name, "1"))
+    return count
