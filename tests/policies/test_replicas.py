@@ -21,6 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.policies.replica_links import HereLink, in_a_process
 from tests.policies.test_embedded import TOKENIZER, network
+from tests.policies.vllm_server import NETWORK, double
+from tests.policies.vllm_server import TOKENIZER as SERVED
+from tests.policies.vllm_server import opened as served
 
 from patchgrad.contracts import Weights
 from patchgrad.errors import ConfigError, PolicyFault
@@ -29,7 +32,7 @@ from patchgrad.policies.embedded import EmbeddedPolicy
 from patchgrad.policies.publications import Publications, Published
 from patchgrad.policies.replicas.fleet import Patience
 from patchgrad.policies.replicas.health import MOVES, Standing, State
-from patchgrad.policies.replicas.making import EMBEDDED
+from patchgrad.policies.replicas.making import EMBEDDED, VLLM
 from patchgrad.policies.replicas.messages import Act, Load, Open, Question
 from patchgrad.policies.replicas.policy import ReplicatedPolicy
 from patchgrad.policies.replicas.routing import SLACK, Router
@@ -274,6 +277,29 @@ def test_processes_draw_what_one_policy_draws_and_a_killed_one_changes_nothing(p
     assert same(asyncio.run(kill_meanwhile()), alone(0, 0))
     policy.load(weights(3), 7)
     assert same(asyncio.run(drawn(policy)), alone(3, 7))
+
+
+def test_replicas_are_servers_of_vllm_too_and_one_whose_process_is_killed_is_opened_again(tmp_path: Path) -> None:
+    made: list[Any] = []
+
+    async def opened(number: int) -> Link:
+        made.append(link := await in_a_process(number))
+        return link
+
+    state = {name: parameter.detach() for name, parameter in NETWORK.named_parameters()}
+    model, options = (NETWORK.config, state, SERVED), {"context": 400, "python": double(tmp_path)}
+    policy = ReplicatedPolicy(opened, 2, VLLM, options, model=model, untied=True, patience=Patience(again=0.05))
+    one = served(double(tmp_path))
+    expected = asyncio.run(drawn(one))
+    assert same(asyncio.run(drawn(policy)), expected)
+    os.kill(made[0].process.pid, signal.SIGKILL)
+    assert same(asyncio.run(drawn(policy)), expected)
+    changed = {name: 2 * weight for name, weight in state.items()}
+    policy.load(changed, 4)
+    one.load(changed, 4)
+    assert same(asyncio.run(drawn(policy)), asyncio.run(drawn(one)))
+    policy.close()
+    one.close()
 
 
 def test_a_killed_driver_leaves_neither_replicas_nor_their_weights() -> None:

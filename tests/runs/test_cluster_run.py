@@ -1,4 +1,4 @@
-"""A run whose attempts are made on the hosts of a cluster is the run of one process; it is killed, and goes on."""
+"""A run whose attempts and replicas are on the nodes of a cluster is the run of one process; it is killed, and goes on."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from tests.runs.test_sharded_run import SHORT
-from patchgrad.config import dumps
+from patchgrad.config import dumps, override
 from patchgrad.runs.api import train
 from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.store import Run
-folder = Path(sys.argv[1])
-with Run.resume(folder) if folder.exists() else Run.create(folder, dumps(SHORT)) as run:
-    train(SHORT, run, Silent(), cluster=sys.argv[2])
+folder, recipe = Path(sys.argv[1]), override(SHORT, {"policy.replicas": sys.argv[3]})
+with Run.resume(folder) if folder.exists() else Run.create(folder, dumps(recipe)) as run:
+    train(recipe, run, Silent(), cluster=sys.argv[2])
 """
 
 
-def begun(folder: Path, cluster: str) -> subprocess.Popen[str]:
+def begun(folder: Path, cluster: str, replicas: int = 0) -> subprocess.Popen[str]:
     """A run in a process of its own, which leads a group: whatever it starts is in it, or was put elsewhere on purpose."""
-    command = [sys.executable, "-c", PROGRAM, str(folder), cluster]
+    command = [sys.executable, "-c", PROGRAM, str(folder), cluster, str(replicas)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "MARK": str(folder)})
 
 
@@ -59,9 +59,9 @@ def left(folder: Path) -> list[str]:
     return found
 
 
-def test_a_run_on_two_nodes_has_the_bytes_of_a_run_on_none_and_is_killed_in_between(tmp_path: Path) -> None:
+def test_a_run_on_two_nodes_with_two_replicas_has_the_bytes_of_a_run_on_none_and_is_killed_in_between(tmp_path: Path) -> None:
     ended(begun(tmp_path / "one", ""))
-    torn = begun(tmp_path / "two", "local:2")
+    torn = begun(tmp_path / "two", "local:2", replicas=2)
     journal = tmp_path / "two" / "journal"
     while not any(path.stat().st_size > 20_000 for path in journal.glob("*")):
         assert torn.poll() is None
@@ -72,7 +72,7 @@ def test_a_run_on_two_nodes_has_the_bytes_of_a_run_on_none_and_is_killed_in_betw
     while left(tmp_path / "two") and time.monotonic() < last:
         time.sleep(0.2)
     assert not left(tmp_path / "two"), "nothing of a cluster outlives the run that made it"
-    ended(begun(tmp_path / "two", "local:2"))
+    ended(begun(tmp_path / "two", "local:2", replicas=2))
     assert not left(tmp_path / "two")
     one, two = Run.open(tmp_path / "one"), Run.open(tmp_path / "two")
     assert json.dumps(_untimed(one.results.metrics())) == json.dumps(_untimed(two.results.metrics()))
