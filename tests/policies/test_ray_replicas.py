@@ -15,7 +15,7 @@ from tests.policies.test_replicas import alone, drawn, replicated, same, weights
 if find_spec("ray") is None:
     pytest.skip("Ray is not installed", allow_module_level=True)
 
-from patchgrad.policies.replicas.fleet import Patience
+from patchgrad.policies.replicas.present import Patience
 from patchgrad.recipes.tiny import tiny
 from patchgrad.rollouts.executors.hosts.opening import opened
 from patchgrad.runs.build.replicas import actors

@@ -30,11 +30,12 @@ from patchgrad.errors import ConfigError, PolicyFault
 from patchgrad.links import Link, Message
 from patchgrad.policies.embedded import EmbeddedPolicy
 from patchgrad.policies.publications import Publications, Published
-from patchgrad.policies.replicas.fleet import Patience
 from patchgrad.policies.replicas.health import MOVES, Standing, State
+from patchgrad.policies.replicas.lives import Made
 from patchgrad.policies.replicas.making import EMBEDDED, VLLM
 from patchgrad.policies.replicas.messages import Act, Load, Open, Question
 from patchgrad.policies.replicas.policy import ReplicatedPolicy
+from patchgrad.policies.replicas.present import Patience
 from patchgrad.policies.replicas.routing import SLACK, Router
 from patchgrad.testing import check_trainable_policy
 from patchgrad.values import Action, Sampling
@@ -50,9 +51,9 @@ def weights(seed: int) -> Weights:
     return {name: parameter.detach() for name, parameter in network(seed).named_parameters()}
 
 
-def replicated(opened: Any, count: int = 2, patience: Patience = USUAL, **options: Any) -> ReplicatedPolicy:
+def replicated(opened: Any, count: int = 2, patience: Patience = USUAL) -> ReplicatedPolicy:
     made = network()
-    return ReplicatedPolicy(opened, count, EMBEDDED, OPTIONS | options, model=(made.config, weights(0), TOKENIZER), patience=patience)
+    return ReplicatedPolicy(Made(opened, EMBEDDED, OPTIONS), count, (made.config, weights(0), TOKENIZER), context=400, patience=patience)
 
 
 class Links:
@@ -140,7 +141,7 @@ def test_what_a_lost_replica_was_asked_is_drawn_elsewhere_and_it_serves_again_un
     policy = replicated(links)
     assert same(asyncio.run(drawn(policy)), alone(0, 0))
     policy.load(weights(3), 7)
-    while len(links.made) < 3 or len(policy._fleet._serving()) < 2:
+    while len(links.made) < 3 or len(policy._lives._present.serving()) < 2:
         time.sleep(0.01)
     assert same(asyncio.run(drawn(policy)), alone(3, 7))
     policy.close()
@@ -225,7 +226,7 @@ def test_replicas_that_cannot_open_tell_why_at_once() -> None:
     cut = {name: weight[:16] if "embed" in name or "head" in name else weight for name, weight in weights(0).items()}
     links = Links()
     with pytest.raises(ConfigError, match="the tokenizer has"):
-        ReplicatedPolicy(links, 2, EMBEDDED, OPTIONS, model=(small, cut, TOKENIZER), patience=USUAL)
+        ReplicatedPolicy(Made(links, EMBEDDED, OPTIONS), 2, (small, cut, TOKENIZER), context=400, patience=USUAL)
     assert len(links.made) == 2
 
 
@@ -288,7 +289,7 @@ def test_replicas_are_servers_of_vllm_too_and_one_whose_process_is_killed_is_ope
 
     state = {name: parameter.detach() for name, parameter in NETWORK.named_parameters()}
     model, options = (NETWORK.config, state, SERVED), {"context": 400, "python": double(tmp_path)}
-    policy = ReplicatedPolicy(opened, 2, VLLM, options, model=model, untied=True, patience=Patience(again=0.05))
+    policy = ReplicatedPolicy(Made(opened, VLLM, options), 2, model, context=400, untied=True, patience=USUAL)
     one = served(double(tmp_path))
     expected = asyncio.run(drawn(one))
     assert same(asyncio.run(drawn(policy)), expected)
@@ -309,7 +310,7 @@ def test_a_killed_driver_leaves_neither_replicas_nor_their_weights() -> None:
             f"sys.path.insert(0, {str(Path(__file__).parents[2])!r})",
             "from tests.policies.test_replicas import in_a_process, replicated",
             "policy = replicated(in_a_process, 1)",
-            "print(policy._home.path, *(one._link.process.pid for one in policy._fleet.replicas.values()), flush=True)",
+            "print(policy._home.path, *(one._link.process.pid for one in policy._lives._present.replicas.values()), flush=True)",
             "time.sleep(60)",
         )
     )

@@ -106,7 +106,7 @@ def test_a_killed_trainer_leaves_neither_a_server_nor_its_weights(tmp_path: Path
             f"sys.path.insert(0, {str(Path(__file__).parents[2])!r})",
             "from tests.policies.vllm_server import children, opened",
             f"policy = opened({double(tmp_path)!r})",
-            "print(policy._home, *children(policy), flush=True)",
+            "print(policy._publications.home, *children(policy), flush=True)",
             "time.sleep(60)",
         )
     )

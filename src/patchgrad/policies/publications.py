@@ -86,14 +86,14 @@ class Publications:
     """
 
     def __init__(self, home: Path, config: DecoderConfig, tokenizer: ChatTokenizer, *, untied: bool = False) -> None:
-        self._home, self._tokenizer = home, tokenizer
+        self.home, self._tokenizer = home, tokenizer
         self._untied = untied and config.tied
         self._config = replace(config, tied=False) if self._untied else config
         self._written: list[Path] = []
 
     def publish(self, weights: Weights, version: int) -> Published:
         """A fresh folder with these weights; one layer of them at a time is in memory besides."""
-        folder = Path(tempfile.mkdtemp(prefix=f"{version}-", dir=self._home))
+        folder = Path(tempfile.mkdtemp(prefix=f"{version}-", dir=self.home))
         try:
             folders.describe(folder, self._config)
             self._tokenizer.save(folder)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from patchgrad.policies.publications import Published
 from patchgrad.values import Ids, Sampling
 
 
@@ -20,6 +21,11 @@ class Where:
     folder: str
     digest: str
     files: Mapping[str, int]
+
+    @classmethod
+    def of(cls, published: Published) -> Where:
+        """What a replica is told of it."""
+        return cls(str(published.folder), published.digest, published.files)
 
 
 @dataclass(frozen=True, slots=True)

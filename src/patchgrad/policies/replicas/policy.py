@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from patchgrad.contracts import Weights
 from patchgrad.errors import ContextFault
 from patchgrad.links.kept import KeptFolder
 from patchgrad.networks.decoder import DecoderConfig
 from patchgrad.policies.publications import Publications
-from patchgrad.policies.replicas.fleet import PATIENT, Fleet, Opening, Patience
+from patchgrad.policies.replicas.aside import Aside
+from patchgrad.policies.replicas.lives import Lives, Made
 from patchgrad.policies.replicas.messages import Act
+from patchgrad.policies.replicas.present import PATIENT, Patience, Present
+from patchgrad.policies.replicas.questions import Questions
+from patchgrad.policies.replicas.updates import Updates
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.values import Action, Ids, Message, Sampling, stream_digest
 
@@ -26,32 +28,31 @@ class ReplicatedPolicy:
 
     A session stays at a replica as long as that has room (`routing`). `load` publishes the weights as files in memory, and returns when
     every replica that serves has them; replicas that act drain one after the other, and the others go on meanwhile. A replica that is lost
-    is made anew and loads the newest weights before it is asked (`fleet`). Its events have a thread of their own.
+    is made anew and loads the newest weights before it is asked (`lives`). Its events have a thread of their own.
     """
 
     def __init__(
         self,
-        opened: Opening,
+        made: Made,
         count: int,
-        maker: str,
-        options: Mapping[str, Any],
-        *,
         model: tuple[DecoderConfig, Weights, ChatTokenizer],
+        *,
+        context: int,
         untied: bool = False,
         patience: Patience = PATIENT,
     ) -> None:
         config, weights, self._tokenizer = model
-        self._eos = self._tokenizer.eos | frozenset(config.eos)
-        self._context, self._version = int(options["context"]), 0
+        self._stops = self._tokenizer.eos | frozenset(config.eos)
+        self._context, self._version = context, 0
         self._home = KeptFolder("patchgrad-weights-", sum(weight.nbytes for weight in weights.values()))
         self._publications = Publications(self._home.path, config, self._tokenizer, untied=untied)
-        first = self._publications.publish(weights, 0)
-        self._fleet = Fleet(opened, maker, options, first, patience)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="replicas", daemon=True)
-        self._thread.start()
+        present = Present(count, self._publications.publish(weights, 0), patience)
+        self._updates = Updates(present)
+        self._questions = Questions(present, self._updates)
+        self._lives = Lives(present, self._updates, made, self._questions.leave)
+        self._aside = Aside("replicas")
         try:
-            self._wait(self._fleet.start(count))
+            self._aside.begin(self._lives.start()).result()
         except BaseException:
             self.close()
             raise
@@ -70,7 +71,7 @@ class ReplicatedPolicy:
 
     @property
     def stops(self) -> frozenset[int]:
-        return self._eos
+        return self._stops
 
     def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
         return self._tokenizer.encode(messages, previous)
@@ -80,27 +81,23 @@ class ReplicatedPolicy:
         sampling.check()
         if not 0 < len(tokens) < self._context:
             raise ContextFault(f"a stream of {len(tokens)} tokens leaves nothing to sample in a context of {self._context}")
-        asked = self._fleet.act(Act(session, tokens, sampling), stream_digest(tokens))
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked, self._loop))
+        asked = self._questions.act(Act(session, tokens, sampling), stream_digest(tokens))
+        return await asyncio.wrap_future(self._aside.begin(asked))
 
     def release(self, session: str) -> None:
         """Its replica forgets a session's cache."""
-        self._loop.call_soon_threadsafe(self._fleet.release, session)
+        self._aside.call(self._questions.release, session)
 
     def load(self, weights: Weights, version: int) -> None:
         """Publishes weights, and returns when the replicas sample under them; `PolicyFault` where none is left that could."""
-        self._wait(self._fleet.take_over(self._publications.publish(weights, version)))
+        self._aside.begin(self._updates.take_over(self._publications.publish(weights, version))).result()
         self._version = version
         self._publications.keep(VERSIONS)
 
     def close(self) -> None:
         """Ends the replicas, and takes the publications away."""
-        if self._thread.is_alive():
-            self._wait(self._fleet.close())
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+        if not self._aside.over:
+            self._aside.begin(self._updates.close()).result()
+            self._aside.begin(self._lives.close()).result()
+            self._aside.close()
         self._home.close()
-
-    def _wait(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -47,15 +47,15 @@ class VllmPolicy:
         self._tokenizer = tokenizer
         self._context, self._version = context, weights.version if isinstance(weights, Published) else 0
         self._eos = tokenizer.eos | frozenset(config.eos)
-        self._home = Path(tempfile.mkdtemp(prefix="patchgrad-vllm-", dir=roomy(weights)))
+        home = Path(tempfile.mkdtemp(prefix="patchgrad-vllm-", dir=roomy(weights)))
         self._threads = ThreadPoolExecutor(sessions, "vllm")
         self._gate = Gate()
-        self._publications = Publications(self._home, config, tokenizer, untied=True)
+        self._publications = Publications(home, config, tokenizer, untied=True)
         try:
-            folder = self._folder(weights, 0)
-            server = Server(folder, self._home, context=context, python=python, options=options)
+            folder = _folder(self._publications, weights, 0)
+            server = Server(folder, home, context=context, python=python, options=options)
         except BaseException:
-            shutil.rmtree(self._home, ignore_errors=True)
+            shutil.rmtree(home, ignore_errors=True)
             raise
         self._serving = Serving(server, folder, self._gate)
         self._end = weakref.finalize(self, server.stop)
@@ -107,22 +107,23 @@ class VllmPolicy:
     def load(self, weights: Weights, version: int) -> None:
         """Has the server take over weights in place and drop every cache; returns when no action runs under the old ones."""
         with self._gate.loading():
-            self._serving.take_over(self._folder(weights, version))
+            self._serving.take_over(_folder(self._publications, weights, version))
             self._version = version
             self._publications.keep(1)
-
-    def _folder(self, weights: Weights, version: int) -> Path:
-        """Where the weights lie as files: what was published already is looked through, and not written again."""
-        if isinstance(weights, Published):
-            weights.check()
-            return weights.folder
-        return self._publications.publish(weights, version).folder
 
     def close(self) -> None:
         """Ends the server and takes its folder away; who still waits for an action gets a `PolicyFault`."""
         self._serving.close()
         self._end()
         self._threads.shutdown(cancel_futures=True)
+
+
+def _folder(publications: Publications, weights: Weights, version: int) -> Path:
+    """Where the weights lie as files: what was published already is looked through, and not written again."""
+    if isinstance(weights, Published):
+        weights.check()
+        return weights.folder
+    return publications.publish(weights, version).folder
 
 
 def _question(tokens: Ids, sampling: Sampling, limit: int, eos: frozenset[int]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.lora import merged
 from patchgrad.networks.rounding import settled
 from patchgrad.policies.replicas.far import FAR
-from patchgrad.policies.replicas.fleet import Opening
+from patchgrad.policies.replicas.lives import Made, Opening
 from patchgrad.policies.replicas.making import EMBEDDED, VLLM
 from patchgrad.policies.replicas.policy import ReplicatedPolicy
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
@@ -32,14 +32,9 @@ def replicated(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, clust
     else:
         options |= {"sessions": 2 * recipe.sandbox.concurrency, "threads": choice.threads, "precision": precision}
         options |= {"gpu": recipe.machine.gpus > 0}
-    return ReplicatedPolicy(
-        actors(recipe) if cluster else processes(recipe),
-        choice.replicas,
-        VLLM if choice.by_vllm else EMBEDDED,
-        options,
-        model=(network.config, merged(network), tokenizer),
-        untied=choice.by_vllm,
-    )
+    made = Made(actors(recipe) if cluster else processes(recipe), VLLM if choice.by_vllm else EMBEDDED, options)
+    model = network.config, merged(network), tokenizer
+    return ReplicatedPolicy(made, choice.replicas, model, context=choice.context, untied=choice.by_vllm)
 
 
 def processes(recipe: Recipe) -> Opening:

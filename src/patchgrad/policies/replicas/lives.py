@@ -1,0 +1,103 @@
+"""Replicas are kept alive: each has one life after the other, until it does not open any more."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from patchgrad.errors import ConfigError, MissingDependency, PatchgradError, PolicyFault
+from patchgrad.links import Link
+from patchgrad.policies.replicas.messages import Open, Where
+from patchgrad.policies.replicas.present import Present
+from patchgrad.policies.replicas.replica import Replica
+from patchgrad.policies.replicas.updates import Updates
+
+LIVES = 3
+"""Of a replica, in a row in which it does not open."""
+
+Opening = Callable[[int], Awaitable[Link]]
+"""Makes a link to the replica of this number, in a fresh process; `ClusterFault` where it cannot."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How a replica is made: a process by `opened`, and there a policy by `maker`, `package.module:name`, with these options."""
+
+    opened: Opening
+    maker: str
+    options: Mapping[str, Any]
+
+
+class Lives:
+    """Begins replicas, and again those that are lost; `left` is told of each that is."""
+
+    def __init__(self, present: Present, updates: Updates, made: Made, left: Callable[[int], None]) -> None:
+        self._present, self._updates, self._made, self._left = present, updates, made, left
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """All replicas serve, or as many as can; raises why none does."""
+        present = self._present
+        self._tasks = [asyncio.create_task(self._tend(number)) for number in range(present.count)]
+        await present.until(lambda: len(present.serving()) + len(present.over) == present.count)
+        if not present.serving():
+            raise next(iter(present.over.values()))
+
+    async def close(self) -> None:
+        """Ends them all."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _tend(self, number: int) -> None:
+        barren = 0
+        while barren < LIVES:
+            try:
+                replica = await self._lived(number)
+            except (ConfigError, MissingDependency) as error:  # the next life would say the same
+                self._give_up(number, error)
+                return
+            log.warning("a replica of the policy is lost: %s", replica.lost)
+            barren = 0 if replica.opened else barren + 1
+            await asyncio.sleep(self._present.patience.again * barren)
+        self._give_up(number, PolicyFault(f"it began {LIVES} times and did not open: {replica.lost}"))
+
+    def _give_up(self, number: int, why: PatchgradError) -> None:
+        self._present.over[number] = why
+        self._present.tell()
+
+    async def _lived(self, number: int) -> Replica:
+        """A replica that was made, served, and is lost."""
+        present = self._present
+        replica = Replica(await self._made.opened(number), present.newest.folder.parent, present.tell)
+        present.replicas[number] = replica
+        listening = asyncio.create_task(replica.listen())
+        try:
+            await self._open(replica)
+            await self._updates.update(replica)
+            await listening
+        except (ConfigError, MissingDependency):
+            replica.lose(f"{replica.name} does not open")
+            raise
+        except (TimeoutError, PatchgradError) as error:
+            replica.lose(f"{replica.name} did not open: {str(error) or f'it took {present.patience.opening:.0f} s'}")
+        finally:
+            listening.cancel()
+            self._left(number)
+            if not replica.lost:
+                await replica.close()
+        return replica
+
+    async def _open(self, replica: Replica) -> None:
+        newest = self._present.newest
+        async with asyncio.timeout(self._present.patience.opening):
+            found = await replica.ask(Open(self._made.maker, self._made.options, Where.of(newest)))
+        replica.opened = True
+        replica.move("stale")
+        replica.standing.loaded(found, self._present.newest.digest)
+        self._present.tell()
