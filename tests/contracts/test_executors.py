@@ -43,7 +43,7 @@ def test_an_executor_that_waits_for_the_slowest_or_leaves_work_behind_is_found_o
 
             async def fill() -> None:
                 try:
-                    async for result in LocalExecutor(self._concurrency).map(function, shared, given):
+                    async for result in LocalExecutor(self._places.count).map(function, shared, given):
                         results.put_nowait(result)
                 except LookupError as error:
                     results.put_nowait(error)

@@ -62,7 +62,7 @@ def page(found: Sequence[Audited]) -> list[str]:
     for one in wrong:
         where = f"{one.phase}, iteration {one.iteration + 1}"
         lines += [f"{where}: {violation}" for violation in one.flaws]
-        if one.behind:
+        if one.strange:
             lines.append(f"{where}: tokens were sampled by another version of the policy than {one.current}, which was trained on them.")
         if one.recorded not in (None, one.trained):
             lines.append(f"{where}: {one.recorded:,.0f} tokens were trained by the record, {one.trained:,} by the attempts.")

@@ -3,17 +3,20 @@
     collect (tasks)  -> groups     every attempt in its own sandbox, graded in another; consumes tasks, waits for policy and sandboxes
     learn   (groups) -> updates    select x advantage x objective x aggregation: an algorithm is a row
     iterate                        both, then publishes the weights to the policies and the outcomes to the curriculum
+    iterate_ahead                  the same, while attempts of later iterations are under way (`ahead`)
 
-With `lag = 0`, the only mode here, sampling waits for the update and the update for all verdicts: the paper's synchronous loop
-(arXiv 2508.03501, section 4.3). Evaluation is `collect_groups` without `learn`.
+In `iterate` sampling waits for the update and the update for all verdicts: the paper's synchronous loop (arXiv 2508.03501, section 4.3).
+Evaluation is `collect_groups` without `learn`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from patchgrad.contracts import Curriculum, TrainablePolicy, Trainer, WeightChannel
+from patchgrad.learning.ahead import Ahead, Batch
 from patchgrad.learning.algorithm import Algorithm, IterationSizes
 from patchgrad.learning.branching import branched
 from patchgrad.learning.credit import by_group, weighted
@@ -39,11 +42,12 @@ class Learner:
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One turn of the loop: what was rolled out, the updates it gave, and the seconds of each part."""
+    """One turn of the loop: what was rolled out, the updates it gave, the seconds of each part, and the versions that may have drawn it."""
 
     groups: tuple[Group, ...]
     updates: tuple[Update, ...]
     usage: Mapping[str, float]
+    versions: tuple[int, ...]
 
 
 async def iterate(
@@ -56,15 +60,55 @@ async def iterate(
     if sizes.forking:
         groups = await branched(harness, policy, groups, sizes.forking, settings)
     meter.lap("collect")
+    return await _learned(harness, learner, algorithm, sizes, settings.seed, (groups, [policy.version]), meter)
+
+
+async def iterate_ahead(
+    harness: Harness,
+    learner: Learner,
+    algorithm: Algorithm,
+    sizes: IterationSizes,
+    settings: AttemptSettings,
+    labels: Sequence[str],
+    ahead: Ahead,
+) -> Iteration:
+    """Learns from the attempts of the first of these iterations; those of the others are under way meanwhile, and go on after it.
+
+    A new version reaches attempts between two of their turns, so each turn is of one.
+    """
+    meter, policy = Meter(), learner.policy
+
+    def collect(batch: Batch) -> Coroutine[Any, Any, list[Group]]:
+        return collect_groups(harness, policy, batch.tasks, sizes.attempts, settings, batch.label, sizes.start, batch.since)
+
+    ahead.begin(labels, lambda: learner.curriculum.draw(sizes.tasks), policy.version, collect)
+    groups = await ahead.take()
+    meter.lap("collect")
+    done = await _learned(harness, learner, algorithm, sizes, settings.seed, (groups, ahead.window(sizes.lag)), meter)
+    ahead.publish(learner.trainer.version)
+    return done
+
+
+async def _learned(
+    harness: Harness,
+    learner: Learner,
+    algorithm: Algorithm,
+    sizes: IterationSizes,
+    seed: int,
+    sampled: tuple[Sequence[Group], Sequence[int]],
+    meter: Meter,
+) -> Iteration:
+    """What the groups teach, which these versions have sampled; the weights are published, and the outcomes observed."""
+    (groups, versions), policy = sampled, learner.policy
     journalled = harness.journal.holds if harness.journal.keeps else None
-    verify_rollouts(groups, Requirements(journalled, frozenset({policy.version}), policy.tokenizer.fingerprint, policy.stops))
-    updates = await in_thread(learn, groups, algorithm, learner.trainer, sizes, settings.seed)
+    verify_rollouts(groups, Requirements(journalled, frozenset(versions), policy.tokenizer.fingerprint, policy.stops))
+    updates = await in_thread(learn, groups, algorithm, learner.trainer, sizes, seed)
     meter.lap("learn")
     for group in groups:
         learner.curriculum.observe(group)
     if updates:
         await learner.channel.publish(learner.trainer.weights(), learner.trainer.version)
-    return Iteration(tuple(groups), tuple(updates), meter.usage(groups))
+    return Iteration(tuple(groups), tuple(updates), meter.usage(groups), tuple(versions))
 
 
 def learn(groups: Sequence[Group], algorithm: Algorithm, trainer: Trainer, sizes: IterationSizes, seed: int) -> list[Update]:

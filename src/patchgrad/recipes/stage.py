@@ -37,6 +37,9 @@ class StageSampling:
     With `forks`, that many turns of a group are gone on before `continuations` times more (`branching`), which the baseline `turns` makes
     turn values of (`advantages.Branched`). Actions are drawn from the whole distribution; a `top_p` below 1 cuts it, which is what the
     paper warns of, and is here to be studied.
+
+    With a `lag` sampling does not wait for training: attempts of so many later iterations are made meanwhile, and go on under newer weights
+    (`learning/ahead.py`).
     """
 
     tasks: int = 16
@@ -44,9 +47,11 @@ class StageSampling:
     forks: int = 0
     continuations: int = 3
     top_p: float = 1.0
+    lag: int = 0
 
     def __post_init__(self) -> None:
         within(1, inf, "sampling.", self, "tasks")
+        within(0, inf, "sampling.", self, "lag")
         require(self.attempts >= 2, f"sampling.attempts is {self.attempts}; a group needs at least 2 attempts to have an advantage")
         require(self.forks >= 0 and self.continuations >= 1, "sampling.forks must be at least 0, sampling.continuations at least 1")
         require(0 < self.top_p <= 1, f"sampling.top_p is {self.top_p}; it must be above 0, and at most 1, which cuts nothing")
@@ -146,6 +151,16 @@ class Stage:
         require(
             row.old == "recomputed" or self.loss.correction.none,
             "the correction is of recomputed / sampled log-probabilities: set loss.old to 'recomputed', or the correction's bounds to none",
+        )
+        require(
+            not self.sampling.lag or self.corrected or (row.old == "sampled" and row.objective.name != "reinforce"),
+            f"sampling.lag is {self.sampling.lag}, so earlier weights have sampled what is trained: take an objective with a ratio to what "
+            "was sampled, or set loss.old to 'recomputed' and a bound of loss.correction",
+        )
+        require(
+            not self.sampling.lag or (not forks and self.start.at == "beginning"),
+            f"sampling.lag is {self.sampling.lag}, and forks and prefixes begin in attempts that have ended: set forks to 0, and start.at "
+            "to 'beginning'",
         )
         require(
             self.algorithm != "maxrl" or reward.length_weight == reward.unsubmitted == 0,

@@ -123,13 +123,13 @@ async def _graded(bench: Workbench, task: Task, trajectory: Trajectory) -> Grade
 
 
 async def _recalled(bench: Workbench, policy: Policy, attempt: Attempt) -> tuple[tuple[Turn, ...], Ending | None]:
-    """What is known of an attempt under this very policy; an earlier version's turns are another attempt's."""
+    """What is known of an attempt, as far as it was drawn under the versions that it may have been; other turns are another attempt's."""
     turns, ending = await bench.journal.recall(attempt.id, attempt.root)
-    if any(turn.action.version != policy.version for turn in turns):
-        return (), None
-    if ending is not None:
-        return turns, ending
-    return tuple(itertools.takewhile(lambda turn: turn.action.origin is not None, _whole(turns))), None  # else an older version's, unproved
+    first, last = attempt.versions or (policy.version, policy.version)
+    known = tuple(itertools.takewhile(lambda turn: first <= turn.action.version <= last, turns))
+    if ending is not None and len(known) == len(turns):
+        return known, ending
+    return tuple(itertools.takewhile(lambda turn: turn.action.origin is not None, _whole(known))), None  # else an older run's, unproved
 
 
 def _whole(turns: Sequence[Turn]) -> tuple[Turn, ...]:
@@ -150,8 +150,11 @@ async def collect_groups(
     settings: AttemptSettings,
     label: str,
     start: Callable[[Task], Start] = from_the_beginning,
+    since: int | None = None,
 ) -> list[Group]:
     """So many attempts at each task under the policy as it is, in the order of `tasks`; those at a task begin where `start` says.
+
+    Attempts that began under the version `since`, and were interrupted, go on with what was drawn from then on.
 
     Ids are `label/position/attempt`, so `collect_groups(..., [a, b], attempts=2, label="rft")` makes `rft/0/0 rft/0/1 rft/1/0 rft/1/1`.
     """
@@ -165,6 +168,7 @@ async def collect_groups(
             settings.sampling,
             begun[position].prefix,
             begun[position].origin,
+            None if since is None else (since, policy.version),
         )
         for position, task in enumerate(tasks)
         for number in range(attempts)

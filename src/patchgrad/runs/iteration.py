@@ -10,7 +10,7 @@ from typing import Any
 from patchgrad.contracts import Extend
 from patchgrad.errors import TrainingStopped
 from patchgrad.learning.algorithm import Algorithm, IterationSizes
-from patchgrad.learning.loop import iterate
+from patchgrad.learning.loop import Iteration, iterate, iterate_ahead
 from patchgrad.rollouts.attempts import AttemptSettings
 from patchgrad.rollouts.harness import Harness
 from patchgrad.runs.guards import Watch, figures
@@ -26,7 +26,10 @@ PROBED, PROBE_TOKENS = 16, 48  # actions of the sampler's probe at most, and the
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What an iteration does. Attempts of another agent than the run's are not `compared`: nobody goes on after its prompts."""
+    """What an iteration does. Attempts of another agent than the run's are not `compared`: nobody goes on after its prompts.
+
+    `later` are the iterations whose attempts are under way meanwhile.
+    """
 
     id: PhaseId
     algorithm: Algorithm
@@ -34,6 +37,7 @@ class Work:
     settings: AttemptSettings
     harness: Harness
     compared: bool = True
+    later: tuple[PhaseId, ...] = ()
 
 
 async def _nothing(context: RunContext, session: Session) -> dict[str, float]:
@@ -54,7 +58,7 @@ async def run_iteration(
     first = work.id.iteration == 0
     probed = await _probed(context, session, work.settings.budget, int(digest(str(seed), label)[:8], 16), far=first)
     _stop(_alarmed(context, Watch(context.recipe.guards), probed))  # before an iteration is spent on it
-    done = await iterate(work.harness, session.learner, work.algorithm, work.sizes, work.settings, label)
+    done = await _iterated(session, work)
     for group in done.groups if work.compared else ():
         session.prefixes.observe(group)
     context.run.rollouts.write(work.id.trained, work.id.iteration, [r for group in done.groups for r in group.rollouts])
@@ -72,6 +76,13 @@ async def run_iteration(
     context.tracker.event(Measured(row))
     _stop(reason)
     return session
+
+
+async def _iterated(session: Session, work: Work) -> Iteration:
+    how = work.harness, session.learner, work.algorithm, work.sizes, work.settings
+    if work.sizes.lag:
+        return await iterate_ahead(*how, [work.id.label, *(id.label for id in work.later)], session.ahead)
+    return await iterate(*how, work.id.label)
 
 
 async def _probed(context: RunContext, session: Session, budget: Budget, seed: int, *, far: bool) -> dict[str, float]:

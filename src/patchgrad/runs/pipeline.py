@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from patchgrad.learning.ahead import Ahead
 from patchgrad.learning.curricula import Prefixes
 from patchgrad.networks import folder
 from patchgrad.recipes.recipe import Recipe
@@ -93,6 +94,7 @@ async def complete(context: RunContext) -> Session:
         if context.recipe.optimiser.rank:
             _keep_whole(context, session)
     finally:
+        await session.ahead.close()
         session.learner.policy.close()
     context.tracker.event(Evaluated(session.reports))
     return session
@@ -148,4 +150,5 @@ def _restored(context: RunContext) -> Session:
         state["checkpoint"],
         tuple(state["kept"]),
         state.get("choice", ""),
+        Ahead.restored(state["ahead"], {task.id: task for task in context.tasks.train}) if "ahead" in state else Ahead(),
     )

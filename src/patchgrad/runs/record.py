@@ -58,10 +58,24 @@ def measured(done: Iteration, k: int, compared: bool = True) -> dict[str, Any]:
         "updates": len(done.updates),
         "tokens": sum(u.metrics["tokens"] for u in done.updates),
         "trained": sum(u.metrics["trained"] for u in done.updates),
+        **_stale(rollouts, done.versions),
         **usage,
         **means,
         "steps": steps,
     }
+
+
+def _stale(rollouts: Sequence[Rollout], versions: Sequence[int]) -> dict[str, float]:
+    """How many publications ago action tokens were drawn, in the mean and at most, where several versions may have drawn them."""
+    if len(versions) < 2:
+        return {}
+    ago = {version: len(versions) - 1 - place for place, version in enumerate(versions)}
+    turns = [turn for rollout in rollouts for turn in rollout.trajectory.turns[rollout.trajectory.replayed :]]
+    each = [(ago[turn.action.version], turn.action.tokens) for turn in turns]
+    tokens = sum(count for _, count in each)
+    if not tokens:
+        return {}
+    return {"staleness": sum(age * count for age, count in each) / tokens, "staleness_max": float(max(age for age, _ in each))}
 
 
 def _solved(outcomes: Sequence[Sequence[bool]], k: int) -> dict[str, Any]:

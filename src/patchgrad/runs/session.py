@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from patchgrad.contracts import Agent, StagedCurriculum, Tracker
+from patchgrad.learning.ahead import Ahead
 from patchgrad.learning.curricula import Prefixes
 from patchgrad.learning.loop import Learner
 from patchgrad.recipes.recipe import Recipe
@@ -61,7 +62,7 @@ class Session:
     """What a phase takes and gives back: who learns, where attempts begin, and what was found so far.
 
     `minutes` is the time that all phases before took. `checkpoint` is the last one's, and `kept` are those of the policies that were
-    measured. `choice` says which policy the last stage handed on, and why.
+    measured. `choice` says which policy the last stage handed on, and why. `ahead` are iterations whose attempts were begun.
     """
 
     learner: Learner
@@ -72,6 +73,7 @@ class Session:
     checkpoint: str = ""
     kept: tuple[str, ...] = ()
     choice: str = ""
+    ahead: Ahead = field(default_factory=Ahead)
 
     def with_choice(self, checkpoint: str, why: str) -> Session:
         """The same at a checkpoint that was chosen."""
@@ -93,6 +95,7 @@ class Session:
             "pool": self.curriculum.state(),
             "prefixes": self.prefixes.state(),
             "minutes": self.minutes,
+            "ahead": self.ahead.state(),
         }
 
 

@@ -329,7 +329,8 @@ class Budget:
 class Attempt:
     """One attempt to be made: a value that can be sent to whoever makes it.
 
-    With a `prefix`, turns of the attempt `origin`, it is a fork: it goes on after them.
+    With a `prefix`, turns of the attempt `origin`, it is a fork: it goes on after them. What is known of it is not done again where it was
+    drawn under these `versions`, from the first to the last; where none are named, under that of the policy as it is.
     """
 
     task: Task
@@ -339,6 +340,7 @@ class Attempt:
     sampling: Sampling
     prefix: tuple[Turn, ...] = ()
     origin: str = ""
+    versions: tuple[int, int] | None = None
 
     @property
     def root(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patchgrad.errors import ConfigError
-from patchgrad.learning.curricula.plateau import plateaued
+from patchgrad.learning.curricula.outcomes import Outcomes
 from patchgrad.values import Group, Task
 
 
@@ -26,34 +26,30 @@ class Pool:
         self._queue: list[str] = []
         self._solved: dict[str, int] = {}
         self._attempts: dict[str, int] = {}
-        self._iterations: list[list[float]] = []
-        self._began = 0
+        self._outcomes = Outcomes()
 
     def __len__(self) -> int:
         return len(self._tasks)
 
     def draw(self, n: int) -> list[Task]:
         drawn: list[Task] = []
-        self._iterations.append([])
         while len(drawn) < n:
             if not self._queue:
                 order = sorted(self._tasks)
                 random.Random(f"pool {self._seed} {self._passes}").shuffle(order)
                 self._queue, self._passes = order, self._passes + 1
             drawn.append(self._tasks[self._queue.pop()])
+        self._outcomes.draw([task.id for task in drawn])
         return drawn
 
     def observe(self, group: Group) -> None:
         """Count a group's outcomes; what infrastructure broke is none, and what went on after another attempt's turns is not the task's."""
         task, valid = group.task.id, group.whole
-        if not valid:
-            return
         solved = sum(rollout.solved for rollout in valid)
-        self._solved[task] = self._solved.get(task, 0) + solved
-        self._attempts[task] = self._attempts.get(task, 0) + len(valid)
-        if not self._iterations:
-            self._iterations.append([])
-        self._iterations[-1].append(solved / len(valid))
+        self._outcomes.observe(task, solved / len(valid) if valid else None)
+        if valid:
+            self._solved[task] = self._solved.get(task, 0) + solved
+            self._attempts[task] = self._attempts.get(task, 0) + len(valid)
 
     def begin_stage(self, refresh: bool, most: int) -> tuple[Pool, str]:
         """The pool that a stage draws from: refreshed where that is asked for, then `most` of its tasks where that is not 0."""
@@ -68,11 +64,11 @@ class Pool:
 
     def begin(self) -> None:
         """A new stage: what was drawn before it says nothing of whether it rises."""
-        self._began = len(self._iterations)
+        self._outcomes.begin_stage()
 
     def plateaued(self, window: int) -> bool:
         """Did the last so many draws of this stage bring no better outcomes than those before (`plateau.plateaued`)?"""
-        return plateaued(self._iterations[self._began :], window)
+        return self._outcomes.plateaued(window)
 
     def refreshed(self, solved_from: float = 2 / 3) -> Pool:
         """The pool of the next stage: tasks solved in at least `solved_from` of all attempts so far, or never, leave; if that is all, none.
@@ -107,8 +103,7 @@ class Pool:
             "queue": list(self._queue),
             "solved": dict(self._solved),
             "attempts": dict(self._attempts),
-            "iterations": [list(shares) for shares in self._iterations],
-            "began": self._began,
+            **self._outcomes.state(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -119,5 +114,4 @@ class Pool:
         self._tasks = {task: self._tasks[task] for task in state["tasks"]}
         self._seed, self._passes, self._queue = state["seed"], state["passes"], list(state["queue"])
         self._solved, self._attempts = dict(state["solved"]), dict(state["attempts"])
-        self._iterations = [list(shares) for shares in state.get("iterations", ())]  # which older runs do not have
-        self._began = state.get("began", 0)
+        self._outcomes.restore({"iterations": [], "began": 0, **state})  # which older runs do not have

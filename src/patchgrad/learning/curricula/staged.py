@@ -9,7 +9,7 @@ from typing import Any
 from patchgrad.contracts import Curriculum
 from patchgrad.errors import ComponentError
 from patchgrad.functions import calling, named, wrong
-from patchgrad.learning.curricula.plateau import plateaued
+from patchgrad.learning.curricula.outcomes import Outcomes
 from patchgrad.values import Group, Task
 
 KIND = "curriculum"
@@ -24,8 +24,7 @@ class Staged:
 
     def __init__(self, curriculum: Curriculum, tasks: Sequence[Task]) -> None:
         self._curriculum, self._tasks = curriculum, {task.id: task for task in tasks}
-        self._iterations: list[list[float]] = []
-        self._began = 0
+        self._outcomes = Outcomes()
 
     def draw(self, n: int) -> list[Task]:
         """So many tasks, checked."""
@@ -38,26 +37,26 @@ class Staged:
         if len(drawn) != n or strangers:
             told = f"{strangers[0]}, which is none of its tasks" if strangers else f"{len(drawn)} tasks"
             raise ComponentError(f"The curriculum {named(self._curriculum)} drew {told}, and {wanted} was asked for.")
-        self._iterations.append([])
+        self._outcomes.draw([task.id for task in drawn])
         return list(drawn)
 
     def observe(self, group: Group) -> None:
         """Passes the outcomes on."""
         with calling(KIND, self._curriculum, f"the attempts at {group.task.id}"):
             self._curriculum.observe(group)
-        if group.whole and self._iterations:
-            self._iterations[-1].append(sum(rollout.solved for rollout in group.whole) / len(group.whole))
+        whole = group.whole
+        self._outcomes.observe(group.task.id, sum(rollout.solved for rollout in whole) / len(whole) if whole else None)
 
     def begin_stage(self, refresh: bool, most: int) -> tuple[Staged, str]:
         """Itself: which tasks come is for the curriculum to say."""
-        self._began = len(self._iterations)
+        self._outcomes.begin_stage()
         asked = refresh or most > 0
         name = named(self._curriculum)
         return self, f"the curriculum {name} chooses all tasks itself: start.refresh_before and start.pool are not used" if asked else ""
 
     def plateaued(self, window: int) -> bool:
         """Did the last so many draws of this stage bring no better outcomes than those before?"""
-        return plateaued(self._iterations[self._began :], window)
+        return self._outcomes.plateaued(window)
 
     def state(self) -> dict[str, Any]:
         """The curriculum's own state, and the outcomes by draw."""
@@ -70,10 +69,10 @@ class Staged:
                 f"The curriculum {named(self._curriculum)} has a state that JSON does not hold ({error}): a run that is interrupted goes "
                 "on from it, so it is made of dicts with text as keys, lists, numbers and text."
             ) from error
-        return {"own": own, "iterations": [list(shares) for shares in self._iterations], "began": self._began}
+        return {"own": own, **self._outcomes.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Goes on from `state()`."""
         with calling(KIND, self._curriculum, "the state that it is to go on from"):
             self._curriculum.restore(state["own"])
-        self._iterations, self._began = [list(shares) for shares in state["iterations"]], state["began"]
+        self._outcomes.restore(state)

@@ -36,7 +36,8 @@ class Audited:
     """One iteration. Tokens are action tokens; `left_out` says why others of those that were sampled were not trained.
 
     `versions` are those of the policy that sampled what was trained, with their tokens; `current` is the one that the run's own updates
-    had led to when it was trained. `recorded` is how many tokens were counted then, where that can be told from the attempts alone.
+    had led to when it was trained, and `allowed` are those that the lag of its stage allows. `recorded` is how many tokens were counted
+    then, where that can be told from the attempts alone.
     `reprompted` of the trained tokens were imitated after a prompt without the demonstration that they were collected with
     (`algorithms.reprompted`): all others were sampled after exactly what they were trained after. `flaws` are attempts that do not verify.
     `told` turns were told that their sandbox was opened anew without something that was outside of the repository (`Turn.lost`).
@@ -49,6 +50,7 @@ class Audited:
     sampled: int
     trained: int
     current: int
+    allowed: frozenset[int]
     recorded: int | None
     versions: Mapping[int, int]
     left_out: Mapping[str, int]
@@ -58,8 +60,13 @@ class Audited:
 
     @property
     def sound(self) -> bool:
-        """Is every chain whole, was all sampled by the version that was trained, and were as many tokens trained as the record says?"""
-        return not self.flaws and not self.behind and self.recorded in (None, self.trained)
+        """Is every chain whole, was all sampled by a version that is allowed, and were as many tokens trained as the record says?"""
+        return not self.flaws and not self.strange and self.recorded in (None, self.trained)
+
+    @property
+    def strange(self) -> frozenset[int]:
+        """Versions that have sampled what was trained, and may not."""
+        return frozenset(self.versions) - self.allowed
 
     @property
     def behind(self) -> Mapping[int, int]:
@@ -69,13 +76,17 @@ class Audited:
 
 @dataclass(frozen=True, slots=True)
 class _Learned:
-    """One iteration of learning as it was meant and recorded: by which algorithm, over how many epochs, of how many tokens."""
+    """One iteration of learning as it was meant and recorded: by which algorithm, over how many epochs, of how many tokens.
+
+    `published` are the versions that may have sampled it, the last of which was trained.
+    """
 
     phase: str
     iteration: int
     row: Algorithm
     epochs: int
     recorded: int | None
+    published: Sequence[int]
 
 
 def audit(run: Run) -> list[Audited]:
@@ -91,11 +102,15 @@ def audit(run: Run) -> list[Audited]:
     count = Counter(row["attempt"] for row in rows)
     twice = {attempt for attempt, times in count.items() if times > 1}
     current = next((row["policy_version"] for row in rows if row["policy_version"] is not None), 0)
-    found = []
+    found: list[Audited] = []
+    lags = {PhaseId("reinforce", number).trained: stage.sampling.lag for number, stage in enumerate(recipe.stages, 1)}
+    published: list[int] = []
     for phase, iteration in dict.fromkeys((row["phase"], row["iteration"]) for row in rows):
         told = recorded.get((phase, iteration), {})
         epochs = recipe.rft.epochs if phase == FINE_TUNING else 1
-        one = _audited(run, _Learned(phase, iteration, learned[phase], epochs, told.get("trained")), current, twice)
+        published = [*(published if iteration else []), current]
+        meant = _Learned(phase, iteration, learned[phase], epochs, told.get("trained"), published[-(lags.get(phase, 0) + 1) :])
+        one = _audited(run, meant, twice)
         shown = phase == FINE_TUNING and recipe.rft.demonstration and not iteration
         found.append(replace(one, reprompted=one.trained) if shown else one)
         current += told.get("updates", 0)
@@ -108,7 +123,7 @@ def _algorithms(recipe: Recipe) -> dict[str, Algorithm]:
     return {FINE_TUNING: imitation(recipe.rft), **stages}
 
 
-def _audited(run: Run, learned: _Learned, current: int, twice: Collection[str]) -> Audited:
+def _audited(run: Run, learned: _Learned, twice: Collection[str]) -> Audited:
     damaged, row = Refused(), learned.row
     rollouts = run.rollouts.read(learned.phase, learned.iteration, damaged)
     terms = Requirements(run.journal.holds)
@@ -129,7 +144,8 @@ def _audited(run: Run, learned: _Learned, current: int, twice: Collection[str]) 
         sum(len(one.trajectory.turns) for one in rollouts),
         sum(_actions(one.trajectory) for one in rollouts),
         learned.epochs * versions.total(),
-        current,
+        learned.published[-1],
+        frozenset(learned.published),
         None if row.correction else learned.recorded,  # a correction masks by what the trainer said
         dict(versions),
         dict(_left_out(rollouts, chosen, {sample.attempt for sample in samples}, row)),

@@ -28,6 +28,7 @@ async def reinforce(context: RunContext, session: Session, id: PhaseId, stage: S
     sampling, seed = stage.sampling, context.recipe.seed
     if id.iteration == 0:
         session.learner.trainer.reset_optimiser()
+        await session.ahead.close()
         session = _begun(context, session, stage)
     attempts = sampling.attempts + sampling.forks * sampling.continuations
     context.begin(f"stage {id.stage}, iteration {id.iteration + 1} of {stage.iterations}", sampling.tasks * attempts)
@@ -36,9 +37,13 @@ async def reinforce(context: RunContext, session: Session, id: PhaseId, stage: S
     settings = AttemptSettings(context.recipe.agent.budget(stage.limits), reward, seed, drawn)
     row = algorithm(stage, _reference(context, stage), context.registry)
     measured = partial(on_a_sample, id=id, stage=stage)
-    session = await run_iteration(context, session, Work(id, row, _sizes(context, session, id, stage), settings, context.harness), measured)
+    last = min(id.iteration + sampling.lag, stage.iterations - 1)
+    later = tuple(replace(id, iteration=number) for number in range(id.iteration + 1, last + 1))
+    work = Work(id, row, _sizes(context, session, id, stage), settings, context.harness, later=later)
+    session = await run_iteration(context, session, work, measured)
     done = id.iteration + 1
     if done < stage.iterations and (reason := over(context, session, replace(id, iteration=done), stage)):
+        await session.ahead.close()
         context.note(f"stage {id.stage} ends: {reason}")
     return session
 
@@ -73,6 +78,7 @@ def _sizes(context: RunContext, session: Session, id: PhaseId, stage: Stage) -> 
         stage.loss.epochs,
         start=prefixed if stage.start.at == "prefixes" else from_the_beginning,
         forking=_forking(stage) if sampling.forks else None,
+        lag=sampling.lag,
     )
 
 

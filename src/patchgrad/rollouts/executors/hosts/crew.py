@@ -36,6 +36,12 @@ class Crew:
         if not self._tasks:
             self._tasks.append(asyncio.create_task(self._join()))
 
+    def room(self, queue: Queue, concurrency: int) -> bool:
+        """May one more item of it run? At most so many run at once, and those of earlier queues come first."""
+        others = [other for other in self.queues.values() if other is not queue]
+        waits = any(other.number < queue.number and other.waits for other in others)
+        return not waits and queue.running + sum(other.running for other in others) < concurrency
+
     async def close(self) -> None:
         """Ends all hosts."""
         for task in self._tasks:
@@ -61,11 +67,11 @@ class Crew:
                 host = Placed(await self._hosts.joined())
             except ClusterFault as fault:
                 self.fault = fault
-                self._tell()
+                self.tell()
                 return
             self.there.append(host)
             self._tasks.append(asyncio.create_task(self._read(host)))
-            self._tell()
+            self.tell()
 
     async def _read(self, host: Placed) -> None:
         """What a host says, until it is lost."""
@@ -77,7 +83,7 @@ class Crew:
             self._bury(host)
         except Exception as error:  # else everybody would wait for what it was about
             self.fault = ClusterFault(f"What {host.link.name} said was not understood ({type(error).__name__}: {error}): resume the run.")
-            self._tell()
+            self.tell()
         finally:
             answers.close()
 
@@ -92,7 +98,7 @@ class Crew:
                     other.news.put_nowait(message if other is queue else None)
             case Left():
                 host.told.discard(message.work)
-                self._tell()
+                self.tell()
 
     def _bury(self, host: Placed) -> None:
         """A host is gone, and its items wait for another one."""
@@ -103,9 +109,9 @@ class Crew:
             if self.queues[work].lost(item):
                 self.queues[work].news.put_nowait(item)
         host.running.clear()
-        self._tell()
+        self.tell()
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
         """There may be room."""
         for queue in self.queues.values():
             queue.news.put_nowait(None)

@@ -74,13 +74,16 @@ class HostsExecutor:
 
     def _filled(self, queue: Queue) -> bool:
         """Sends what there is room for. Is anything left to wait for?"""
-        while queue.running < self._concurrency and (found := queue.placed(self._crew.there)) is not None:
+        waited = queue.waits
+        while self._crew.room(queue, self._concurrency) and (found := queue.placed(self._crew.there)) is not None:
             item, host = found
             if queue.number not in host.told:
                 host.told.add(queue.number)
                 host.link.post(queue.message)
             host.link.post(Start(queue.number, item.number, self._packed(item.value)))
-        return queue.running > 0 or bool(queue.again) or not queue.news.empty()
+        if waited and not queue.waits:
+            self._crew.tell()  # later queues may go on
+        return queue.running > 0 or queue.waits or not queue.news.empty()
 
     async def _results(self, queue: Queue) -> list[Any]:
         """What the next news come to: a result, or nothing where there is room again. Raises the exception of a call."""

@@ -57,6 +57,7 @@ class Queue:
     message: Work
     fresh: Iterator[Item]
     again: list[Item] = field(default_factory=list)
+    exhausted: bool = False
     running: int = 0
     news: asyncio.Queue[Any] = field(default_factory=asyncio.Queue)
     homes: dict[str, Placed] = field(default_factory=dict)
@@ -67,10 +68,17 @@ class Queue:
         """The work's."""
         return self.message.work
 
+    @property
+    def waits(self) -> bool:
+        """Are there items that have not begun?"""
+        return bool(self.again) or not self.exhausted
+
     def placed(self, hosts: Sequence[Placed]) -> tuple[Item, Placed] | None:
         """The next item and its host, where one has room; it runs from now on."""
-        if all(item.suspect for item in self.again) and (fresh := next(self.fresh, None)) is not None:
-            self.again.append(fresh)
+        if all(item.suspect for item in self.again):
+            fresh = next(self.fresh, None)
+            self.exhausted = fresh is None
+            self.again += [] if fresh is None else [fresh]
         for item in self.again:
             if host := self._room(item, hosts):
                 self.again.remove(item)

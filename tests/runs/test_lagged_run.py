@@ -1,0 +1,86 @@
+"""A run whose sampling runs ahead of its training, killed and resumed: all is trained once, and nothing that is older than the lag."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.runs.test_sharded_run import SHORT
+
+from patchgrad.recipes.advantage import AdvantageChoice
+from patchgrad.recipes.failures import Failures
+from patchgrad.runs.inspection.audit import audit
+from patchgrad.store import Run
+
+pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+
+LAG, ITERATIONS = 2, 5
+STAGE = replace(
+    SHORT.stages[0],
+    iterations=ITERATIONS,
+    sampling=replace(SHORT.stages[0].sampling, lag=LAG),
+    advantage=AdvantageChoice(filter_on="nothing", failures=Failures(no_command="penalise", truncated="penalise")),  # so that all teach
+)
+LAGGED = replace(SHORT, stages=(STAGE,))
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from tests.runs.test_lagged_run import LAGGED
+from patchgrad.config import dumps
+from patchgrad.runs.api import train
+from patchgrad.runs.trackers.terminal import Silent
+from patchgrad.store import Run
+folder = Path(sys.argv[1])
+with Run.resume(folder) if folder.exists() else Run.create(folder, dumps(LAGGED)) as run:
+    train(LAGGED, run, Silent())
+"""
+
+
+def begun(folder: Path) -> subprocess.Popen[str]:
+    """The run in a process of its own."""
+    return subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder)], stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+
+
+def position(folder: Path) -> int:
+    """How many phases are done."""
+    if not (folder / "state.json").exists():
+        return 0
+    return int((Run.open(folder).state() or {"position": 0})["position"])
+
+
+def kill_in_iteration(folder: Path, number: int) -> None:
+    """Goes on until so many iterations are done and the next one has begun, and ends it as the kernel would."""
+    process, first = begun(folder), 2
+    while position(folder) < first + number:
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.01)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def test_a_lagged_run_that_is_killed_trains_everything_once_and_nothing_older_than_its_lag(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    for number in (1, 3):
+        kill_in_iteration(folder, number)
+    process = begun(folder)
+    _, told = process.communicate(timeout=250)
+    assert process.returncode == 0, told
+    run = Run.open(folder)
+    found = [one for one in audit(run) if one.phase == "stage1"]
+    assert [one.iteration for one in found] == list(range(ITERATIONS))
+    assert all(one.sound for one in found), "all was sampled by weights of the last publications"
+    assert any(one.behind for one in found), "sampling did not run ahead"
+    sampling = STAGE.sampling
+    attempts = [row["attempt"] for row in run.rollouts.rows(columns=["phase", "attempt"]) if row["phase"] == "stage1"]
+    assert len(attempts) == len(set(attempts)) == ITERATIONS * sampling.tasks * sampling.attempts
+    metrics = [row for row in run.results.metrics() if row["phase"] == "stage1"]
+    assert all(0 <= row["staleness"] <= row["staleness_max"] <= LAG for row in metrics[1:])
