@@ -30,6 +30,14 @@ train: install ## base policy -> RFT -> two stages of RL -> evaluation, on this 
 smoke: install ## the same path in two minutes, with no claim about skill
 	$(BIN)/patchgrad train smoke $(if $(RUN),--run $(RUN))
 
+.PHONY: cluster-smoke
+cluster-smoke: install $(VENV)/.cluster ## the same on three nodes of Ray, four ranks and two policies of this machine
+	$(BIN)/patchgrad train cluster-tiny --cluster local:3 $(if $(RUN),--run $(RUN))
+
+$(VENV)/.cluster: pyproject.toml | $(VENV)/.train
+	$(PIP) install -q -e '.[cluster]'
+	touch $@
+
 .PHONY: smol
 smol: install models/smollm2-135m-instruct sets/rebuilt ## the same for a language model of 135 million parameters, on real packages too
 	$(BIN)/patchgrad train smol $(if $(RUN),--run $(RUN))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from patchgrad.recipes.cluster_tiny import cluster_tiny
 from patchgrad.recipes.evaluation import Evaluation
 from patchgrad.recipes.laptop import laptop, smoke
 from patchgrad.recipes.nebius2508 import Scale, nebius2508
@@ -12,6 +13,7 @@ from patchgrad.recipes.smol import smol, smol_long
 from patchgrad.recipes.tiny import tiny
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
+    "cluster-tiny": cluster_tiny,
     "laptop": laptop,
     "nebius2508": nebius2508,
     "smoke": smoke,
@@ -22,4 +24,17 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
 SCALED: dict[str, Callable[[Scale], Recipe]] = {"nebius2508": nebius2508}
 """Those of them that are sized for several machines."""
 
-__all__ = ["RECIPES", "SCALED", "Evaluation", "Recipe", "Scale", "laptop", "nebius2508", "smoke", "smol", "smol_long", "tiny"]
+__all__ = [
+    "RECIPES",
+    "SCALED",
+    "Evaluation",
+    "Recipe",
+    "Scale",
+    "cluster_tiny",
+    "laptop",
+    "nebius2508",
+    "smoke",
+    "smol",
+    "smol_long",
+    "tiny",
+]

@@ -11,6 +11,7 @@ from typing import Any, cast
 from patchgrad.config import differing, dumps, leaves, written
 from patchgrad.recipes import Evaluation, Recipe, Scale
 from patchgrad.recipes.change import Change
+from patchgrad.recipes.cluster_tiny import CLUSTER_TINY
 from patchgrad.recipes.laptop import SMOKE
 from patchgrad.recipes.nebius2508 import CHANGES, PAPER, READ, REPORTED, UNREPORTED, nebius2508
 from patchgrad.recipes.rows import Row
@@ -23,6 +24,7 @@ WIDTH = 140
 MADE_FROM: Mapping[str, tuple[str, tuple[Change, ...]]] = {
     "smoke": ("laptop", SMOKE),
     "tiny": ("smoke", TINY),
+    "cluster-tiny": ("smoke", CLUSTER_TINY),
     "smol": ("laptop", SMOL),
     "smol-long": ("smol", LONG),
 }
@@ -86,7 +88,15 @@ def _because(change: Change, before: Mapping[str, Any], recipe: Recipe) -> list[
     """A change as comments: its reason, then each key with the value that it had before."""
     own = leaves(recipe)
     reason = textwrap.wrap(change.why, WIDTH, initial_indent="#\n# ", subsequent_indent="# ")
-    return [*reason, *(f"#   {key} = {written(own[key])}   was {written(before[key])}" for key in change.to)]
+    keys = dict.fromkeys(_leaf(key, own) for key in change.to)
+    return [*reason, *(f"#   {key} = {written(own[key])}   was {written(before[key])}" for key in keys)]
+
+
+def _leaf(key: str, own: Mapping[str, Any]) -> str:
+    """The key of which another is a part: the options of a part of a run stand in one line with its name."""
+    while key not in own:
+        key = key.rpartition(".")[0]
+    return key
 
 
 def full(recipe: Recipe) -> str:
