@@ -52,7 +52,8 @@ class IterationSizes:
     `minibatch` is the least number of trajectories in an optimiser step, `micro_batch_tokens` the tokens of a forward pass, shared by
     `workers`. `schedule` gives the learning rate by step, once it is told how many steps come. Products are in `precision`, or in the
     trainer's own. Attempts at a task begin where `start` says, and with `forking` some go on again after turns of theirs. With a `lag`
-    attempts of so many later iterations are under way at once (`ahead`).
+    attempts of so many later iterations are under way at once (`ahead`). A share of `spot` of the attempts is read again by the trainer
+    (`spot`).
     """
 
     tasks: int
@@ -66,3 +67,4 @@ class IterationSizes:
     start: Callable[[Task], Start] = from_the_beginning
     forking: Forking | None = None
     lag: int = 0
+    spot: float = 0.0

@@ -12,7 +12,7 @@ Evaluation is `collect_groups` without `learn`.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from patchgrad.contracts import Curriculum, TrainablePolicy, Trainer, WeightChannel
@@ -24,6 +24,7 @@ from patchgrad.learning.failures import kept
 from patchgrad.learning.meter import Meter
 from patchgrad.learning.packing import minibatches, pack, scored
 from patchgrad.learning.provenance import Requirements, verify_batch, verify_rollouts, verify_samples
+from patchgrad.learning.spot import Spot, spotted
 from patchgrad.learning.stopping import in_thread, may_stop
 from patchgrad.rollouts.attempts import AttemptSettings, collect_groups
 from patchgrad.rollouts.harness import Harness
@@ -42,12 +43,16 @@ class Learner:
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One turn of the loop: what was rolled out, the updates it gave, the seconds of each part, and the versions that may have drawn it."""
+    """One turn of the loop: what was rolled out, the updates it gave, the seconds of each part, and the versions that may have drawn it.
+
+    `spot` is what the attempts tell that were read again before the first update.
+    """
 
     groups: tuple[Group, ...]
     updates: tuple[Update, ...]
     usage: Mapping[str, float]
     versions: tuple[int, ...]
+    spot: Spot | None = None
 
 
 async def iterate(
@@ -79,7 +84,8 @@ async def iterate_ahead(
     meter, policy = Meter(), learner.policy
 
     def collect(batch: Batch) -> Coroutine[Any, Any, list[Group]]:
-        return collect_groups(harness, policy, batch.tasks, sizes.attempts, settings, batch.label, sizes.start, batch.since)
+        own = replace(settings, since=batch.since)
+        return collect_groups(harness, policy, batch.tasks, sizes.attempts, own, batch.label, sizes.start)
 
     ahead.begin(labels, lambda: learner.curriculum.draw(sizes.tasks), policy.version, collect)
     groups = await ahead.take()
@@ -102,13 +108,14 @@ async def _learned(
     (groups, versions), policy = sampled, learner.policy
     journalled = harness.journal.holds if harness.journal.keeps else None
     verify_rollouts(groups, Requirements(journalled, frozenset(versions), policy.tokenizer.fingerprint, policy.stops))
+    spot = await in_thread(spotted, groups, learner.trainer, sizes, seed) if sizes.spot else None
     updates = await in_thread(learn, groups, algorithm, learner.trainer, sizes, seed)
     meter.lap("learn")
     for group in groups:
         learner.curriculum.observe(group)
     if updates:
         await learner.channel.publish(learner.trainer.weights(), learner.trainer.version)
-    return Iteration(tuple(groups), tuple(updates), meter.usage(groups), tuple(versions))
+    return Iteration(tuple(groups), tuple(updates), meter.usage(groups), tuple(versions), spot)
 
 
 def learn(groups: Sequence[Group], algorithm: Algorithm, trainer: Trainer, sizes: IterationSizes, seed: int) -> list[Update]:

@@ -34,6 +34,9 @@ class Guards:
     A run ends when a figure is beyond `stop` in `patience` iterations in a row; `logprob_diff` and `sampling_z`, which tell of a fault and
     not of a tendency, end it at once, and `idle`, which is 1 where no update was made and else 0, after half of the patience.
 
+    A share of `spot` of an iteration's attempts is read again by the trainer before it learns from them (`learning/spot.py`); what that
+    finds counts for `logprob_diff` and `sampling_z`.
+
     The defaults are wide guesses. `sampling_z` is in standard errors (`probe.py`), as are `broken_by_action` and `broken_by_version`
     (`suspicion.py`).
     """
@@ -53,7 +56,10 @@ class Guards:
     broken_by_action: Bound = Bound(4.0, 7.0)
     broken_by_version: Bound = Bound(4.0, 7.0)
     patience: int = 5
+    spot: float = 0.0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.spot <= 1:
+            raise ConfigError(f"guards.spot is {self.spot}; it is a share of attempts, from 0 to 1")
         if self.patience < 1:
             raise ConfigError(f"guards.patience is {self.patience}; it counts iterations, from 1")

@@ -30,6 +30,7 @@ CLUSTER_TINY = (
             }
         ),
     ),
+    Change("a look at what the policies say", {"guards.spot": "0.25"}),
     Change("an iteration whose attempts are made while another one trains", both({"iterations": "2"}) | {"stages.1.sampling.lag": "1"}),
 )
 """What `cluster-tiny` has otherwise than `smoke`, and why."""

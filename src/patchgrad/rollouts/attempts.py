@@ -36,12 +36,17 @@ NEUTRAL = Sampling(max_tokens=1, seed=0)
 
 @dataclass(frozen=True, slots=True)
 class AttemptSettings:
-    """How attempts are made and what they are worth; seed and length of `sampling` are replaced at every action."""
+    """How attempts are made and what they are worth; seed and length of `sampling` are replaced at every action.
+
+    Attempts that began under the version `since`, and were interrupted, go on with what was drawn from then on; where none is said, with
+    what the policy as it is has drawn.
+    """
 
     budget: Budget
     reward: RewardFunction
     seed: int
     sampling: Sampling = NEUTRAL
+    since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +155,8 @@ async def collect_groups(
     settings: AttemptSettings,
     label: str,
     start: Callable[[Task], Start] = from_the_beginning,
-    since: int | None = None,
 ) -> list[Group]:
     """So many attempts at each task under the policy as it is, in the order of `tasks`; those at a task begin where `start` says.
-
-    Attempts that began under the version `since`, and were interrupted, go on with what was drawn from then on.
 
     Ids are `label/position/attempt`, so `collect_groups(..., [a, b], attempts=2, label="rft")` makes `rft/0/0 rft/0/1 rft/1/0 rft/1/1`.
     """
@@ -168,7 +170,7 @@ async def collect_groups(
             settings.sampling,
             begun[position].prefix,
             begun[position].origin,
-            None if since is None else (since, policy.version),
+            None if settings.since is None else (settings.since, policy.version),
         )
         for position, task in enumerate(tasks)
         for number in range(attempts)

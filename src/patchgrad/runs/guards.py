@@ -67,12 +67,14 @@ def alarms(guards: Guards, figures: Mapping[str, float]) -> list[Alarm]:
 def figures(row: Mapping[str, Any]) -> dict[str, float]:
     """The figures of an iteration's record in `metrics.jsonl`; what the record does not have is left out.
 
-    The difference is the probe's and that of the first update: from the second on the policy is another than the one that was sampled. How
-    far it moves, in `ratio` and `ess`, is for RL to mind; fine-tuning is to move it.
+    The difference is the largest of the probe's, of what was read again, and of the first update: from the second on the policy is another
+    than the one that was sampled. How far it moves, in `ratio` and `ess`, is for RL to mind; fine-tuning is to move it.
     """
-    told = {name: row.get(name) for name in ("sampling_z", "clip_low", "clip_high", "entropy", "limited", "looping", *BROKEN)}
+    told = {name: row.get(name) for name in ("clip_low", "clip_high", "entropy", "limited", "looping", *BROKEN)}
     first = next((step.get("logprob_diff") for step in row.get("steps", ())), None)
-    told["logprob_diff"] = max((value for value in (first, row.get("probe_logprob_diff")) if value is not None), default=None)
+    differences = (first, row.get("probe_logprob_diff"), row.get("spot_logprob_diff"))
+    told["logprob_diff"] = max((value for value in differences if value is not None), default=None)
+    told["sampling_z"] = min((value for value in (row.get("sampling_z"), row.get("spot_sampling_z")) if value is not None), default=None)
     if row.get("phase") != "rft":
         told["ess"] = row.get("ess")
         told["ratio"] = abs(row["ratio"] - 1.0) if row.get("ratio") is not None else None

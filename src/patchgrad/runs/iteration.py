@@ -13,7 +13,7 @@ from patchgrad.learning.algorithm import Algorithm, IterationSizes
 from patchgrad.learning.loop import Iteration, iterate, iterate_ahead
 from patchgrad.rollouts.attempts import AttemptSettings
 from patchgrad.rollouts.harness import Harness
-from patchgrad.runs.guards import Watch, figures
+from patchgrad.runs.guards import AT_ONCE, Watch, figures
 from patchgrad.runs.phase_id import PhaseId
 from patchgrad.runs.probe import before, probe
 from patchgrad.runs.record import measured
@@ -99,10 +99,15 @@ async def _probed(context: RunContext, session: Session, budget: Budget, seed: i
 
 
 def _alarmed(context: RunContext, watch: Watch, record: Mapping[str, Any]) -> str:
-    """Says what is beyond a guard's bound; why the run has to end, or nothing."""
+    """Says what is beyond a guard's bound; why the run has to end, or nothing. What was read again is named."""
     seen, reason = watch.see(figures(record))
     for alarm in seen:
         context.note(f"guard: {alarm.sentence}")
+    worst = record.get("spot_worst")
+    if worst and any(alarm.figure in AT_ONCE for alarm in seen):
+        told = f"of what was read again {worst} is farthest, by {record['spot_logprob_diff']:.2g} a token"
+        context.note(f"guard: {told}")
+        return f"{reason}; {told}" if reason else ""
     return reason
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from patchgrad.evaluation import over_tasks, pass_at_k
 from patchgrad.learning.failures import LIMITS, failed, kinds
 from patchgrad.learning.loop import Iteration
+from patchgrad.learning.spot import Spot
 from patchgrad.runs.suspicion import by_action
 from patchgrad.values import Group, Rollout
 
@@ -59,10 +60,19 @@ def measured(done: Iteration, k: int, compared: bool = True) -> dict[str, Any]:
         "tokens": sum(u.metrics["tokens"] for u in done.updates),
         "trained": sum(u.metrics["trained"] for u in done.updates),
         **_stale(rollouts, done.versions),
+        **_spot(done.spot),
         **usage,
         **means,
         "steps": steps,
     }
+
+
+def _spot(spot: Spot | None) -> dict[str, Any]:
+    """What the attempts tell that were read again, and which turn is farthest from what it says."""
+    if spot is None:
+        return {}
+    worst = f"{spot.attempt}, turn {spot.turn}"
+    return {"spot": spot.actions, "spot_logprob_diff": spot.logprob_diff, "spot_sampling_z": spot.sampling_z, "spot_worst": worst}
 
 
 def _stale(rollouts: Sequence[Rollout], versions: Sequence[int]) -> dict[str, float]:

@@ -79,6 +79,7 @@ def _sizes(context: RunContext, session: Session, id: PhaseId, stage: Stage) -> 
         start=prefixed if stage.start.at == "prefixes" else from_the_beginning,
         forking=_forking(stage) if sampling.forks else None,
         lag=sampling.lag,
+        spot=context.recipe.guards.spot,
     )
 
 
