@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from patchgrad import __version__
-from patchgrad.cli import audit, check, compare, components, evaluate, fork, models, plan, replay, tasks, train, view
+from patchgrad.cli import audit, check, cluster, compare, components, evaluate, fork, models, plan, replay, tasks, train, view
 from patchgrad.cli.options import declare, split
 from patchgrad.errors import PatchgradError
 
@@ -29,6 +29,7 @@ VERBS = {
     "replay": replay,
     "fork": fork,
     "check": check,
+    "cluster": cluster,
     "components": components,
 }
 EXAMPLES = """examples:

@@ -6,6 +6,9 @@ from typing import Protocol
 
 from patchgrad.links import Link
 
+CELLS = "cells"
+"""The resource of a node of Ray's that takes attempts: how many at once."""
+
 
 class HostLink(Link, Protocol):
     """A way to one host that is there, which takes so many attempts at once."""

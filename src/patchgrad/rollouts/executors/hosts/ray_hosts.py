@@ -14,11 +14,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from patchgrad.errors import ClusterFault
 from patchgrad.links.ray_link import OPENING, RayLink
 from patchgrad.rollouts.executors.hosts.host import CACHED
-from patchgrad.rollouts.executors.hosts.links import HostLink
+from patchgrad.rollouts.executors.hosts.links import CELLS, HostLink
 from patchgrad.rollouts.executors.hosts.nodes import Nodes
-
-CELLS = "cells"
-"""The resource of a node that takes attempts: how many at once."""
 
 LOOK = 2.0
 """Seconds between two looks for nodes that have come."""

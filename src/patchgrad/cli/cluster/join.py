@@ -1,0 +1,28 @@
+"""join a cluster, to make attempts for it
+
+The file ~/.ray/auth_token has to be the one of the cluster's head. Leave it with `ray stop`.
+
+  patchgrad cluster join 10.0.0.1:6379
+  patchgrad cluster join 10.0.0.1:6379 --cells 24
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from patchgrad.cli.cluster import shared
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's words."""
+    parser.add_argument("address", metavar="ADDRESS", help="the head's, as host:port")
+    shared.cells(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Start Ray here."""
+    from patchgrad.runs.launch import start
+
+    shared.ray(start(0, arguments.cells, arguments.address))
+    print(f"This machine has joined {arguments.address} with {arguments.cells} cells.")
+    return 0

@@ -1,0 +1,32 @@
+"""print a job for Slurm: a cluster of Ray on its machines, and the run on the first
+
+The job begins the run or goes on with it, so it may be queued again. What Slurm needs besides is said by --sbatch:
+
+  patchgrad cluster slurm --nodes 4 --cells 24 mine.toml > job.sh
+  patchgrad cluster slurm --nodes 16 --gpus 8 --cells 32 --time 24:00:00 --sbatch=--partition=h200 mine.toml --policy.replicas 15 > job.sh
+  sbatch job.sh
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from patchgrad.cli.cluster import shared
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's words."""
+    parser.add_argument("--time", default="", help="the job's limit, as Slurm writes it: 24:00:00")
+    parser.add_argument(
+        "--sbatch", action="append", default=[], metavar="LINE", help="another option of sbatch; may be given several times"
+    )
+    shared.job(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print it."""
+    from patchgrad.runs.launch import Job, slurm
+
+    job = Job(tuple(arguments.words), arguments.nodes, arguments.cells, arguments.gpus)
+    print(slurm(job, arguments.time, arguments.sbatch), end="")
+    return 0

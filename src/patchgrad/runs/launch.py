@@ -1,0 +1,123 @@
+"""What starts a run on many machines: jobs for Slurm and Kubernetes as text, and the commands of Ray.
+
+Nothing is submitted here. A job that is queued again gives the same command, and goes on where it was (`--resume`).
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from patchgrad.errors import ConfigError
+from patchgrad.rollouts.executors.hosts.links import CELLS
+
+PORT = 6379
+"""Where Ray's head listens unless something else is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """`patchgrad train` with these words, on so many machines with so many GPUs each, which take `cells` attempts each at once.
+
+    Raises `ConfigError` without a recipe, or without the folder that the run is to have, which a job that is queued again needs.
+    """
+
+    words: tuple[str, ...]
+    nodes: int
+    cells: int
+    gpus: int = 0
+    name: str = "patchgrad"
+
+    def __post_init__(self) -> None:
+        if not self.words or self.words[0].startswith("-"):
+            raise ConfigError(
+                "name a recipe, or a TOML file, after the options of the job: patchgrad cluster slurm --nodes 2 --cells 8 mine.toml"
+            )
+        if self.nodes < 1 or self.cells < 1 or self.gpus < 0:
+            raise ConfigError("--nodes and --cells must be at least 1, and --gpus at least 0.")
+        if "--cluster" in self.words:
+            raise ConfigError("leave --cluster away: the job makes its cluster itself.")
+
+    @property
+    def train(self) -> tuple[str, ...]:
+        """The command, which begins the run or goes on with it."""
+        own = () if "--run" in self.words else ("--run", f"runs/{PurePosixPath(self.words[0]).stem}")
+        return ("patchgrad", "train", *self.words, *own, *(() if "--resume" in self.words else ("--resume",)))
+
+
+def start(port: int, cells: int, address: str = "") -> list[str]:
+    """Ray's command for a machine that takes so many attempts: the head, or one that joins the head at an address."""
+    where = ["--address", address] if address else ["--head", "--port", str(port)]
+    return ["ray", "start", *where, "--resources", json.dumps({CELLS: cells}), "--disable-usage-stats"]
+
+
+def slurm(job: Job, time: str = "", extra: Sequence[str] = ()) -> str:
+    """A script for `sbatch`: Ray's head and the run on the first machine, hosts on all; `extra` are lines after `#SBATCH`."""
+    wanted = [
+        f"--job-name={job.name}",
+        f"--nodes={job.nodes}",
+        "--ntasks-per-node=1",
+        "--exclusive",
+        *([f"--gpus-per-node={job.gpus}"] if job.gpus else []),
+        *([f"--time={time}"] if time else []),
+        "--requeue",
+        "--open-mode=append",
+        f"--output={job.name}-%j.log",
+        *extra,
+    ]
+    head = shlex.join([*start(PORT, job.cells), "--block"])
+    join = shlex.join([*start(PORT, job.cells, "ADDRESS"), "--block"]).replace("ADDRESS", '"$address"')
+    others = f"""srun --nodes={job.nodes - 1} --ntasks={job.nodes - 1} --exclude="$head" --overlap {join} &
+"""
+    return f"""#!/bin/bash
+{chr(10).join(f"#SBATCH {line}" for line in wanted)}
+# A job that is queued again goes on with its run. When this script ends, Slurm ends everything that it has started.
+set -euo pipefail
+
+machines=($(scontrol show hostnames "$SLURM_JOB_NODELIST"))
+head=${{machines[0]}}
+for ip in $(srun --nodes=1 --ntasks=1 --nodelist="$head" hostname --ip-address); do [[ $ip == *.* ]] && break; done
+address="$ip:{PORT}"
+export RAY_AUTH_MODE=token
+RAY_AUTH_TOKEN=$(python3 -c 'import secrets; print(secrets.token_hex(32))')
+export RAY_AUTH_TOKEN # so that nobody else can send work to these machines
+
+srun --nodes=1 --ntasks=1 --nodelist="$head" --overlap {head} --node-ip-address "$ip" &
+until (exec 3<>"/dev/tcp/$ip/{PORT}") 2>/dev/null; do sleep 1; done
+{others if job.nodes > 1 else ""}srun --nodes=1 --ntasks=1 --nodelist="$head" --overlap {shlex.join(job.train)} --cluster "$address"
+"""
+
+
+def kuberay(job: Job, image: str, claim: str, version: str) -> str:
+    """A RayJob for KubeRay as JSON, which `kubectl apply -f` takes: a pod for the head and the run, and one for each other machine.
+
+    The run's folder is on the volume of a `claim`, which outlives them. A cluster that is lost is made anew, and the run goes on. Sandboxes
+    need user namespaces and a `/proc` that is not masked, so the pods of hosts ask for both.
+    """
+    if job.nodes < 2:
+        raise ConfigError("--nodes must be at least 2: the head's pod makes no attempts.")
+    limits = {"resources": {"limits": {"nvidia.com/gpu": str(job.gpus)}}} if job.gpus else {}
+    runs = {"name": "runs", "persistentVolumeClaim": {"claimName": claim}}
+    first = {"name": "ray-head", "image": image, **limits, "volumeMounts": [{"name": "runs", "mountPath": "/runs"}]}
+    other = {"name": "ray-worker", "image": image, **limits, "securityContext": {"procMount": "Unmasked"}}
+    hosts = {
+        "groupName": "hosts",
+        **dict.fromkeys(("replicas", "minReplicas", "maxReplicas"), job.nodes - 1),
+        "rayStartParams": {"resources": json.dumps(json.dumps({CELLS: job.cells}))},  # for a shell, so in quotes of its own
+        "template": {"spec": {"hostUsers": False, "containers": [other]}},
+    }
+    cluster = {
+        "rayVersion": version,
+        "headGroupSpec": {"rayStartParams": {"num-cpus": "0"}, "template": {"spec": {"containers": [first], "volumes": [runs]}}},
+        "workerGroupSpecs": [hosts],
+    }
+    spec = {
+        "entrypoint": f"cd /runs && {shlex.join([*job.train, '--cluster', 'auto'])}",
+        "backoffLimit": 3,
+        "shutdownAfterJobFinishes": True,
+        "rayClusterSpec": cluster,
+    }
+    return json.dumps({"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": job.name}, "spec": spec}, indent=2) + "\n"

@@ -1,0 +1,110 @@
+"""Jobs for Slurm and Kubernetes: what is printed is what these programs run. Programs of Slurm's are doubles that run commands here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from patchgrad.cli import main
+
+SRUN = """#!/bin/bash
+while [[ $1 == --* ]]; do shift; done
+exec "$@"
+"""
+SCONTROL = """#!/bin/bash
+echo first
+echo second
+"""
+HOSTNAME = """#!/bin/bash
+echo ::1 127.0.0.1
+"""
+RAY = """#!/bin/bash
+printf '%q ' ray "$@" "$RAY_AUTH_TOKEN" >> "$SAID"
+echo >> "$SAID"
+[[ $* == *--head* ]] && exec python3 -c "
+import os, socket, time
+server = socket.create_server(('127.0.0.1', int(os.environ['PORT'])))
+time.sleep(30)
+"
+sleep 30
+"""
+PATCHGRAD = """#!/bin/bash
+for i in {1..100}; do [[ $(wc -l < "$SAID") -ge 2 ]] && break; sleep 0.05; done
+printf '%q ' patchgrad "$@" "$RAY_AUTH_TOKEN" >> "$SAID"
+echo >> "$SAID"
+exit 7
+"""
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["cluster", *words]) == 0
+    return capsys.readouterr().out
+
+
+def free() -> int:
+    """A port that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def test_a_job_for_slurm_starts_the_cluster_and_then_the_run_and_ends_as_it_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = ("--gpus", "8", "--time", "1:00:00", "--sbatch=--partition=big")
+    script = printed(capsys, "slurm", "--nodes", "2", "--cells", "3", *more, "mine.toml", "--seed", "4")
+    asked = {line.removeprefix("#SBATCH ") for line in script.splitlines() if line.startswith("#SBATCH")}
+    assert {"--nodes=2", "--ntasks-per-node=1", "--gpus-per-node=8", "--time=1:00:00", "--requeue", "--partition=big"} <= asked
+    for name, text in {"srun": SRUN, "scontrol": SCONTROL, "hostname": HOSTNAME, "ray": RAY, "patchgrad": PATCHGRAD}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    said, port = tmp_path / "said", str(free())
+    place = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "SAID": str(said), "PORT": port, "SLURM_JOB_NODELIST": "both"}
+    job = subprocess.Popen(["bash", "-c", script.replace("6379", port)], env=place, start_new_session=True)
+    try:
+        assert job.wait(60) == 7, "the job ends as its run does"
+    finally:
+        os.killpg(job.pid, signal.SIGKILL)
+    lines = [shlex.split(line) for line in said.read_text().splitlines()]
+    assert len({line.pop() for line in lines} - {""}) == 1, "all have one secret"
+    head, join = sorted(lines[:2], key=lambda line: "--address" in line)
+    cells = ["--resources", '{"cells": 3}', "--disable-usage-stats", "--block"]
+    assert head == ["ray", "start", "--head", "--port", port, *cells, "--node-ip-address", "127.0.0.1"]
+    assert join == ["ray", "start", "--address", f"127.0.0.1:{port}", *cells]
+    run = ["mine.toml", "--seed", "4", "--run", "runs/mine", "--resume", "--cluster", f"127.0.0.1:{port}"]
+    assert lines[2] == ["patchgrad", "train", *run], "the run begins when the others are there"
+
+
+def test_a_job_for_kubernetes_has_a_pod_for_the_run_and_one_for_each_other_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("kuberay", "--nodes", "3", "--cells", "5", "--gpus", "2", "--image", "mine:1", "--claim", "runs", "smoke", "--run", "runs/a")
+    job = json.loads(printed(capsys, *words))
+    assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
+    assert job["spec"]["entrypoint"] == "cd /runs && patchgrad train smoke --run runs/a --resume --cluster auto"
+    cluster = job["spec"]["rayClusterSpec"]
+    hosts = cluster["workerGroupSpecs"][0]
+    assert [hosts[name] for name in ("replicas", "minReplicas", "maxReplicas")] == [2, 2, 2]
+    assert json.loads(shlex.split(json.loads(hosts["rayStartParams"]["resources"]).join("''"))[0]) == {"cells": 5}
+    pods = [group["template"]["spec"]["containers"][0] for group in (cluster["headGroupSpec"], hosts)]
+    assert [pod["resources"]["limits"]["nvidia.com/gpu"] for pod in pods] == ["2", "2"]
+    assert pods[1]["securityContext"] == {"procMount": "Unmasked"}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("slurm", "--nodes", "2", "--cells", "3"), "name a recipe"),
+        (("slurm", "--nodes", "0", "--cells", "3", "smoke"), "--nodes and --cells must be at least 1"),
+        (("slurm", "--nodes", "2", "--cells", "3", "smoke", "--cluster", "auto"), "leave --cluster away"),
+        (("kuberay", "--nodes", "1", "--cells", "3", "--image", "a", "--claim", "b", "smoke"), "--nodes must be at least 2"),
+    ],
+)
+def test_a_job_that_cannot_be_is_refused_in_a_sentence(words: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster", *words]) == 2
+    assert told in capsys.readouterr().err
