@@ -26,7 +26,7 @@ from tests.policies.vllm_server import TOKENIZER as SERVED
 from tests.policies.vllm_server import opened as served
 
 from patchgrad.contracts import Weights
-from patchgrad.errors import ConfigError, PolicyFault
+from patchgrad.errors import ClusterFault, ConfigError, PolicyFault
 from patchgrad.links import Link, Message
 from patchgrad.policies.embedded import EmbeddedPolicy
 from patchgrad.policies.publications import Publications, Published
@@ -237,6 +237,41 @@ def test_replicas_that_die_while_they_open_are_given_up() -> None:
 
     with pytest.raises(PolicyFault, match="began 3 times and did not open"):
         replicated(Links(heard))
+
+
+def test_a_replica_that_no_machine_takes_is_tried_again_and_then_given_up() -> None:
+    links, refusals = Links(), iter(range(2))
+
+    async def opened(number: int) -> Link:
+        if number == 0 and next(refusals, None) is not None:
+            raise ClusterFault("no machine has room")
+        return await links(number)
+
+    policy = replicated(opened)
+    assert same(asyncio.run(drawn(policy)), alone(0, 0))
+    policy.close()
+
+    async def never(number: int) -> Link:
+        raise ClusterFault("no machine has room")
+
+    with pytest.raises(PolicyFault, match="began 3 times and did not open: no machine has room"):
+        replicated(never)
+
+
+def test_who_waits_for_an_action_of_a_policy_that_is_closed_gets_a_fault() -> None:
+    def heard(link: HereLink, message: Message) -> None:
+        link.frozen = isinstance(message, Question) and isinstance(message.content, Act)
+
+    policy = replicated(Links(heard))
+
+    async def close_meanwhile() -> list[Action | BaseException]:
+        stream = policy.encode([Said("user", "a")], None)
+        acting = asyncio.gather(*(policy.act(f"{i}", stream, Sampling(4, seed=i)) for i in range(3)), return_exceptions=True)
+        await asyncio.sleep(0.1)
+        await asyncio.to_thread(policy.close)
+        return list(await acting)
+
+    assert all(isinstance(one, PolicyFault) for one in asyncio.run(close_meanwhile()))
 
 
 def test_two_publications_are_kept_and_none_outlives_the_policy() -> None:

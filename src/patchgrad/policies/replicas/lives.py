@@ -49,30 +49,34 @@ class Lives:
             raise next(iter(present.over.values()))
 
     async def close(self) -> None:
-        """Ends them all."""
+        """Ends them all; who waits for an action gets a `PolicyFault`."""
+        for number in range(self._present.count):
+            self._give_up(number, PolicyFault("the policy was closed"))
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _tend(self, number: int) -> None:
-        barren = 0
+        barren, why = 0, ""
         while barren < LIVES:
             try:
-                replica = await self._lived(number)
+                opened, why = await self._lived(number)
             except (ConfigError, MissingDependency) as error:  # the next life would say the same
                 self._give_up(number, error)
                 return
-            log.warning("a replica of the policy is lost: %s", replica.lost)
-            barren = 0 if replica.opened else barren + 1
+            except Exception as error:  # whatever it is, the others go on
+                opened, why = False, str(error) or type(error).__name__
+            log.warning("a replica of the policy is lost: %s", why)
+            barren = 0 if opened else barren + 1
             await asyncio.sleep(self._present.patience.again * barren)
-        self._give_up(number, PolicyFault(f"it began {LIVES} times and did not open: {replica.lost}"))
+        self._give_up(number, PolicyFault(f"it began {LIVES} times and did not open: {why}"))
 
     def _give_up(self, number: int, why: PatchgradError) -> None:
         self._present.over[number] = why
         self._present.tell()
 
-    async def _lived(self, number: int) -> Replica:
-        """A replica that was made, served, and is lost."""
+    async def _lived(self, number: int) -> tuple[bool, str]:
+        """A replica is made, serves, and is lost. Did it open, and why is it lost?"""
         present = self._present
         replica = Replica(await self._made.opened(number), present.newest.folder.parent, present.tell)
         present.replicas[number] = replica
@@ -84,14 +88,16 @@ class Lives:
         except (ConfigError, MissingDependency):
             replica.lose(f"{replica.name} does not open")
             raise
-        except (TimeoutError, PatchgradError) as error:
-            replica.lose(f"{replica.name} did not open: {str(error) or f'it took {present.patience.opening:.0f} s'}")
+        except TimeoutError:
+            replica.lose(f"{replica.name} did not open in {present.patience.opening:.0f} s")
+        except Exception as error:
+            replica.lose(f"{replica.name} is ended: {str(error) or type(error).__name__}")
         finally:
             listening.cancel()
             self._left(number)
             if not replica.lost:
                 await replica.close()
-        return replica
+        return replica.opened, replica.lost
 
     async def _open(self, replica: Replica) -> None:
         newest = self._present.newest

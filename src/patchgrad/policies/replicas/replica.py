@@ -92,16 +92,18 @@ class Replica:
         self._link.post(Release(session))
 
     async def close(self) -> None:
-        """It ends, with what it has opened."""
-        self.lost = "it was closed"
+        """It ends, with what it has opened; who waits for an answer is told."""
+        self._end("it was closed")
         await self._link.close()
 
     def lose(self, why: str) -> None:
-        """It is gone, and ends where it is not; who waits for an answer is told why."""
-        if self.lost:
-            return
+        """It is gone, and is ended where it is not; who waits for an answer is told why."""
+        if not self.lost:
+            self._link.kill()
+            self._end(why)
+
+    def _end(self, why: str) -> None:
         self.lost = why
-        self._link.kill()
         self.move("dead")
         for answer in self._open.values():
             if not answer.done():

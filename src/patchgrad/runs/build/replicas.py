@@ -60,7 +60,11 @@ def actors(recipe: Recipe) -> Opening:
         from patchgrad.links.ray_link import RayLink
 
         link = RayLink(f"replica {number}", needed, FAR)
-        await link.opened()
+        try:
+            await link.opened()
+        except BaseException:
+            link.kill()
+            raise
         return link
 
     return opened
