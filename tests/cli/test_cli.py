@@ -173,7 +173,7 @@ WRONG = (
     ("words", "sentence"),
     [
         (["train", "laptp"], "There is no recipe laptp; did you mean laptop?"),
-        (["train", "zzz"], "There is no recipe zzz; there are: laptop"),
+        (["train", "zzz"], "There is no recipe zzz; there are: cluster-tiny, laptop"),
         (["train"], "Name a recipe"),
         (["train", "nebius2508", "--scale", "moon", "--print"], "There is no scale moon; there are: laptop, gpu, cluster."),
         (["train", "smoke", "--scale", "gpu"], "smoke has one scale: leave --scale out, or name nebius2508."),

@@ -50,7 +50,7 @@ class Audited:
     sampled: int
     trained: int
     current: int
-    allowed: frozenset[int]
+    allowed: Sequence[int]
     recorded: int | None
     versions: Mapping[int, int]
     left_out: Mapping[str, int]
@@ -66,7 +66,7 @@ class Audited:
     @property
     def strange(self) -> frozenset[int]:
         """Versions that have sampled what was trained, and may not."""
-        return frozenset(self.versions) - self.allowed
+        return frozenset(self.versions) - set(self.allowed)
 
     @property
     def behind(self) -> Mapping[int, int]:
@@ -145,7 +145,7 @@ def _audited(run: Run, learned: _Learned, twice: Collection[str]) -> Audited:
         sum(_actions(one.trajectory) for one in rollouts),
         learned.epochs * versions.total(),
         learned.published[-1],
-        frozenset(learned.published),
+        tuple(dict.fromkeys(learned.published)),
         None if row.correction else learned.recorded,  # a correction masks by what the trainer said
         dict(versions),
         dict(_left_out(rollouts, chosen, {sample.attempt for sample in samples}, row)),

@@ -28,8 +28,9 @@ def opened(cluster: str, cells: int) -> Hosts:
     """
     count = local_nodes(cluster)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if count:  # Ray reads both when it is imported
-        os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
+    if count:  # Ray reads both once in a process, so the next cluster has the same secret
+        os.environ["RAY_AUTH_MODE"] = "token"
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     try:
         hosts = import_module("patchgrad.rollouts.executors.hosts.ray_hosts")
     except ImportError as error:

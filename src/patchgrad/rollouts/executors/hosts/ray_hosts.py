@@ -106,7 +106,11 @@ def joined(address: str) -> RayHosts:
 def started(count: int, cells: int) -> RayHosts:
     """So many nodes of this machine, which share the cells and end with the hosts."""
     nodes = Nodes(count, -(-cells // count))
-    ray.init(address=nodes.address, logging_level=logging.ERROR, log_to_driver=False)
+    try:
+        ray.init(address=nodes.address, logging_level=logging.ERROR, log_to_driver=False)
+    except (ConnectionError, RuntimeError) as error:
+        nodes.close()
+        raise ClusterFault(f"The nodes of this machine cannot be reached: {error}") from error
 
     def ended() -> None:
         ray.shutdown()
