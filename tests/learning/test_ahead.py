@@ -20,9 +20,13 @@ from patchgrad.recipes.component import Component
 from patchgrad.recipes.loss import ImportanceCorrection, LossChoice
 from patchgrad.recipes.stage import Stage, StageSampling, Start
 from patchgrad.rollouts.executors import LocalExecutor
-from patchgrad.values import Group, Task
+from patchgrad.values import Group, Rollout, Task
 
 TASKS = [group.task for group in some_groups()]
+
+
+def untold(rollout: Rollout) -> None:
+    """Nobody listens."""
 
 
 class Simulated(asyncio.SelectorEventLoop):
@@ -73,7 +77,7 @@ class Schedule:
         labels = [f"iteration {number}" for number in range(iterations)]
         for number, label in enumerate(labels):
             ahead.begin(labels[number : number + self.lag + 1], lambda: TASKS, self.version, self.collect)
-            await ahead.take()
+            await ahead.take(untold)
             window = ahead.window(self.lag)
             assert set(self.drawn[label]) <= set(window), "a turn is older than the bound"
             assert window[-1] == self.version, "the newest weights are trained"
@@ -122,7 +126,7 @@ def test_what_was_begun_is_begun_again_under_the_version_that_it_began_with() ->
     async def begin() -> dict[str, Any]:
         ahead = Ahead()
         ahead.begin(["a", "b"], lambda: TASKS, 3, collect)
-        await ahead.take()
+        await ahead.take(untold)
         ahead.publish(5)
         ahead.begin(["b", "c"], lambda: TASKS[:1], 5, collect)
         await asyncio.sleep(0)
@@ -133,7 +137,7 @@ def test_what_was_begun_is_begun_again_under_the_version_that_it_began_with() ->
     async def again(state: dict[str, Any]) -> None:
         ahead = Ahead.restored(state, {task.id: task for task in TASKS})
         ahead.begin(["b", "c"], never, 5, collect)
-        await ahead.take()
+        await ahead.take(untold)
         assert ahead.window(1) == [3, 5]
         with pytest.raises(ValueError, match="c was begun where d is next"):
             ahead.begin(["d"], never, 5, collect)
@@ -144,6 +148,30 @@ def test_what_was_begun_is_begun_again_under_the_version_that_it_began_with() ->
     seen.clear()
     asyncio.run(again(state))
     assert seen == [("b", 3, len(TASKS)), ("c", 5, 1)]
+
+
+def test_an_attempt_is_told_when_it_is_its_iteration_s_turn() -> None:
+    rollouts, heard = [rollout for group in some_groups() for rollout in group.rollouts], list[str]()
+
+    def hear(rollout: Rollout) -> None:
+        heard.append(rollout.trajectory.id)
+
+    async def collect(batch: Batch) -> list[Group]:
+        first = 0 if batch.label == "a" else 3
+        for rollout in rollouts[first : first + 3]:
+            await asyncio.sleep(0.01 if batch.label == "a" else 0)
+            batch.ended(rollout)
+        return []
+
+    async def stage() -> None:
+        ahead = Ahead()
+        ahead.begin(["a", "b"], lambda: TASKS, 0, collect)
+        await ahead.take(hear)
+        assert heard == [rollout.trajectory.id for rollout in rollouts[:3]], "b has ended, and it is not its turn"
+        await ahead.take(hear)
+
+    asyncio.run(stage())
+    assert heard == [rollout.trajectory.id for rollout in rollouts[:6]]
 
 
 async def noted(shared: list[str], item: str) -> str:

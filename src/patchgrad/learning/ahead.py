@@ -13,19 +13,35 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from patchgrad.values import Group, Task
+from patchgrad.values import Group, Rollout, Task
 
 Collect = Callable[["Batch"], Coroutine[Any, Any, list[Group]]]
 
 
 @dataclass(slots=True)
 class Batch:
-    """The tasks of an iteration, by its label, and the version under which its attempts began; the attempts, where they are under way."""
+    """The tasks of an iteration, by its label, and the version under which its attempts began; the attempts, where they are under way.
+
+    Attempts that have ended are told when it is the iteration's turn.
+    """
 
     label: str
     tasks: tuple[Task, ...]
     since: int
     attempts: asyncio.Task[list[Group]] | None = None
+    untold: list[Rollout] = field(default_factory=list)
+    tell: Callable[[Rollout], None] | None = None
+
+    def ended(self, rollout: Rollout) -> None:
+        """One of its attempts has."""
+        self.untold.append(rollout)
+        self.turn(self.tell)
+
+    def turn(self, tell: Callable[[Rollout], None] | None) -> None:
+        """From now on attempts that have ended are told at once."""
+        self.tell = tell
+        while tell and self.untold:
+            tell(self.untold.pop(0))
 
 
 @dataclass(slots=True)
@@ -47,11 +63,12 @@ class Ahead:
             if batch.attempts is None:
                 batch.attempts = asyncio.create_task(collect(batch))
 
-    async def take(self) -> list[Group]:
-        """The groups of the next iteration, when all of its attempts have ended."""
+    async def take(self, tell: Callable[[Rollout], None]) -> list[Group]:
+        """The groups of the next iteration, when all of its attempts have ended, of each of which is told."""
         attempts = self.batches[0].attempts
         if attempts is None:
             raise ValueError("nothing was begun")
+        self.batches[0].turn(tell)
         groups = await attempts
         del self.batches[0]
         return groups

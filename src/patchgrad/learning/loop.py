@@ -84,11 +84,11 @@ async def iterate_ahead(
     meter, policy = Meter(), learner.policy
 
     def collect(batch: Batch) -> Coroutine[Any, Any, list[Group]]:
-        own = replace(settings, since=batch.since)
-        return collect_groups(harness, policy, batch.tasks, sizes.attempts, own, batch.label, sizes.start)
+        own, quiet = replace(settings, since=batch.since), replace(harness, seen=batch.ended)
+        return collect_groups(quiet, policy, batch.tasks, sizes.attempts, own, batch.label, sizes.start)
 
     ahead.begin(labels, lambda: learner.curriculum.draw(sizes.tasks), policy.version, collect)
-    groups = await ahead.take()
+    groups = await ahead.take(harness.seen)
     meter.lap("collect")
     done = await _learned(harness, learner, algorithm, sizes, settings.seed, (groups, ahead.window(sizes.lag)), meter)
     ahead.publish(learner.trainer.version)
