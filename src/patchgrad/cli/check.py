@@ -161,7 +161,7 @@ def on_all_machines(cluster: str, as_json: bool) -> int:
     if trouble or not found:
         print(f"  NO   {trouble or 'no machine of the cluster has the resource cells'}")
     print(
-        f"\n{len(found)} machines can make {sum(one.cells for one in found)} attempts at once."
+        f"\nMachines that can make attempts: {len(found)}, together {sum(one.cells for one in found)} at once."
         if ready
         else "\nThe lines with NO are to be mended."
     )

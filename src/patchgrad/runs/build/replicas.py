@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
 
+from patchgrad.errors import ConfigError
 from patchgrad.links import Link
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.lora import merged
@@ -71,9 +73,10 @@ def actors(recipe: Recipe) -> Opening:
 
 
 def taken(choice: PolicyChoice) -> int:
-    """GPUs of one replica: one, or what its options split a model over."""
+    """GPUs of one replica: one, or what its options split a model over; `ConfigError` for an option that is no number."""
     told = {option_name(option): option.partition("=")[2] for option in choice.options}
-    count = 1
-    for name in SPLIT:
-        count *= int(told.get(name, "1"))
-    return count
+    parts = {name: told.get(name, "1") for name in SPLIT}
+    for name, part in parts.items():
+        if not (part.isdecimal() and int(part)):
+            raise ConfigError(f"policy.options has {name}={part}; it counts GPUs, from 1")
+    return math.prod(map(int, parts.values()))

@@ -57,12 +57,12 @@ class Nodes:
 def main(count: int, cells: int) -> None:
     """Starts the nodes, and waits until nobody holds them any more."""
     folder = tempfile.mkdtemp(prefix="patchgrad-")
-    os.mkdir(f"{folder}/ray")
-    os.environ["RAY_TMPDIR"] = folder  # else it notes its address where all users of this machine look for a cluster
-    from ray.cluster_utils import Cluster
-
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)  # what Ray's processes leave behind is this one's
     try:
+        os.mkdir(f"{folder}/ray")
+        os.environ["RAY_TMPDIR"] = folder  # else it notes its address where all users of this machine look for a cluster
+        from ray.cluster_utils import Cluster
+
         head = {"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False, "temp_dir": folder}
         cluster = Cluster(initialize_head=True, head_node_args=head)
         for _ in range(count):
