@@ -248,7 +248,8 @@ class Policy(Protocol):
     `PolicyFault` where it cannot answer, `ContextFault` where the stream is too long for it, and `SamplingRefused` for sampling that is
     not neutral and whose purpose is training. `close` ends what the policy has started; nothing is asked of it afterwards.
 
-    Implementations: `policies/embedded`, `policies/vllm`, `policies/replicas`, `policies/endpoint`, `policies/scripted`, `runs/demonstrations`.
+    Implementations: `policies/embedded`, `policies/vllm`, `policies/replicas`, `policies/endpoint`, `policies/scripted`,
+    `runs/demonstrations`.
     """
 
     @property
