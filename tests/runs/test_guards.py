@@ -92,6 +92,8 @@ def test_the_figures_are_those_of_an_iteration_s_record() -> None:
     assert figures({**row, "phase": "rft"}) == expected, "fine-tuning is to move the policy"
     drifting = {**row, "logprob_diff": 0.2, "steps": [{"logprob_diff": 3e-6}, {"logprob_diff": 0.4}]}
     assert figures(drifting)["logprob_diff"] == 3e-6, "what the first step has moved is no fault of the sampler"
+    for earlier in ({"staleness_max": 1.0}, {"replay": [{"iteration": 0}]}):
+        assert figures({**drifting, **earlier})["logprob_diff"] == 2e-6, "what earlier weights have sampled differs by what was learned"
     assert figures({"phase": "rft", "contrast": None, "episodes": 0}) == {}
 
 

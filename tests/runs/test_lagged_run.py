@@ -33,20 +33,21 @@ LAGGED = replace(SHORT, stages=(STAGE,))
 PROGRAM = """
 import sys
 from pathlib import Path
-from tests.runs.test_lagged_run import LAGGED
+from importlib import import_module
 from patchgrad.config import dumps
 from patchgrad.runs.api import train
 from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.store import Run
-folder = Path(sys.argv[1])
-with Run.resume(folder) if folder.exists() else Run.create(folder, dumps(LAGGED)) as run:
-    train(LAGGED, run, Silent())
+folder, recipe = Path(sys.argv[1]), getattr(import_module(sys.argv[2]), sys.argv[3])
+with Run.resume(folder) if folder.exists() else Run.create(folder, dumps(recipe)) as run:
+    train(recipe, run, Silent())
 """
 
 
-def begun(folder: Path) -> subprocess.Popen[str]:
-    """The run in a process of its own."""
-    return subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder)], stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+def begun(folder: Path, module: str = __name__, recipe: str = "LAGGED") -> subprocess.Popen[str]:
+    """The run of a module's recipe, begun or gone on with in a process of its own."""
+    command = [sys.executable, "-c", PROGRAM, str(folder), module, recipe]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
 
 
 def position(folder: Path) -> int:

@@ -39,7 +39,7 @@ from patchgrad.runs.phase_id import PhaseId
 from patchgrad.runs.phases import choice
 from patchgrad.runs.phases.evaluation import between
 from patchgrad.runs.pipeline import phases
-from patchgrad.runs.record import TOLD
+from patchgrad.runs.record import EARLIER, TOLD
 from patchgrad.runs.session import RunContext, RunTasks
 from patchgrad.runs.tasks import run_tasks
 from patchgrad.runs.trackers.terminal import Silent
@@ -130,7 +130,7 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     )
     assert [m["iteration"] for m in finished.results.metrics() if "held_out_pass_at_1" in m] == [1], "every second iteration of RL"
     assert all(len(m["steps"]) == m["updates"] for m in finished.results.metrics() if m["episodes"])
-    recorded = {name for m in finished.results.metrics() for name in m} | set(TOLD)
+    recorded = {name for m in finished.results.metrics() for name in m} | {*TOLD, *EARLIER}
     drawn = {column for _, _, wanted in CHARTS for _, column, _ in wanted}
     assert drawn <= recorded, "what the page draws is recorded under that name"
     steps = {path.name: int(load_file(path / "optimiser.safetensors")["steps"]) for path in finished.checkpoints.all()}

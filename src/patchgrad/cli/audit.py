@@ -56,6 +56,8 @@ def page(found: Sequence[Audited]) -> list[str]:
     lines += [f"  {tokens:>11,} {reason}" for reason, tokens in why.most_common()]
     if reprompted := sum(one.reprompted for one in found):
         lines.append(f"{reprompted:,} of those trained were imitated after a prompt without the demonstration that they were sampled with.")
+    if again := sum(one.again for one in found):
+        lines.append(f"{again:,} of those trained are of groups that had been trained before, in an earlier iteration of their stage.")
     if told := sum(one.told for one in found):
         lines.append(f"{told:,} turns were told that their sandbox was opened anew, and what they had lost by that.")
     wrong = [one for one in found if not one.sound]

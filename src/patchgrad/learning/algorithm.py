@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +19,7 @@ from patchgrad.learning.aggregation import token_mean
 from patchgrad.learning.branching import Forking
 from patchgrad.learning.credit import as_they_are
 from patchgrad.learning.failures import FailurePolicy
+from patchgrad.learning.replay import Recalled
 from patchgrad.rollouts.attempts import from_the_beginning
 from patchgrad.values import Start, Task
 
@@ -53,7 +54,8 @@ class IterationSizes:
     `workers`. `schedule` gives the learning rate by step, once it is told how many steps come. Products are in `precision`, or in the
     trainer's own. Attempts at a task begin where `start` says, and with `forking` some go on again after turns of theirs. With a `lag`
     attempts of so many later iterations are under way at once (`ahead`). A share of `spot` of the attempts is read again by the trainer
-    (`spot`).
+    (`spot`). Of the groups of earlier iterations that are `recalled` those are trained again whose tokens have an effective share of at
+    least `least_ess` (`replay`, `recall`).
     """
 
     tasks: int
@@ -68,3 +70,5 @@ class IterationSizes:
     forking: Forking | None = None
     lag: int = 0
     spot: float = 0.0
+    recalled: Sequence[Recalled] = ()
+    least_ess: float = 0.0

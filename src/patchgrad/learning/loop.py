@@ -24,11 +24,13 @@ from patchgrad.learning.failures import kept
 from patchgrad.learning.meter import Meter
 from patchgrad.learning.packing import minibatches, pack, scored
 from patchgrad.learning.provenance import Requirements, verify_batch, verify_rollouts, verify_samples
+from patchgrad.learning.recall import compared
+from patchgrad.learning.replay import Recalled
 from patchgrad.learning.spot import Spot, spotted
 from patchgrad.learning.stopping import in_thread, may_stop
 from patchgrad.rollouts.attempts import AttemptSettings, collect_groups
 from patchgrad.rollouts.harness import Harness
-from patchgrad.values import Group, Sample, ScoredSample, StepSettings, Update, WeightedSample
+from patchgrad.values import Group, Sample, ScoredSample, StepSettings, Update, WeightedSample, floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,8 @@ class Learner:
 class Iteration:
     """One turn of the loop: what was rolled out, the updates it gave, the seconds of each part, and the versions that may have drawn it.
 
-    `spot` is what the attempts tell that were read again before the first update.
+    `spot` is what the attempts tell that were read again before the first update, `recalled` are the groups of earlier iterations that were
+    trained again, or were no longer near.
     """
 
     groups: tuple[Group, ...]
@@ -53,6 +56,7 @@ class Iteration:
     usage: Mapping[str, float]
     versions: tuple[int, ...]
     spot: Spot | None = None
+    recalled: tuple[Recalled, ...] = ()
 
 
 async def iterate(
@@ -105,25 +109,32 @@ async def _learned(
     meter: Meter,
 ) -> Iteration:
     """What the groups teach, which these versions have sampled; the weights are published, and the outcomes observed."""
-    (groups, versions), policy = sampled, learner.policy
+    (groups, versions), policy, recalled = sampled, learner.policy, tuple[Recalled, ...]()
     journalled = harness.journal.holds if harness.journal.keeps else None
-    verify_rollouts(groups, Requirements(journalled, frozenset(versions), policy.tokenizer.fingerprint, policy.stops))
+    terms = Requirements(journalled, frozenset(versions), policy.tokenizer.fingerprint, policy.stops)
+    verify_rollouts(groups, terms)
     spot = await in_thread(spotted, groups, learner.trainer, sizes, seed) if sizes.spot else None
+    if sizes.recalled:
+        for one in sizes.recalled:
+            verify_rollouts([one.group], replace(terms, versions=frozenset(one.kept.versions)))
+        recalled = await in_thread(compared, sizes.recalled, learner.trainer, sizes)
+        sizes = replace(sizes, recalled=[one for one in recalled if one.near])
     updates = await in_thread(learn, groups, algorithm, learner.trainer, sizes, seed)
     meter.lap("learn")
     for group in groups:
         learner.curriculum.observe(group)
     if updates:
         await learner.channel.publish(learner.trainer.weights(), learner.trainer.version)
-    return Iteration(tuple(groups), tuple(updates), meter.usage(groups), tuple(versions), spot)
+    return Iteration(tuple(groups), tuple(updates), meter.usage(groups), tuple(versions), spot, recalled)
 
 
 def learn(groups: Sequence[Group], algorithm: Algorithm, trainer: Trainer, sizes: IterationSizes, seed: int) -> list[Update]:
-    """Optimiser steps over the groups that `select` keeps, `sizes.epochs` passes in fresh orders.
+    """Optimiser steps over the groups that `select` keeps and those that are recalled, `sizes.epochs` passes in fresh orders.
 
     With a correction, metrics also tell what it `truncated` and `masked`; a minibatch of which it leaves nothing makes no step.
     """
-    chosen = algorithm.select(groups)
+    chosen = [*algorithm.select(groups), *(one.group for one in sizes.recalled)]
+    counts = {rollout.trajectory.id: one.weight for one in sizes.recalled for rollout in one.group.rollouts}
     units = by_group(chosen, algorithm.estimator, algorithm.failures, algorithm.rescale, algorithm.confident_above)
     verify_samples([sample for unit in units for sample in unit], chosen, lambda one: kept(one, algorithm.failures))
     ready = _scored(units, algorithm, trainer, sizes)
@@ -134,7 +145,7 @@ def learn(groups: Sequence[Group], algorithm: Algorithm, trainer: Trainer, sizes
     updates: list[Update] = []
     for samples in steps:
         may_stop()
-        left, shares = _weighted(samples, algorithm)
+        left, shares = _weighted(samples, algorithm, counts)
         batch = pack(left, sizes.micro_batch_tokens, workers=sizes.workers, aggregate=algorithm.aggregate)
         verify_batch(batch, left)
         if batch.trained:
@@ -156,7 +167,14 @@ def _scored(units: Sequence[Sequence[Sample]], algorithm: Algorithm, trainer: Tr
     return [[next(rest) for _ in unit] for unit in units]
 
 
-def _weighted(samples: Sequence[ScoredSample], algorithm: Algorithm) -> tuple[list[WeightedSample], dict[str, float]]:
+def _weighted(
+    samples: Sequence[ScoredSample], algorithm: Algorithm, counts: Mapping[str, float]
+) -> tuple[list[WeightedSample], dict[str, float]]:
+    """The samples as a correction weighs them, if there is one; those of attempts that count otherwise than once, so many times."""
+    left, shares = [WeightedSample.alike(sample) for sample in samples], dict[str, float]()
     if algorithm.correction:
-        return weighted(samples, algorithm.correction)
-    return [WeightedSample.alike(sample) for sample in samples], {}
+        left, shares = weighted(samples, algorithm.correction)
+    times = (counts.get(one.sample.attempt, 1.0) for one in left)
+    return [
+        one if count == 1 else replace(one, weights=floats(one.weights * count)) for one, count in zip(left, times, strict=True)
+    ], shares

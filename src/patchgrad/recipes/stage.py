@@ -58,6 +58,29 @@ class StageSampling:
 
 
 @dataclass(frozen=True, slots=True)
+class Replay:
+    """Which groups of a stage's earlier iterations are trained again beside an iteration's own (`learning/replay.py`).
+
+    At most so many `groups`, none of more than `age` iterations ago, none more than `uses` times; with 0 none at all. What is half solved,
+    new and not used yet comes first: by so much as `alpha` says, with 0 by chance alone. What comes more often for it counts less: by so
+    much as `beta` says, which rises to 1 at the stage's last iteration. A group of whose tokens less than a share of `ess` is effective
+    under the policy as it is now is left out.
+    """
+
+    groups: int = 0
+    age: int = 4
+    uses: int = 2
+    alpha: float = 0.6
+    beta: float = 0.4
+    ess: float = 0.5
+
+    def __post_init__(self) -> None:
+        within(0, inf, "replay.", self, "groups")
+        within(1, inf, "replay.", self, "age", "uses")
+        within(0, 1, "replay.", self, "alpha", "beta", "ess")
+
+
+@dataclass(frozen=True, slots=True)
 class LengthPenalty:
     """What turns beyond `length_threshold` cost: from 0 there to `length_weight` at the turn limit, PAPER section 6.2, where it is 1.
 
@@ -110,6 +133,7 @@ class Stage:
     decay: float = 0.0
     start: Start = field(default_factory=Start)
     sampling: StageSampling = field(default_factory=StageSampling)
+    replay: Replay = field(default_factory=Replay)
     limits: AttemptLimits = field(default=AttemptLimits(turns=8, context=1024))
     reward: LengthPenalty = field(default_factory=LengthPenalty)
     advantage: AdvantageChoice = field(default_factory=AdvantageChoice)
@@ -152,15 +176,16 @@ class Stage:
             row.old == "recomputed" or self.loss.correction.none,
             "the correction is of recomputed / sampled log-probabilities: set loss.old to 'recomputed', or the correction's bounds to none",
         )
+        counts = (("sampling.lag", self.sampling.lag), ("replay.groups", self.replay.groups))
+        earlier = " and ".join(f"{name} is {value}" for name, value in counts if value)
         require(
-            not self.sampling.lag or self.corrected or (row.old == "sampled" and row.objective.name != "reinforce"),
-            f"sampling.lag is {self.sampling.lag}, so earlier weights have sampled what is trained: take an objective with a ratio to what "
-            "was sampled, or set loss.old to 'recomputed' and a bound of loss.correction",
+            not earlier or self.corrected or (row.old == "sampled" and row.objective.name != "reinforce"),
+            f"{earlier}, so earlier weights have sampled what is trained: take an objective with a ratio to what was sampled, "
+            "or set loss.old to 'recomputed' and a bound of loss.correction",
         )
         require(
-            not self.sampling.lag or (not forks and self.start.at == "beginning"),
-            f"sampling.lag is {self.sampling.lag}, and forks and prefixes begin in attempts that have ended: set forks to 0, and start.at "
-            "to 'beginning'",
+            not earlier or (not forks and self.start.at == "beginning"),
+            f"{earlier}, and forks and prefixes begin in attempts that have ended: set forks to 0, and start.at to 'beginning'",
         )
         require(
             self.algorithm != "maxrl" or reward.length_weight == reward.unsubmitted == 0,

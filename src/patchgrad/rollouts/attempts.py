@@ -179,6 +179,16 @@ async def collect_groups(
     return [Group(tuple(done[position * attempts : (position + 1) * attempts])) for position in range(len(tasks))]
 
 
+def group_name(rollout: Rollout) -> str:
+    """What names the group of an attempt in its run: `rft/0/2` is of `rft/0/2/0` and of `rft/0/2/1`."""
+    return rollout.trajectory.id.rpartition("/")[0]
+
+
+def grouped(rollouts: Sequence[Rollout]) -> dict[str, Group]:
+    """Attempts of an iteration, in their order, as groups by their names."""
+    return {name: Group(tuple(found)) for name, found in itertools.groupby(rollouts, group_name)}
+
+
 def derive_seed(seed: int, name: str) -> int:
     """The seed of what goes by this name in a run."""
     return int(digest(f"{seed} {name}")[:15], 16)

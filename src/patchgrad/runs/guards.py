@@ -67,11 +67,13 @@ def alarms(guards: Guards, figures: Mapping[str, float]) -> list[Alarm]:
 def figures(row: Mapping[str, Any]) -> dict[str, float]:
     """The figures of an iteration's record in `metrics.jsonl`; what the record does not have is left out.
 
-    The difference is the largest of the probe's, of what was read again, and of the first update: from the second on the policy is another
-    than the one that was sampled. How far it moves, in `ratio` and `ess`, is for RL to mind; fine-tuning is to move it.
+    The difference is the largest of the probe's, of what was read again, and of the first update where all that it trains was sampled under
+    the weights as they were then: from the second on the policy is another. How far it moves, in `ratio` and `ess`, is for RL to mind;
+    fine-tuning is to move it.
     """
     told = {name: row.get(name) for name in ("clip_low", "clip_high", "entropy", "limited", "looping", *BROKEN)}
-    first = next((step.get("logprob_diff") for step in row.get("steps", ())), None)
+    earlier = row.get("staleness_max") or row.get("replay")
+    first = None if earlier else next((step.get("logprob_diff") for step in row.get("steps", ())), None)
     differences = (first, row.get("probe_logprob_diff"), row.get("spot_logprob_diff"))
     told["logprob_diff"] = max((value for value in differences if value is not None), default=None)
     told["sampling_z"] = min((value for value in (row.get("sampling_z"), row.get("spot_sampling_z")) if value is not None), default=None)

@@ -11,12 +11,13 @@ from patchgrad.contracts import Extend
 from patchgrad.errors import TrainingStopped
 from patchgrad.learning.algorithm import Algorithm, IterationSizes
 from patchgrad.learning.loop import Iteration, iterate, iterate_ahead
+from patchgrad.learning.replay import Made, Priorities
 from patchgrad.rollouts.attempts import AttemptSettings
 from patchgrad.rollouts.harness import Harness
 from patchgrad.runs.guards import AT_ONCE, Watch, figures
 from patchgrad.runs.phase_id import PhaseId
 from patchgrad.runs.probe import before, probe
-from patchgrad.runs.record import measured
+from patchgrad.runs.record import measured, recalled
 from patchgrad.runs.session import RunContext, Session
 from patchgrad.runs.suspicion import by_version
 from patchgrad.values import Budget, Measured, digest
@@ -28,7 +29,7 @@ PROBED, PROBE_TOKENS = 16, 48  # actions of the sampler's probe at most, and the
 class Work:
     """What an iteration does. Attempts of another agent than the run's are not `compared`: nobody goes on after its prompts.
 
-    `later` are the iterations whose attempts are under way meanwhile.
+    `later` are the iterations whose attempts are under way meanwhile. With `again` its groups may be trained again in later ones.
     """
 
     id: PhaseId
@@ -38,6 +39,7 @@ class Work:
     harness: Harness
     compared: bool = True
     later: tuple[PhaseId, ...] = ()
+    again: Priorities | None = None
 
 
 async def _nothing(context: RunContext, session: Session) -> dict[str, float]:
@@ -63,6 +65,10 @@ async def run_iteration(
         session.prefixes.observe(group)
     context.run.rollouts.write(work.id.trained, work.id.iteration, [r for group in done.groups for r in group.rollouts])
     record = measured(done, work.sizes.attempts, compared=work.compared)
+    if work.again and work.again.groups:
+        trained = work.algorithm.select(done.groups)
+        aged = session.buffer.observe(Made(work.id.iteration, done.groups, trained, done.versions), done.recalled, work.again)
+        record |= recalled(done.recalled, aged, len(session.buffer.kept))
     record["seconds"]["besides"] = time.monotonic() - began - done.usage["wall"]
     earlier = list(context.run.results.metrics())
     broken = [rollout.broken for group in done.groups for rollout in group.rollouts]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from patchgrad.learning.ahead import Ahead
 from patchgrad.learning.curricula import Prefixes
+from patchgrad.learning.replay import Buffer
 from patchgrad.networks import folder
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.stage import Stage
@@ -151,4 +152,5 @@ def _restored(context: RunContext) -> Session:
         tuple(state["kept"]),
         state.get("choice", ""),
         Ahead.restored(state["ahead"], {task.id: task for task in context.tasks.train}) if "ahead" in state else Ahead(),
+        Buffer.restored(state.get("buffer", ())),
     )

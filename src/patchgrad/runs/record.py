@@ -10,6 +10,7 @@ from typing import Any
 from patchgrad.evaluation import over_tasks, pass_at_k
 from patchgrad.learning.failures import LIMITS, failed, kinds
 from patchgrad.learning.loop import Iteration
+from patchgrad.learning.replay import Recalled
 from patchgrad.learning.spot import Spot
 from patchgrad.runs.suspicion import by_action
 from patchgrad.values import Group, Rollout
@@ -20,6 +21,9 @@ DISTANCES = ("logprob_diff", *(pair + name for pair in ("", "sampler_") for name
 TOLD = ("loss", "entropy", "grad_norm", "clip_low", "clip_high", "clip_dual", "truncated", "masked", "kl_penalty", *DISTANCES)
 """What an iteration's record tells of each of its updates, and of all as means, or as the largest where the name says so. What an
 objective of the user's measures stands beside it, as `objective/NAME`."""
+
+EARLIER = ("staleness", "staleness_max", "replayed", "replay_far", "replay_aged", "replay_kept")
+"""What an iteration's record tells where earlier weights may have sampled what it trains."""
 
 
 def measured(done: Iteration, k: int, compared: bool = True) -> dict[str, Any]:
@@ -73,6 +77,18 @@ def _spot(spot: Spot | None) -> dict[str, Any]:
         return {}
     worst = f"{spot.attempt}, turn {spot.turn}"
     return {"spot": spot.actions, "spot_logprob_diff": spot.logprob_diff, "spot_sampling_z": spot.sampling_z, "spot_worst": worst}
+
+
+def recalled(groups: Sequence[Recalled], aged: int, kept: int) -> dict[str, Any]:
+    """The groups of earlier iterations that were drawn to be trained again: those that are not `near` were not.
+
+    So many went out of the buffer by their age, and so many are kept in it.
+    """
+    drawn = [
+        {"iteration": one.kept.iteration, "group": one.kept.group, "weight": one.weight, "ess": one.ess, "near": one.near} for one in groups
+    ]
+    near = sum(one.near for one in groups)
+    return {"replay": drawn, "replayed": near, "replay_far": len(drawn) - near, "replay_aged": aged, "replay_kept": kept}
 
 
 def _stale(rollouts: Sequence[Rollout], versions: Sequence[int]) -> dict[str, float]:

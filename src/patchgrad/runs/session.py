@@ -10,6 +10,7 @@ from patchgrad.contracts import Agent, StagedCurriculum, Tracker
 from patchgrad.learning.ahead import Ahead
 from patchgrad.learning.curricula import Prefixes
 from patchgrad.learning.loop import Learner
+from patchgrad.learning.replay import Buffer
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.rollouts.harness import Harness
 from patchgrad.runs.components.registry import BY_NAME, Registry
@@ -62,7 +63,8 @@ class Session:
     """What a phase takes and gives back: who learns, where attempts begin, and what was found so far.
 
     `minutes` is the time that all phases before took. `checkpoint` is the last one's, and `kept` are those of the policies that were
-    measured. `choice` says which policy the last stage handed on, and why. `ahead` are iterations whose attempts were begun.
+    measured. `choice` says which policy the last stage handed on, and why. `ahead` are iterations whose attempts were begun,
+    and `buffer` has the groups of earlier ones that may be trained again.
     """
 
     learner: Learner
@@ -74,6 +76,7 @@ class Session:
     kept: tuple[str, ...] = ()
     choice: str = ""
     ahead: Ahead = field(default_factory=Ahead)
+    buffer: Buffer = field(default_factory=Buffer)
 
     def with_choice(self, checkpoint: str, why: str) -> Session:
         """The same at a checkpoint that was chosen."""
@@ -96,6 +99,7 @@ class Session:
             "prefixes": self.prefixes.state(),
             "minutes": self.minutes,
             "ahead": self.ahead.state(),
+            "buffer": self.buffer.state(),
         }
 
 

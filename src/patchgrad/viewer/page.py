@@ -50,6 +50,18 @@ CHARTS: tuple[tuple[str, bool, tuple[tuple[str, str, str], ...]], ...] = (
     ("Entropy, nats a token", False, (("entropy", "entropy", ""),)),
     ("Tokens outside the clip range", True, (("below", "clip_low", ""), ("above", "clip_high", ""))),
     ("Difference of log-probabilities between sampler and trainer", False, (("difference", "logprob_diff", ""),)),
+    ("Effective sample size, a share of the tokens", True, (("effective", "ess", ""),)),
+    ("Publications ago that tokens were drawn", False, (("mean", "staleness", ""), ("most", "staleness_max", ""))),
+    (
+        "Groups of earlier iterations",
+        False,
+        (
+            ("trained again", "replayed", ""),
+            ("no longer near", "replay_far", ""),
+            ("too old", "replay_aged", ""),
+            ("left", "replay_kept", ""),
+        ),
+    ),
 )
 
 

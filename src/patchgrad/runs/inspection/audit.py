@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from patchgrad.learning.credit import by_group
 from patchgrad.learning.failures import kept, kinds
 from patchgrad.learning.provenance import MEANINGS, Requirements, violation
 from patchgrad.recipes.recipe import Recipe
+from patchgrad.rollouts.attempts import grouped
 from patchgrad.runs.algorithms import algorithm, imitation
 from patchgrad.runs.phase_id import PhaseId
 from patchgrad.runs.reading import recipe_of
@@ -40,7 +40,8 @@ class Audited:
     then, where that can be told from the attempts alone.
     `reprompted` of the trained tokens were imitated after a prompt without the demonstration that they were collected with
     (`algorithms.reprompted`): all others were sampled after exactly what they were trained after. `flaws` are attempts that do not verify.
-    `told` turns were told that their sandbox was opened anew without something that was outside of the repository (`Turn.lost`).
+    `told` turns were told that their sandbox was opened anew without something that was outside of the repository (`Turn.lost`). `again`
+    of the trained tokens are of groups of earlier iterations.
     """
 
     phase: str
@@ -57,6 +58,7 @@ class Audited:
     reprompted: int
     flaws: Sequence[str] = field(default=())
     told: int = 0
+    again: int = 0
 
     @property
     def sound(self) -> bool:
@@ -78,7 +80,8 @@ class Audited:
 class _Learned:
     """One iteration of learning as it was meant and recorded: by which algorithm, over how many epochs, of how many tokens.
 
-    `published` are the versions that may have sampled it, the last of which was trained.
+    `published` are the versions that may have sampled it, the last of which was trained. `again` says which groups of earlier iterations
+    were trained again, each by its iteration and its name, and under which versions they may have been sampled.
     """
 
     phase: str
@@ -87,6 +90,7 @@ class _Learned:
     epochs: int
     recorded: int | None
     published: Sequence[int]
+    again: Mapping[tuple[int, str], Sequence[int]]
 
 
 def audit(run: Run) -> list[Audited]:
@@ -105,11 +109,14 @@ def audit(run: Run) -> list[Audited]:
     found: list[Audited] = []
     lags = {PhaseId("reinforce", number).trained: stage.sampling.lag for number, stage in enumerate(recipe.stages, 1)}
     published: list[int] = []
+    windows: dict[int, Sequence[int]] = {}
     for phase, iteration in dict.fromkeys((row["phase"], row["iteration"]) for row in rows):
         told = recorded.get((phase, iteration), {})
         epochs = recipe.rft.epochs if phase == FINE_TUNING else 1
         published = [*(published if iteration else []), current]
-        meant = _Learned(phase, iteration, learned[phase], epochs, told.get("trained"), published[-(lags.get(phase, 0) + 1) :])
+        windows[iteration] = published[-(lags.get(phase, 0) + 1) :]
+        again = {(row["iteration"], row["group"]): windows[row["iteration"]] for row in told.get("replay", ()) if row["near"]}
+        meant = _Learned(phase, iteration, learned[phase], epochs, told.get("trained"), windows[iteration], again)
         one = _audited(run, meant, twice)
         shown = phase == FINE_TUNING and recipe.rft.demonstration and not iteration
         found.append(replace(one, reprompted=one.trained) if shown else one)
@@ -129,14 +136,16 @@ def _audited(run: Run, learned: _Learned, twice: Collection[str]) -> Audited:
     terms = Requirements(run.journal.holds)
     faults = [(one.trajectory.id, "duplicate" if one.trajectory.id in twice else violation(one, terms)) for one in rollouts]
     flaws = [*damaged.sentences, *(f"{attempt}: {MEANINGS[fault]}" for attempt, fault in faults if fault is not None)]
-    groups = [Group(tuple(found)) for _, found in groupby(rollouts, lambda one: one.trajectory.id.rpartition("/")[0])]
-    chosen = [] if flaws else list(row.select(groups))
+    again = _again(run, learned)
+    flaws += [f"{group}: it was trained again, and cannot be read" for _, group in learned.again if group not in again]
+    chosen = [] if flaws else [*row.select([*grouped(rollouts).values()]), *again.values()]
     samples = [sample for unit in by_group(chosen, row.estimator, row.failures, row.rescale, row.confident_above) for sample in unit]
     versions: Counter[int] = Counter()
     for sample in samples:
         turns = sample.segment.turns
         drawn = np.repeat([turn.action.version for turn in turns], [len(turn.action.token_ids) for turn in turns])
         versions.update(drawn[sample.trained].tolist())
+    own = {one.trajectory.id for one in rollouts}
     return Audited(
         learned.phase,
         learned.iteration,
@@ -145,14 +154,22 @@ def _audited(run: Run, learned: _Learned, twice: Collection[str]) -> Audited:
         sum(_actions(one.trajectory) for one in rollouts),
         learned.epochs * versions.total(),
         learned.published[-1],
-        tuple(dict.fromkeys(learned.published)),
+        tuple(dict.fromkeys(version for window in (*learned.again.values(), learned.published) for version in window)),
         None if row.correction else learned.recorded,  # a correction masks by what the trainer said
         dict(versions),
         dict(_left_out(rollouts, chosen, {sample.attempt for sample in samples}, row)),
         0,
         tuple(flaws),
         sum(bool(turn.lost) for one in rollouts for turn in one.trajectory.turns[one.trajectory.replayed :]),
+        learned.epochs * sum(int(sample.trained.sum()) for sample in samples if sample.attempt not in own),
     )
+
+
+def _again(run: Run, learned: _Learned) -> dict[str, Group]:
+    """The groups of earlier iterations that were trained again, by their names, as far as they can be read."""
+    iterations = dict.fromkeys(iteration for iteration, _ in learned.again)
+    found = {number: grouped(run.rollouts.read(learned.phase, number, Refused())) for number in iterations}
+    return {group: found[number][group] for number, group in learned.again if group in found[number]}
 
 
 def _left_out(rollouts: Sequence[Rollout], chosen: Sequence[Group], taught: set[str], row: Algorithm) -> Counter[str]:

@@ -9,9 +9,10 @@ from typing import Literal
 from patchgrad.contracts import Score
 from patchgrad.learning.algorithm import IterationSizes
 from patchgrad.learning.branching import Forking
+from patchgrad.learning.replay import Priorities, Recalled
 from patchgrad.networks import folder as folders
 from patchgrad.recipes.stage import Stage
-from patchgrad.rollouts.attempts import NEUTRAL, AttemptSettings, from_the_beginning
+from patchgrad.rollouts.attempts import NEUTRAL, AttemptSettings, from_the_beginning, grouped
 from patchgrad.runs.algorithms import algorithm, with_length_penalty
 from patchgrad.runs.build import harness as harnesses
 from patchgrad.runs.build import learner as learners
@@ -29,6 +30,7 @@ async def reinforce(context: RunContext, session: Session, id: PhaseId, stage: S
     if id.iteration == 0:
         session.learner.trainer.reset_optimiser()
         await session.ahead.close()
+        session.buffer.clear()
         session = _begun(context, session, stage)
     attempts = sampling.attempts + sampling.forks * sampling.continuations
     context.begin(f"stage {id.stage}, iteration {id.iteration + 1} of {stage.iterations}", sampling.tasks * attempts)
@@ -39,7 +41,7 @@ async def reinforce(context: RunContext, session: Session, id: PhaseId, stage: S
     measured = partial(on_a_sample, id=id, stage=stage)
     last = min(id.iteration + sampling.lag, stage.iterations - 1)
     later = tuple(replace(id, iteration=number) for number in range(id.iteration + 1, last + 1))
-    work = Work(id, row, _sizes(context, session, id, stage), settings, context.harness, later=later)
+    work = Work(id, row, _sizes(context, session, id, stage), settings, context.harness, later=later, again=priorities(stage, id.iteration))
     session = await run_iteration(context, session, work, measured)
     done = id.iteration + 1
     if done < stage.iterations and (reason := over(context, session, replace(id, iteration=done), stage)):
@@ -80,7 +82,23 @@ def _sizes(context: RunContext, session: Session, id: PhaseId, stage: Stage) -> 
         forking=_forking(stage) if sampling.forks else None,
         lag=sampling.lag,
         spot=context.recipe.guards.spot,
+        recalled=_recalled(context, session, id, stage),
+        least_ess=stage.replay.ess,
     )
+
+
+def priorities(stage: Stage, iteration: int) -> Priorities:
+    """How an iteration of the stage draws from the buffer; `beta` rises in a line to 1 at the last."""
+    replay, done = stage.replay, iteration / max(1, stage.iterations - 1)
+    return Priorities(replay.groups, replay.age, replay.uses, replay.alpha, replay.beta + (1 - replay.beta) * done)
+
+
+def _recalled(context: RunContext, session: Session, id: PhaseId, stage: Stage) -> list[Recalled]:
+    """The groups of earlier iterations that are trained again, as the run's tables have them."""
+    drawn = session.buffer.draw(id.iteration, priorities(stage, id.iteration), context.recipe.seed) if stage.replay.groups else []
+    read = partial(context.run.rollouts.read, id.trained)
+    there = {number: grouped(read(number)) for number in {kept.iteration for kept, _ in drawn}}
+    return [Recalled(kept, weight, there[kept.iteration][kept.group]) for kept, weight in drawn]
 
 
 def _forking(stage: Stage) -> Forking:
