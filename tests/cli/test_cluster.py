@@ -8,6 +8,8 @@ import shlex
 import signal
 import socket
 import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,10 @@ import pytest
 from patchgrad.cli import main
 
 SRUN = """#!/bin/bash
-while [[ $1 == --* ]]; do shift; done
-exec "$@"
+tasks=1
+while [[ $1 == --* ]]; do [[ $1 == --ntasks=* ]] && tasks=${1#*=}; shift; done
+for ((task = 1; task < tasks; task++)); do SLURM_PROCID=$task "$@" & done
+SLURM_PROCID=0 exec "$@"
 """
 SCONTROL = """#!/bin/bash
 echo first
@@ -37,8 +41,9 @@ sleep 30
 """
 PATCHGRAD = """#!/bin/bash
 for i in {1..100}; do [[ $(wc -l < "$SAID") -ge 2 ]] && break; sleep 0.05; done
-printf '%q ' patchgrad "$@" "$RAY_AUTH_TOKEN" >> "$SAID"
+printf '%q ' patchgrad ${RANK:+rank $RANK} "$@" "$RAY_AUTH_TOKEN" >> "$SAID"
 echo >> "$SAID"
+for i in {1..200}; do [[ $(grep -c ^patchgrad "$SAID") -ge ${WORLD_SIZE:-1} ]] && break; sleep 0.05; done
 exit 7
 """
 
@@ -55,6 +60,21 @@ def free() -> int:
         return port
 
 
+def ran(script: str, place: Path, port: int) -> tuple[int, list[list[str]]]:
+    """How a job ended, and what its machines were told in turn, each with the secret last."""
+    for name, text in {"srun": SRUN, "scontrol": SCONTROL, "hostname": HOSTNAME, "ray": RAY, "patchgrad": PATCHGRAD}.items():
+        (place / name).write_text(text)
+        (place / name).chmod(0o755)
+    own = {"PATH": f"{place}:{Path(sys.executable).parent}:{os.environ['PATH']}", "SAID": str(place / "said"), "PORT": str(port)}
+    command = ["bash", "-c", script.replace("6379", str(port)).replace("29400", str(free()))]
+    job = subprocess.Popen(command, env={**os.environ, **own, "SLURM_JOB_NODELIST": "both"}, start_new_session=True)
+    try:
+        ended = job.wait(60)
+    finally:
+        os.killpg(job.pid, signal.SIGKILL)
+    return ended, [shlex.split(line) for line in (place / "said").read_text().splitlines()]
+
+
 def test_a_job_for_slurm_starts_the_cluster_and_then_the_run_and_ends_as_it_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -62,24 +82,26 @@ def test_a_job_for_slurm_starts_the_cluster_and_then_the_run_and_ends_as_it_does
     script = printed(capsys, "slurm", "--nodes", "2", "--cells", "3", *more, "mine.toml", "--seed", "4")
     asked = {line.removeprefix("#SBATCH ") for line in script.splitlines() if line.startswith("#SBATCH")}
     assert {"--nodes=2", "--ntasks-per-node=1", "--gpus-per-node=8", "--time=1:00:00", "--requeue", "--partition=big"} <= asked
-    for name, text in {"srun": SRUN, "scontrol": SCONTROL, "hostname": HOSTNAME, "ray": RAY, "patchgrad": PATCHGRAD}.items():
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
-    said, port = tmp_path / "said", str(free())
-    place = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "SAID": str(said), "PORT": port, "SLURM_JOB_NODELIST": "both"}
-    job = subprocess.Popen(["bash", "-c", script.replace("6379", port)], env=place, start_new_session=True)
-    try:
-        assert job.wait(60) == 7, "the job ends as its run does"
-    finally:
-        os.killpg(job.pid, signal.SIGKILL)
-    lines = [shlex.split(line) for line in said.read_text().splitlines()]
+    port = free()
+    ended, lines = ran(script, tmp_path, port)
+    assert ended == 7, "the job ends as its run does"
     assert len({line.pop() for line in lines} - {""}) == 1, "all have one secret"
     head, join = sorted(lines[:2], key=lambda line: "--address" in line)
     cells = ["--resources", '{"cells": 3}', "--disable-usage-stats", "--block"]
-    assert head == ["ray", "start", "--head", "--port", port, *cells, "--node-ip-address", "127.0.0.1"]
+    assert head == ["ray", "start", "--head", "--port", str(port), *cells, "--node-ip-address", "127.0.0.1"]
     assert join == ["ray", "start", "--address", f"127.0.0.1:{port}", *cells]
     run = ["mine.toml", "--seed", "4", "--run", "runs/mine", "--resume", "--cluster", f"127.0.0.1:{port}"]
     assert lines[2] == ["patchgrad", "train", *run], "the run begins when the others are there"
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
+def test_a_job_for_slurm_starts_a_rank_for_each_gpu_of_the_machines_that_train(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--nodes", "2", "--trainers", "2", "--gpus", "2", "--cells", "3", "mine.toml", "--name", "two words")
+    port = free()
+    _, lines = ran(printed(capsys, "slurm", *words), tmp_path, port)
+    told = sorted(line[:-1] for line in lines if line[0] == "patchgrad")
+    run = ["train", "mine.toml", "--name", "two words", "--run", "runs/mine", "--resume", "--cluster", f"127.0.0.1:{port}"]
+    assert told == [["patchgrad", "rank", str(rank), *run] for rank in range(4)]
 
 
 def test_a_job_for_kubernetes_has_a_pod_for_the_run_and_one_for_each_other_machine(capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,6 +124,7 @@ def test_a_job_for_kubernetes_has_a_pod_for_the_run_and_one_for_each_other_machi
         (("slurm", "--nodes", "2", "--cells", "3"), "name a recipe"),
         (("slurm", "--nodes", "0", "--cells", "3", "smoke"), "--nodes and --cells must be at least 1"),
         (("slurm", "--nodes", "2", "--cells", "3", "smoke", "--cluster", "auto"), "leave --cluster away"),
+        (("slurm", "--nodes", "2", "--trainers", "3", "--cells", "3", "smoke"), "--trainers is 3, and of 2 machines 1 to 2 may train"),
         (("kuberay", "--nodes", "1", "--cells", "3", "--image", "a", "--claim", "b", "smoke"), "--nodes must be at least 2"),
     ],
 )

@@ -17,11 +17,15 @@ from patchgrad.rollouts.executors.hosts.links import CELLS
 PORT = 6379
 """Where Ray's head listens unless something else is said."""
 
+MEETING = 29400
+"""Where torchrun's processes meet."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """`patchgrad train` with these words, on so many machines with so many GPUs each, which take `cells` attempts each at once.
 
+    On the first `trainers` of them torchrun starts a rank of the trainer for each GPU, or one where there are none.
     Raises `ConfigError` without a recipe, or without the folder that the run is to have, which a job that is queued again needs.
     """
 
@@ -29,6 +33,7 @@ class Job:
     nodes: int
     cells: int
     gpus: int = 0
+    trainers: int = 1
     name: str = "patchgrad"
 
     def __post_init__(self) -> None:
@@ -38,6 +43,8 @@ class Job:
             )
         if self.nodes < 1 or self.cells < 1 or self.gpus < 0:
             raise ConfigError("--nodes and --cells must be at least 1, and --gpus at least 0.")
+        if not 1 <= self.trainers <= self.nodes:
+            raise ConfigError(f"--trainers is {self.trainers}, and of {self.nodes} machines 1 to {self.nodes} may train.")
         if "--cluster" in self.words:
             raise ConfigError("leave --cluster away: the job makes its cluster itself.")
 
@@ -55,7 +62,10 @@ def start(port: int, cells: int, address: str = "") -> list[str]:
 
 
 def slurm(job: Job, time: str = "", extra: Sequence[str] = ()) -> str:
-    """A script for `sbatch`: Ray's head and the run on the first machine, hosts on all; `extra` are lines after `#SBATCH`."""
+    """A script for `sbatch`: Ray's head and the run on the first machine, hosts on all; `extra` are lines after `#SBATCH`.
+
+    Where several machines train, torchrun runs on these, and the first of them is the run.
+    """
     wanted = [
         f"--job-name={job.name}",
         f"--nodes={job.nodes}",
@@ -87,8 +97,19 @@ export RAY_AUTH_TOKEN # so that nobody else can send work to these machines
 
 srun --nodes=1 --ntasks=1 --nodelist="$head" --overlap {head} --node-ip-address "$ip" &
 until (exec 3<>"/dev/tcp/$ip/{PORT}") 2>/dev/null; do sleep 1; done
-{others if job.nodes > 1 else ""}srun --nodes=1 --ntasks=1 --nodelist="$head" --overlap {shlex.join(job.train)} --cluster "$address"
+{others if job.nodes > 1 else ""}{_run(job)}
 """
+
+
+def _run(job: Job) -> str:
+    """The line of the script that trains."""
+    train = shlex.join(job.train)
+    if job.trainers == 1:
+        return f'srun --nodes=1 --ntasks=1 --nodelist="$head" --overlap {train} --cluster "$address"'
+    several = f'--nodes={job.trainers} --ntasks={job.trainers} --nodelist="$(IFS=,; echo "${{machines[*]:0:{job.trainers}}}")"'
+    ranks = f'--nnodes {job.trainers} --nproc-per-node {max(1, job.gpus)} --node-rank "$SLURM_PROCID"'
+    torchrun = f'exec torchrun {ranks} --master-addr "$0" --master-port {MEETING} --no-python -- "$@"'
+    return f'srun {several} --overlap bash -c {shlex.quote(torchrun)} "$ip" {train} --cluster "$address"'
 
 
 def kuberay(job: Job, image: str, claim: str, version: str) -> str:

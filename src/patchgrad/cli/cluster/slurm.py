@@ -3,7 +3,7 @@
 The job begins the run or goes on with it, so it may be queued again. What Slurm needs besides is said by --sbatch:
 
   patchgrad cluster slurm --nodes 4 --cells 24 mine.toml > job.sh
-  patchgrad cluster slurm --nodes 16 --gpus 8 --cells 32 --time 24:00:00 --sbatch=--partition=h200 mine.toml --policy.replicas 15 > job.sh
+  patchgrad cluster slurm --nodes 16 --trainers 8 --gpus 8 --cells 32 --time 24:00:00 --sbatch=--partition=h200 mine.toml > job.sh
   sbatch job.sh
 """
 
@@ -20,6 +20,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sbatch", action="append", default=[], metavar="LINE", help="another option of sbatch; may be given several times"
     )
+    words = "machines that train, the first included: each has a rank of the trainer for each of its GPUs (default: 1)"
+    parser.add_argument("--trainers", type=int, default=1, help=words)
     shared.job(parser)
 
 
@@ -27,6 +29,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Print it."""
     from patchgrad.runs.launch import Job, slurm
 
-    job = Job(tuple(arguments.words), arguments.nodes, arguments.cells, arguments.gpus)
+    job = Job(tuple(arguments.words), arguments.nodes, arguments.cells, arguments.gpus, arguments.trainers)
     print(slurm(job, arguments.time, arguments.sbatch), end="")
     return 0

@@ -73,10 +73,33 @@ def fill(parameters: Mapping[str, Tensor], read: Read, group: dist.ProcessGroup,
             local(parameter).copy_(read(name, *own_rows(len(parameter), group)))
 
 
+@torch.no_grad()
+def spread(parameters: Mapping[str, Tensor], read: Read | None, group: dist.ProcessGroup) -> None:
+    """The same where the first rank alone can read: it sends each of the others its rows."""
+    for name, parameter in parameters.items():
+        own = local(parameter)
+        for rank in range(1, dist.get_world_size(group)) if read else ():
+            first, last = rows_of(len(parameter), rank, group)
+            if read and first < last:
+                rows = read(name, first, last).to(own.device).expand(last - first, *own.shape[1:])
+                dist.send(rows.contiguous(), group=group, group_dst=rank)
+        if read:
+            own.copy_(read(name, *own_rows(len(parameter), group)))
+        elif len(own):
+            rows = torch.empty_like(own, dtype=torch.float32)
+            dist.recv(rows, group=group, group_src=0)
+            own.copy_(rows)
+
+
 def own_rows(count: int, group: dist.ProcessGroup) -> tuple[int, int]:
-    """The rows of a tensor of so many that lie on this rank: the first to before the last. Five over four ranks: 2, 2, 1 and 0."""
+    """The rows of a tensor of so many that lie on this rank."""
+    return rows_of(count, dist.get_rank(group), group)
+
+
+def rows_of(count: int, rank: int, group: dist.ProcessGroup) -> tuple[int, int]:
+    """The rows of a tensor of so many that lie on a rank: the first to before the last. Five over four ranks: 2, 2, 1 and 0."""
     each = -(-count // dist.get_world_size(group))
-    first = min(dist.get_rank(group) * each, count)
+    first = min(rank * each, count)
     return first, min(first + each, count)
 
 

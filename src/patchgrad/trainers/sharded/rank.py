@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,7 +22,7 @@ from patchgrad.trainers.measures import Tally, tally
 from patchgrad.trainers.optimisers import Muon, Optimiser
 from patchgrad.trainers.sharded.exchange import Team
 from patchgrad.trainers.sharded.forward import TeamForward
-from patchgrad.trainers.sharded.network import Measure, fill, local, own_rows, parts, sharded, whole
+from patchgrad.trainers.sharded.network import Measure, fill, local, own_rows, parts, sharded, spread, whole
 from patchgrad.trainers.sharded.together import together
 from patchgrad.trainers.sharded.world import Place
 from patchgrad.values import Floats, MicroBatch, StepSettings
@@ -76,16 +78,20 @@ class Rank:
         self.forward = TeamForward(self.network, place.device, spec.share, spec.gradient_checkpointing)
         self._spread = together(place.group, place.device)
 
-    def fill(self, weights: Slices) -> None:
-        """The network's values, adapters as they begin, and an optimiser that has seen nothing."""
+    def fill(self, folder: Path) -> None:
+        """The network's values, adapters as they begin, and an optimiser that has seen nothing.
+
+        Each rank reads its rows of the folder's weights, or the first reads them all where others do not see the folder.
+        """
         begun = dict(adapters.beginnings(self.network))
-
-        def read(name: str, first: int, last: int) -> Tensor:
-            if name in begun:
-                return begun[name][first:last]
-            return torch.zeros(()) if name.endswith(".lora_B") else weights.rows(name, first, last)
-
-        fill(self.parameters, read, self.place.group)
+        if self.place.sees(folder):
+            with Slices(folder) as weights:
+                fill(self.parameters, partial(_first, begun, weights), self.place.group)
+        elif dist.get_rank(self.place.group):
+            spread(self.parameters, None, self.place.group)
+        else:
+            with Slices(folder) as weights:
+                spread(self.parameters, partial(_first, begun, weights), self.place.group)
         rest(self.network)
         self.reset_optimiser()
         still = {name: mask for name, mask in self.spec.held.items() if name in self._parameters}
@@ -177,3 +183,10 @@ class Rank:
 
     def _team(self, part: Part) -> Team:
         return self.place.teams[part.size]
+
+
+def _first(begun: Mapping[str, Tensor], weights: Slices, name: str, first: int, last: int) -> Tensor:
+    """Rows of a parameter as training begins: of an adapter, or of the model."""
+    if name in begun:
+        return begun[name][first:last]
+    return torch.zeros(last - first, 1) if name.endswith(".lora_B") else weights.rows(name, first, last)

@@ -19,7 +19,6 @@ from typing import Any
 import torch
 
 from patchgrad.errors import PatchgradError
-from patchgrad.networks.slices import Slices
 from patchgrad.trainers.sharded import state
 from patchgrad.trainers.sharded.calls import Answer, Call, Desk, Go, Hello, Ready, put, take
 from patchgrad.trainers.sharded.rank import Part, Rank, Spec, Stepped
@@ -63,8 +62,7 @@ class Serving:
 
     def _open(self, network: int, spec: Spec, folder: Path, version: int) -> None:
         self._opened[network] = Opened(Rank(self._place, spec), version)
-        with Slices(folder) as weights:
-            self._opened[network].rank.fill(weights)
+        self._opened[network].rank.fill(folder)
 
 
 def _update(one: Opened, *arguments: Any) -> Stepped:

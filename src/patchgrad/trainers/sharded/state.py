@@ -7,6 +7,7 @@ all ranks at once, each its rows (`torch.distributed.checkpoint`).
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,9 @@ from patchgrad.trainers.sharded.rank import Rank
 
 OPTIMISER = "optimiser"
 
+PAUSES = (0, 1, 2, 4)
+"""Seconds before each look for a folder, since a file system that machines share may tell of a new one late."""
+
 
 @torch.no_grad()
 def publish(rank: Rank, folder: Path) -> None:
@@ -52,13 +56,16 @@ def save(rank: Rank, folder: Path, version: int, base: str, known_by: str) -> No
     if not (spec.lora and base):
         publish(rank, folder)
     if first:
+        folder.mkdir(parents=True, exist_ok=True)
         folders.describe(folder, spec.config)
         (folder / "trainer.json").write_text(json.dumps({"version": version}) + "\n")
+    _seen_by_all(rank, folder)
     save_rows(_state(rank), checkpoint_id=folder / OPTIMISER, process_group=rank.place.group)
 
 
 def load(rank: Rank, folder: Path) -> int:
     """Takes over what `save` wrote on any number of ranks, and gives the version."""
+    _seen_by_all(rank, folder)
     version = version_of(folder)
     if rank.spec.lora:
         named = adapters.read(folder / folders.ADAPTER)
@@ -74,6 +81,15 @@ def load(rank: Rank, folder: Path) -> int:
         raise StoreError(f"{folder} was not saved by a trainer of several ranks with the same optimiser") from error
     rank.optimiser.restore({name: local(tensor) for name, tensor in state.items()})
     return version
+
+
+def _seen_by_all(rank: Rank, folder: Path) -> None:
+    """Raises `StoreError` where a rank is on a machine that does not see the folder; it would write its rows where nobody finds them."""
+    for pause in PAUSES:
+        time.sleep(pause)
+        if rank.place.sees(folder):
+            return
+    raise StoreError(f"{folder} is not seen by every machine that trains: put the run's folder on a file system that all of them share")
 
 
 def _merged(rank: Rank) -> Iterator[tuple[str, Tensor]]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -44,6 +45,12 @@ class Place:
     @property
     def device(self) -> torch.device:
         return torch.device(self.mesh.device_type)
+
+    def sees(self, folder: Path) -> bool:
+        """Does every rank see this folder? One on another machine does not see what lies in the memory of this one."""
+        there = torch.tensor(float(folder.is_dir()), device=self.device)
+        dist.all_reduce(there, dist.ReduceOp.MIN, group=self.group)
+        return bool(there)
 
 
 def join(rank: int, meeting: Meeting) -> Place:
