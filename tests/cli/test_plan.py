@@ -105,6 +105,14 @@ def test_an_amount_that_is_none_is_refused(amount: str, capsys: pytest.CaptureFi
     assert f"--host-memory {amount} is no amount of memory" in capsys.readouterr().err
 
 
-def test_what_no_single_machine_trains_is_not_planned_as_if_one_did(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "nebius2508", "--scale", "cluster", "--memory", "80GB"]) == 2
-    assert "sized for 16 x 8 GPUs" in capsys.readouterr().err
+def test_a_recipe_that_takes_more_gpus_than_its_machines_have_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--machine.gpus", "2", "--trainer", "sharded", "--trainer.ranks", "4", "--memory", "80GB"]
+    assert main(["plan", "smoke", *words]) == 2
+    assert "takes 4 GPUs to train and 0 to sample, and is sized for 1 x 2: lower trainer.ranks" in capsys.readouterr().err
+
+
+def test_each_of_several_gpus_has_its_part_and_the_first_has_the_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "smoke", "--machine.gpus", "4", "--memory", "80GB", "--host-memory", "80GB", "--json"]) == 0
+    parts = {part["name"]: part["bytes"] for part in json.loads(capsys.readouterr().out)["parts"]}
+    assert {"weights, a 4th", "gradients, a 4th", "the policy's weights, arranged for sampling"} <= parts.keys()
+    assert parts["gradients, a 4th"] * 4 > parts["weights, a 4th"] > 0

@@ -114,7 +114,7 @@ def test_all_turns_of_a_stage_fit_into_its_context(scale: Scale) -> None:
         assert prompt + stage.limits.turns * (agent.longest / 3 + 350) <= stage.limits.context
 
 
-@pytest.mark.parametrize(("scale", "says"), [("gpu", "torch sees none"), ("cluster", r"sized for \d+ x \d GPUs")])
+@pytest.mark.parametrize(("scale", "says"), [("gpu", "torch sees none"), ("cluster", "torch sees none")])
 def test_a_scale_that_cannot_be_trained_here_says_what_it_needs_before_anything_starts(
     scale: Scale, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,7 @@ SHORT, FULL = "short", "full"
 """What `--print` prints: what differs from the preset, which is what it says alone, or every key."""
 OWN = {
     "train": ({"--resume", "--print", "--accept-changed-code"}, {"--run", "--scale", "--cluster"}),
-    "plan": ({"--calibrate"}, {"--scale", "--memory", "--host-memory"}),
+    "plan": ({"--calibrate"}, {"--cells", "--cluster", "--cores", "--like", "--scale", "--memory", "--host-memory"}),
     "evaluate": (
         {"--print", "--plan", "--resume"},  # bare words follow the second
         {

@@ -55,7 +55,15 @@ PAPER = Recipe(
     machine=Machine(nodes=16, gpus=8),
     tasks=TaskSource(source=Component("set"), folder="sets/swe-rebench", train=7249, held_out=500),
     agent=AgentChoice(prompts="full", window=60, observation=3600, action_tokens=2048, format_errors=0),
-    policy=PolicyChoice(model="Qwen/Qwen2.5-72B-Instruct", context=131_072, yarn=4.0),
+    policy=PolicyChoice(
+        model="Qwen/Qwen2.5-72B-Instruct",
+        context=131_072,
+        yarn=4.0,
+        vllm="vllm/bin/python",
+        options=("tensor-parallel-size=8",),
+        replicas=8,
+    ),
+    trainer=Component("sharded", {"ranks": 64, "together": 8}),
     sandbox=SandboxChoice(backend=Component("oci"), concurrency=3000),
     optimiser=Optimiser(
         name="adamw",
@@ -63,7 +71,7 @@ PAPER = Recipe(
         weight_decay=0.1,
         clip=1.0,
         frozen=(),
-        micro_batch_tokens=131_072,
+        micro_batch_tokens=16_384,
         gradient_checkpointing=True,
         precision="bfloat16",
     ),
@@ -137,7 +145,11 @@ UNREPORTED: Mapping[str, str] = {
     "agent.repeats": "nothing of the kind is told",
     "agent.announced": "nothing of the kind is told",
     "sandbox.concurrency": "all attempts of an iteration at once",
-    "optimiser.micro_batch_tokens": "one longest attempt",
+    "policy.vllm": "the paper's server is vLLM, too; a Python that has it, at the same place on all nodes",
+    "policy.options": "a replica takes the eight GPUs of a node",
+    "policy.replicas": "eight nodes sample, and eight train (`patchgrad plan --cluster`)",
+    "trainer": "as many ranks as GPUs of the nodes that train, of which eight share a longest attempt",
+    "optimiser.micro_batch_tokens": "an eighth of the longest attempt for each of the ranks that share it",
     "optimiser.gradient_checkpointing": "what 80 layers keep of 131,072 tokens would be terabytes",
     "optimiser.precision": "weights and states stay float32",
     "optimiser.imitation": "as in RL",
@@ -160,8 +172,10 @@ UNREPORTED: Mapping[str, str] = {
 """What the paper does not tell, and why we take what we take."""
 
 
+_ALONE = {"policy.vllm": "", "policy.options": "", "policy.replicas": "0"}
+
 LAPTOP = (
-    Change("two cores, nothing downloaded", {"machine.nodes": "1", "machine.gpus": "0"}),
+    Change("two cores, nothing downloaded", {"machine.nodes": "1", "machine.gpus": "0", "trainer": "local"} | _ALONE),
     Change(
         "repositories made from the seed, since none can be downloaded",
         {"tasks.source": "synthetic", "tasks.folder": "", "tasks.train": "2000", "tasks.held_out": "60"},
@@ -272,7 +286,7 @@ LAPTOP = (
 GPU = (
     Change(
         "one card of 141 GB, as the plan takes 104 at least; on one of 80 GB contexts of 65,536 fit",
-        {"machine.nodes": "1", "machine.gpus": "1"},
+        {"machine.nodes": "1", "machine.gpus": "1", "trainer": "local", "optimiser.micro_batch_tokens": "131072"} | _ALONE,
     ),
     Change("this model reads 262,144 tokens as it is", {"policy.model": "Qwen/Qwen3-4B-Instruct-2507", "policy.yarn": "1"}),
     Change("4 billion parameters take 64 GB with gradients and AdamW's states, which stay in host memory", {"optimiser.offload": "true"}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, prod
 from typing import Literal
 
 from patchgrad.config import require, within
@@ -123,6 +123,9 @@ KEPT = (
 )
 """Options of vLLM's server that are not a user's: what `policies/vllm` says itself, and what would make another policy of the weights."""
 
+SPLIT = ("tensor-parallel-size", "pipeline-parallel-size")
+"""Options of vLLM's whose product is the number of GPUs that a server takes."""
+
 
 def option_name(option: str) -> str:
     """As vLLM reads it: `option_name("--gpu_memory_utilization=0.5")` is `gpu-memory-utilization`."""
@@ -176,6 +179,15 @@ class PolicyChoice:
     def by_vllm(self) -> bool:
         """Does vLLM sample? A Python that has it is named, and no other implementation."""
         return bool(self.vllm) and (self.implementation is None or self.implementation.name == "vllm")
+
+    @property
+    def split(self) -> int:
+        """GPUs of one replica: one, or what its options split a model over; `ConfigError` for an option that is no number."""
+        told = {option_name(option): option.partition("=")[2] for option in self.options}
+        parts = {name: told.get(name, "1") for name in SPLIT}
+        for name, part in parts.items():
+            require(part.isdecimal() and int(part) > 0, f"policy.options has {name}={part}; it counts GPUs, from 1")
+        return prod(map(int, parts.values()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from typing import Any
 
-from patchgrad.errors import ConfigError
 from patchgrad.links import Link
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.lora import merged
@@ -17,11 +15,9 @@ from patchgrad.policies.replicas.lives import Made, Opening
 from patchgrad.policies.replicas.making import EMBEDDED, VLLM
 from patchgrad.policies.replicas.policy import ReplicatedPolicy
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
-from patchgrad.recipes.recipe import PolicyChoice, Recipe, option_name
+from patchgrad.recipes.recipe import Recipe
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-SPLIT = ("tensor-parallel-size", "pipeline-parallel-size")
-"""Options of vLLM's whose product is the number of GPUs that a server takes."""
 
 
 def replicated(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, cluster: str = "") -> ReplicatedPolicy:
@@ -41,7 +37,7 @@ def replicated(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, clust
 
 def processes(recipe: Recipe) -> Opening:
     """Processes of this machine. With GPUs each has some of its own, as far as there are; after the last ones the first are next."""
-    gpus, each = recipe.machine.gpus, taken(recipe.policy)
+    gpus, each = recipe.machine.gpus, recipe.policy.split
     seen = os.environ[VISIBLE].split(",") if os.environ.get(VISIBLE) else [str(number) for number in range(gpus)]
 
     async def opened(number: int) -> Link:
@@ -56,7 +52,7 @@ def processes(recipe: Recipe) -> Opening:
 
 def actors(recipe: Recipe) -> Opening:
     """Actors of the Ray cluster that this process is in, spread over its nodes; with GPUs each has some of its own."""
-    needed = {"num_cpus": 0, "num_gpus": taken(recipe.policy) if recipe.machine.gpus else 0, "scheduling_strategy": "SPREAD"}
+    needed = {"num_cpus": 0, "num_gpus": recipe.policy.split if recipe.machine.gpus else 0, "scheduling_strategy": "SPREAD"}
 
     async def opened(number: int) -> Link:
         from patchgrad.links.ray_link import RayLink
@@ -70,13 +66,3 @@ def actors(recipe: Recipe) -> Opening:
         return link
 
     return opened
-
-
-def taken(choice: PolicyChoice) -> int:
-    """GPUs of one replica: one, or what its options split a model over; `ConfigError` for an option that is no number."""
-    told = {option_name(option): option.partition("=")[2] for option in choice.options}
-    parts = {name: told.get(name, "1") for name in SPLIT}
-    for name, part in parts.items():
-        if not (part.isdecimal() and int(part)):
-            raise ConfigError(f"policy.options has {name}={part}; it counts GPUs, from 1")
-    return math.prod(map(int, parts.values()))

@@ -11,7 +11,8 @@ from contextlib import AbstractContextManager, contextmanager
 from patchgrad.config import leaves, override
 from patchgrad.errors import ConfigError, OutOfMemory, ran_out
 from patchgrad.recipes.recipe import Recipe, option_name
-from patchgrad.runs.planning.estimate import cached, free_for, phases, plan
+from patchgrad.runs.planning.estimate import cached, free_for, plan
+from patchgrad.runs.planning.packs import phases
 from patchgrad.runs.planning.plan import MemoryPlan, size
 from patchgrad.runs.planning.shapes import shape_of
 from patchgrad.trainers.allocator import give_back

@@ -22,7 +22,7 @@ from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.rounding import settled, worthwhile
 from patchgrad.networks.threads import one_thread
 from patchgrad.recipes.recipe import Recipe
-from patchgrad.runs.planning.estimate import DRAWN
+from patchgrad.runs.planning.packs import DRAWN
 from patchgrad.runs.planning.rehearsal import Step, passed
 from patchgrad.runs.planning.shapes import shape_of
 from patchgrad.store.files import put

@@ -11,12 +11,15 @@ from patchgrad.recipes.recipe import Recipe
 
 
 def supported(recipe: Recipe) -> None:
-    """Raises `ConfigError` for a recipe that is sized for more than one machine or GPU."""
+    """Raises `ConfigError` for a recipe that takes more GPUs than the machines have that it is sized for."""
     machine = recipe.machine
-    if machine.nodes > 1 or machine.gpus > 1:
+    if not machine.gpus:
+        return
+    train, sample = max(1, recipe.ranks), recipe.policy.replicas * recipe.policy.split
+    if train + sample > machine.nodes * machine.gpus:
         raise ConfigError(
-            f"{recipe.name} is sized for {machine.nodes} x {machine.gpus} GPUs, and this version trains on the cores of one machine or on "
-            "one GPU: --print shows the recipe; --scale laptop and gpu run, as does another with machine.nodes 1 and machine.gpus 0 or 1."
+            f"{recipe.name} takes {train} GPUs to train and {sample} to sample, and is sized for {machine.nodes} x {machine.gpus}: lower "
+            "trainer.ranks or policy.replicas, or raise machine.nodes or machine.gpus"
         )
 
 

@@ -8,38 +8,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
 
 from patchgrad.config import require
 from patchgrad.networks import products
 from patchgrad.networks.attention import TILE
 from patchgrad.networks.decoder import DecoderConfig
-from patchgrad.networks.lora import Lora
 from patchgrad.networks.paged import PAGE
 from patchgrad.networks.rounding import settled
 from patchgrad.recipes.optimiser import Optimiser
 from patchgrad.recipes.recipe import Recipe, option_name
 from patchgrad.runs.planning.device import spare, supported
 from patchgrad.runs.planning.host_memory import empty, free
+from patchgrad.runs.planning.packs import footprint, phases
 from patchgrad.runs.planning.plan import MARGIN, MemoryPlan, Part
-from patchgrad.runs.planning.rehearsal import Footprint, Step, rehearse
-from patchgrad.runs.planning.shapes import an_optimiser, shape_of
+from patchgrad.runs.planning.ranks import of_a_rank
+from patchgrad.runs.planning.rehearsal import Footprint
+from patchgrad.runs.planning.shapes import shape_of
 from patchgrad.values import Limits
 
-DRAWN = 0.25  # of the tokens of attempts, so many at most are taken to be the policy's own
 VLLM = 0.9  # of a GPU, so much does its server take unless it is told otherwise
 JOURNAL = 24  # bytes that a run keeps of each token of an attempt: about 20 in one of `laptop`
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """A phase that trains: the most tokens of one pack, how many of them are trained, and which parameters are not."""
-
-    name: str
-    tokens: int
-    trained: int
-    frozen: tuple[str, ...] = ()
 
 
 def plan(recipe: Recipe, room: int = 0, beside: int = 0) -> MemoryPlan:
@@ -47,7 +36,9 @@ def plan(recipe: Recipe, room: int = 0, beside: int = 0) -> MemoryPlan:
     supported(recipe)
     shape, choice, room = shape_of(recipe), recipe.optimiser, room or free_for(recipe)
     gpu = recipe.machine.gpus > 0
-    found = [(phase, _footprint(shape, choice, phase.tokens, phase.trained, phase.frozen, gpu)) for phase in phases(recipe)]
+    if gpu and recipe.ranks:
+        return _of_a_rank(recipe, shape, room)
+    found = [(phase, footprint(shape, choice, phase.tokens, phase.trained, phase.frozen, gpu)) for phase in phases(recipe)]
     phase, most = max(found, key=lambda one: one[1].peak(recipe.beside))
     lasting = most.weights + most.states
     libraries = [] if recipe.machine.gpus else [Part("interpreter and libraries", empty(choice.gradient_checkpointing))]
@@ -64,6 +55,16 @@ def plan(recipe: Recipe, room: int = 0, beside: int = 0) -> MemoryPlan:
     return MemoryPlan(
         phase.name, tuple(parts), room, 2 * recipe.sandbox.concurrency, Limits().memory, folder, host, (beside or free()) if host else 0
     )
+
+
+def _of_a_rank(recipe: Recipe, shape: DecoderConfig, room: int) -> MemoryPlan:
+    """The plan of the first GPU of several, each of which has a rank: where no replicas sample elsewhere, it has the policy, too."""
+    held, choice = of_a_rank(recipe, shape), recipe.optimiser
+    left = int(MARGIN * room) - held.peak
+    parts = held.parts if recipe.policy.replicas else (*held.parts, *_policy(shape, recipe, room, left))
+    most = footprint(shape, choice, 64, 8, choice.frozen, True)
+    folder = disk(recipe, written(shape, choice, most))
+    return MemoryPlan(held.phase, parts, room, 2 * recipe.sandbox.concurrency, Limits().memory, folder)
 
 
 def _policy(shape: DecoderConfig, recipe: Recipe, room: int, left: int) -> list[Part]:
@@ -113,7 +114,7 @@ def _beside(shape: DecoderConfig, choice: Optimiser) -> int:
     """Bytes of an offloaded optimiser in host memory: the exact weights, and its states of them."""
     if not choice.offload or choice.rank:
         return 0
-    there = _footprint(shape, replace(choice, offload=False, precision="float32"), 64, 8, choice.frozen, True)
+    there = footprint(shape, replace(choice, offload=False, precision="float32"), 64, 8, choice.frozen, True)
     return there.gradients + there.states  # copies are as large as gradients
 
 
@@ -125,33 +126,6 @@ def free_for(recipe: Recipe) -> int:
 def caches(recipe: Recipe) -> int:
     """Bytes that the policy's caches may take on a GPU: what the plan leaves, and room for one attempt at least."""
     return plan(recipe).parts[-1].bytes
-
-
-def phases(recipe: Recipe) -> list[Phase]:
-    """Those that train. A pack is as long as it may be, or as the longest attempt."""
-    choice, rft = recipe.optimiser, recipe.rft
-    contexts = {"fine-tuning": rft.limits.context} if rft.rounds else {}
-    contexts |= {f"stage {number}": stage.limits.context for number, stage in enumerate(recipe.stages, 1)}
-    frozen = choice.frozen if recipe.policy.model else ()  # a network from scratch learns all of its weights
-    longest = choice.micro_batch_tokens
-    warm_up = [Phase("the warm-up", longest, longest, frozen)] if recipe.warms_up else []
-    lengths = {name: max(choice.micro_batch_tokens, context) for name, context in contexts.items()}
-    return [*warm_up, *(Phase(name, length, int(length * DRAWN), choice.frozen) for name, length in lengths.items())]
-
-
-@cache
-def _footprint(shape: DecoderConfig, choice: Optimiser, tokens: int, trained: int, frozen: tuple[str, ...], fused: bool) -> Footprint:
-    step = Step(
-        tokens=tokens,
-        trained=trained,
-        precision=settled(choice.precision, fused),
-        gradient_checkpointing=choice.gradient_checkpointing,
-        lora=Lora(choice.rank, choice.alpha) if choice.rank else None,
-        frozen=frozen,
-        offload=choice.offload,
-        fused=fused,
-    )
-    return rehearse(shape, an_optimiser(choice), step)
 
 
 def copied(shape: DecoderConfig, recipe: Recipe) -> int:

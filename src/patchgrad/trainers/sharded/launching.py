@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection, answer_challenge, deliver_cha
 from threading import Thread
 from typing import Literal
 
+import torch
 from torch._C._distributed_c10d import TCPStore
 
 from patchgrad.errors import ConfigError, TrainerFault
@@ -72,6 +73,11 @@ def launched(number: int, device: Device, together: int) -> Launched:
 
 def here(number: int, device: Device = "cpu", together: int = 1, deadlines: Deadlines = PATIENT) -> Launched:
     """So many ranks as processes of this machine; with GPUs each has one of its own. At most so many `together` share a sequence."""
+    if device == "cuda" and number > (seen := torch.cuda.device_count()):
+        raise ConfigError(
+            f"the recipe has {number} ranks, and torch sees {seen} GPUs here: start it by torchrun on as many machines as it takes, or set "
+            "trainer.ranks"
+        )
     key = secrets.token_bytes(32)
     with socket.create_server((LOOPBACK, 0), backlog=number) as server:
         processes = [_begun(server.getsockname(), key, rank) for rank in range(number)]
