@@ -162,8 +162,21 @@ def test_the_paper_s_run_fits_on_its_cards(paper: Recipe) -> None:
 
 
 def test_machines_that_cannot_hold_the_trainer_are_refused(paper: Recipe) -> None:
-    with pytest.raises(ConfigError, match=r"^The trainer takes \d+ GB of each GPU over 4 ranks, and there are 80: raise trainer.together"):
-        planned(paper, ("mine.toml",), Asked(Machines.named("1x4:h100"), 8))
+    with pytest.raises(ConfigError, match=r"^The trainer takes \d+ GB of each GPU over 16 ranks, and there are 80: raise trainer.together"):
+        planned(paper, ("mine.toml",), Asked(Machines.named("2x8:a100"), 8))
+
+
+@pytest.mark.parametrize(
+    ("machines", "changes", "said"),
+    [
+        ("1x8:h200", {}, "--cluster plans which machines sample and which train: name two or more"),
+        ("4x4:h200", {}, "A replica takes 8 GPUs, and a machine has 4: lower tensor-parallel-size"),
+        ("4x8:h100", {"policy.options": "tensor-parallel-size=2"}, r"Weights take 72.7 GB of each of a replica's 2 GPUs of 80.0 GB: raise"),
+    ],
+)
+def test_machines_that_cannot_hold_a_replica_are_refused(paper: Recipe, machines: str, changes: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{said}"):
+        planned(override(paper, changes), ("mine.toml",), Asked(Machines.named(machines), 8))
 
 
 # --- what it is told -----------------------------------------------------------------------------

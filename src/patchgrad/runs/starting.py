@@ -45,7 +45,7 @@ def start_from(origin: str | Path, folder: str | Path, recipe: Recipe, *, only: 
     common = _common(done, recipe, str(state["checkpoint"]))
     later = sum(name.startswith("evaluate") for name in done[common:])
     told = later if first.evaluation.after == "phases" or done == whole else 0  # those of them that were measured
-    begun = {**state, "position": common, "step": done[common - 1], "kept": state["kept"][: len(state["kept"]) - later]}
+    begun = {**_settled(state), "position": common, "step": done[common - 1], "kept": state["kept"][: len(state["kept"]) - later]}
     if only is not None:
         begun["pool"] = narrowed(begun["pool"], only)
 
@@ -62,6 +62,11 @@ def start_from(origin: str | Path, folder: str | Path, recipe: Recipe, *, only: 
     if not files.new_folder(path, fill):
         raise StoreError(f"{path} is there already; name another folder for the new run.")
     return Run.resume(path)
+
+
+def _settled(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The state without what was under way or kept to be trained again: it belongs to iterations that the new run makes itself."""
+    return {name: value for name, value in state.items() if name not in ("ahead", "buffer")}
 
 
 def narrowed(pool: Mapping[str, Any], only: Collection[str]) -> dict[str, Any]:

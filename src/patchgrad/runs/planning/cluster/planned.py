@@ -15,7 +15,7 @@ from patchgrad.runs.planning.cluster.recorded import Recorded
 from patchgrad.runs.planning.cluster.roles import Role, Split, roles
 from patchgrad.runs.planning.cluster.splits import Row, best, rows, ways
 from patchgrad.runs.planning.cluster.world import Assumed, Machines, Model, World
-from patchgrad.runs.planning.plan import MARGIN
+from patchgrad.runs.planning.plan import MARGIN, size
 from patchgrad.runs.planning.ranks import Held, of_a_rank
 from patchgrad.runs.planning.shapes import shape_of
 
@@ -60,11 +60,12 @@ class ClusterPlan:
 def planned(recipe: Recipe, words: Sequence[str], asked: Asked, tell: Callable[[str], None] = lambda _: None) -> ClusterPlan:
     """The plan of a recipe, which is made by these words of a command.
 
-    Raises `ConfigError` for a recipe without RL, and where no split of the machines holds the trainer.
+    Raises `ConfigError` for a recipe without RL, and for machines that do not hold the trainer or a replica.
     """
     if not recipe.stages:
         raise ConfigError(f"{recipe.name} has no stage of RL, so there is no iteration to plan.")
     shape, split, machines = shape_of(recipe), recipe.policy.split, asked.machines
+    replica = _replica(recipe, shape, machines)
     fewest = _fewest(recipe, shape, machines)
     simulated = []
     for number, stage in enumerate(recipe.stages, 1):
@@ -74,13 +75,28 @@ def planned(recipe: Recipe, words: Sequence[str], asked: Asked, tell: Callable[[
     chosen = simulated[-1].best
     trainers = chosen.trainers if chosen else machines.nodes
     fitted = _over(recipe, trainers * machines.gpus)
-    replica = of_a_replica(recipe, shape, split, machines.kind.memory)
     replicas = (machines.nodes - trainers) * machines.gpus // split
     told = (*words, *_changes(recipe, trainers * machines.gpus, replicas, chosen.lag if chosen else 0))
     parted = Split(machines, trainers, replicas, split, asked.cells)
     room = split * replica.parts[-1].bytes / Model.of(shape).cache
     every = roles(recipe, shape, told, parted) if chosen else []
     return ClusterPlan(of_a_rank(fitted, shape), replica, int(machines.kind.memory), int(room), tuple(simulated), tuple(every), told)
+
+
+def _replica(recipe: Recipe, shape: DecoderConfig, machines: Machines) -> Held:
+    """What a GPU of a replica holds. Raises `ConfigError` where machines have too few GPUs, or too small ones."""
+    split = recipe.policy.split
+    if machines.nodes < 2:
+        raise ConfigError("--cluster plans which machines sample and which train: name two or more, or plan one by --machine.gpus.")
+    if split > machines.gpus:
+        raise ConfigError(f"A replica takes {split} GPUs, and a machine has {machines.gpus}: lower tensor-parallel-size in policy.options.")
+    held = of_a_replica(recipe, shape, split, machines.kind.memory)
+    if not held.parts[-1].bytes:
+        weights, gpu = size(held.parts[0].bytes), size(machines.kind.memory)
+        raise ConfigError(
+            f"Weights take {weights} of each of a replica's {split} GPUs of {gpu}: raise tensor-parallel-size in policy.options."
+        )
+    return held
 
 
 def _over(recipe: Recipe, ranks: int) -> Recipe:
