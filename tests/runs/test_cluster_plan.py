@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -223,6 +224,10 @@ def test_a_plan_names_every_process_and_the_command(tmp_path: Path, capsys: pyte
     ):
         assert text in said
     assert "nothing of it was measured" in said
+    told = shlex.split(said.splitlines()[-1])
+    assert told[:3] == ["patchgrad", "cluster", "slurm"]
+    assert main(told[1:-2]) == 0, "the job can be printed"
+    assert "torchrun" in capsys.readouterr().out
     assert main(["plan", "cluster-tiny", "--cluster", "4x2:h100", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["fits"] is True

@@ -168,6 +168,9 @@ class PolicyChoice:
         require(not self.options or bool(self.vllm), "policy.options are vLLM's: name its Python in policy.vllm, or leave them away")
         ours = [option for option in self.options if option_name(option).removeprefix("no-") in KEPT]
         require(not ours, f"policy.options has {', '.join(ours)}; leave it away, or samples would not be the policy's own")
+        counts = [option for option in self.options if option_name(option) in SPLIT]
+        wrong = [option for option in counts if not (option.partition("=")[2].isdecimal() and int(option.partition("=")[2]))]
+        require(not wrong, f"policy.options has {', '.join(wrong)}; it counts GPUs, from 1")
         require(self.context >= 256, f"policy.context is {self.context}; an episode needs at least 256 tokens")
         require(self.yarn >= 1, f"policy.yarn is {self.yarn}; a model's positions can be stretched, by 1 or more, not squeezed")
         require(
@@ -182,12 +185,9 @@ class PolicyChoice:
 
     @property
     def split(self) -> int:
-        """GPUs of one replica: one, or what its options split a model over; `ConfigError` for an option that is no number."""
+        """GPUs of one replica: one, or what its options split a model over."""
         told = {option_name(option): option.partition("=")[2] for option in self.options}
-        parts = {name: told.get(name, "1") for name in SPLIT}
-        for name, part in parts.items():
-            require(part.isdecimal() and int(part) > 0, f"policy.options has {name}={part}; it counts GPUs, from 1")
-        return prod(map(int, parts.values()))
+        return prod(int(told.get(name, "1")) for name in SPLIT)
 
 
 @dataclass(frozen=True, slots=True)

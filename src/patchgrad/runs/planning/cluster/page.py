@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from patchgrad.runs.planning.cluster.planned import ClusterPlan, Simulated
@@ -23,7 +24,14 @@ def page(plan: ClusterPlan, like: str = "") -> list[str]:
         lines += ["", *_stage(stage)]
     lines += ["", "  * as the paper did. This version has no mode in which the same GPUs sample and train."]
     if plan.roles:
-        lines += ["", "Processes:", *_processes(plan.roles), "", f"patchgrad train {' '.join(plan.words)} --cluster HEAD"]
+        lines += [
+            "",
+            "Processes:",
+            *_processes(plan.roles),
+            "",
+            "A job for Slurm that begins all of it:",
+            f"  {shlex.join(plan.job)} > job.sh",
+        ]
     return lines
 
 

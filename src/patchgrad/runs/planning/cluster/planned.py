@@ -12,7 +12,7 @@ from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.stage import Stage
 from patchgrad.runs.planning.cluster.memory import of_a_replica
 from patchgrad.runs.planning.cluster.recorded import Recorded
-from patchgrad.runs.planning.cluster.roles import Role, Split, roles
+from patchgrad.runs.planning.cluster.roles import Role, Split, job, roles
 from patchgrad.runs.planning.cluster.splits import Row, best, rows, ways
 from patchgrad.runs.planning.cluster.world import Assumed, Machines, Model, World
 from patchgrad.runs.planning.plan import MARGIN, size
@@ -50,7 +50,7 @@ class ClusterPlan:
     tokens: int
     stages: tuple[Simulated, ...]
     roles: tuple[Role, ...]
-    words: tuple[str, ...]
+    job: tuple[str, ...]
 
     @property
     def fits(self) -> bool:
@@ -80,7 +80,9 @@ def planned(recipe: Recipe, words: Sequence[str], asked: Asked, tell: Callable[[
     parted = Split(machines, trainers, replicas, split, asked.cells)
     room = split * replica.parts[-1].bytes / Model.of(shape).cache
     every = roles(recipe, shape, told, parted) if chosen else []
-    return ClusterPlan(of_a_rank(fitted, shape), replica, int(machines.kind.memory), int(room), tuple(simulated), tuple(every), told)
+    return ClusterPlan(
+        of_a_rank(fitted, shape), replica, int(machines.kind.memory), int(room), tuple(simulated), tuple(every), job(told, parted)
+    )
 
 
 def _replica(recipe: Recipe, shape: DecoderConfig, machines: Machines) -> Held:
@@ -138,4 +140,5 @@ def _world(recipe: Recipe, stage: Stage, shape: DecoderConfig, asked: Asked, spl
 def _changes(recipe: Recipe, ranks: int, replicas: int, lag: int) -> tuple[str, ...]:
     """What `patchgrad train` is given for it beside what makes the recipe."""
     lags = [word for number in range(len(recipe.stages)) for word in (f"--stages.{number}.sampling.lag", str(lag))] if lag else []
-    return ("--trainer", "sharded", "--trainer.ranks", str(ranks), "--policy.replicas", str(replicas), *lags)
+    kind = () if recipe.trainer.name == "sharded" else ("--trainer", "sharded")  # which would forget the options that it has
+    return (*kind, "--trainer.ranks", str(ranks), "--policy.replicas", str(replicas), *lags)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from patchgrad.networks.decoder import DecoderConfig
 from patchgrad.recipes.recipe import Recipe
-from patchgrad.runs.launch import MEETING, PORT, Job, slurm, start
+from patchgrad.runs.launch import MEETING, PORT, Job, start
 from patchgrad.runs.planning.cluster.world import Machines
 from patchgrad.runs.planning.estimate import disk
 from patchgrad.runs.planning.plan import size
@@ -41,16 +42,16 @@ def roles(recipe: Recipe, shape: DecoderConfig, words: Sequence[str], split: Spl
     """The processes that this code begins for the recipe on these machines."""
     nodes, gpus = split.machines.nodes, split.machines.gpus
     train, every = (0, split.trainers - 1), (0, nodes - 1)
-    job = Job(tuple(words), nodes, split.cells, gpus, split.trainers)
+    started = Job(tuple(words), nodes, split.cells, gpus, split.trainers)
     ranks = split.trainers * gpus
     published = 2 * 4 * shape.parameters
     sampling = (split.trainers, nodes - 1)
     each = -(-split.replicas // max(1, nodes - split.trainers))
     folder = disk(recipe, 3 * 4 * shape.parameters)
-    command = " ".join(job.train) + " --cluster HEAD"
+    command = shlex.join(started.train) + " --cluster HEAD"
     return [
         Role(
-            "Ray", *every, 1, " ".join(start(PORT, split.cells)), f"{PORT} on machine 0, and ports that it chooses", "logs below /tmp/ray"
+            "Ray", *every, 1, shlex.join(start(PORT, split.cells)), f"{PORT} on machine 0, and ports that it chooses", "logs below /tmp/ray"
         ),
         Role("torchrun", *train, 1, f"torchrun --nnodes {split.trainers} --nproc-per-node {gpus}", f"{MEETING} on machine 0", ""),
         Role("the run", 0, 0, 1, command, "a port for ranks that it chooses", f"the run's folder, at most {size(folder)}"),
@@ -61,6 +62,8 @@ def roles(recipe: Recipe, shape: DecoderConfig, words: Sequence[str], split: Spl
     ]
 
 
-def script(words: Sequence[str], split: Split) -> str:
-    """The job for Slurm that starts all of them."""
-    return slurm(Job(tuple(words), split.machines.nodes, split.cells, split.machines.gpus, split.trainers))
+def job(words: Sequence[str], split: Split) -> tuple[str, ...]:
+    """The command that prints a job for Slurm with all of them."""
+    size = {"nodes": split.machines.nodes, "trainers": split.trainers, "gpus": split.machines.gpus, "cells": split.cells}
+    options = (word for name, value in size.items() for word in (f"--{name}", str(value)))
+    return ("patchgrad", "cluster", "slurm", *options, *words)

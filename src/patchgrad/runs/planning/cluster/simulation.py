@@ -48,14 +48,20 @@ class Iterated:
 
 @dataclass(slots=True)
 class _Stream:
-    """A live attempt: its iteration, the publication under which it began, how many turns it has taken, and its tokens so far."""
+    """An attempt by its number: its iteration, the publication under which it began, how many turns it has taken, and its tokens so far."""
 
+    number: int
     iteration: int
     script: Script
     replica: _Replica | None = None
     began: int = 0
     taken: int = 0
     context: int = 0
+
+    @property
+    def done(self) -> bool:
+        """Has it taken all of its turns?"""
+        return self.taken == len(self.script.turns)
 
 
 @dataclass(slots=True)
@@ -88,13 +94,32 @@ class _Replica:
         self.now = now
 
 
+class _Events:
+    """What happens at which time, in that order; of two at one time the one that was said first."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._order = count()
+
+    def at(self, time: float, act: Callable[..., None], *given: Any) -> None:
+        """This is done then."""
+        heapq.heappush(self._heap, (time, next(self._order), act, given))
+
+    def run(self) -> float:
+        """All of it; when the last thing happened."""
+        now = 0.0
+        while self._heap:
+            now, _, act, given = heapq.heappop(self._heap)
+            act(now, *given)
+        return now
+
+
 class Simulation:
     """One run of a stage. The same seed gives the same."""
 
     def __init__(self, world: World, seed: int = 0) -> None:
         self._world, self._random = world, Random(seed)
-        self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
-        self._order = count()
+        self._events = _Events()
         self._replicas = [_Replica(world) for _ in range(world.replicas)]
         self._slots = slots(world, world.room())
         self._left = [world.tasks * world.attempts] * world.iterations
@@ -105,11 +130,7 @@ class Simulation:
     def run(self) -> Iterated:
         """All iterations."""
         self._begin(0.0)
-        now = 0.0
-        while self._events:
-            now, _, act, given = heapq.heappop(self._events)
-            act(now, *given)
-        told = self._state
+        now, told = self._events.run(), self._state
         return Iterated(
             tuple(told.seconds),
             tuple(told.sampling),
@@ -121,16 +142,14 @@ class Simulation:
             sum(turn.drawn for streams in self._streams for one in streams for turn in one.script.turns) / now,
         )
 
-    def _at(self, time: float, act: Callable[..., None], *given: Any) -> None:
-        heapq.heappush(self._events, (time, next(self._order), act, given))
-
     # --- attempts --------------------------------------------------------------------------------
 
     def _begin(self, now: float) -> None:
         """The attempts of all iterations that the lag allows are under way."""
         world, told = self._world, self._state
         while told.begun < min(world.iterations, told.published + world.lag + 1):
-            made = [_Stream(told.begun, world.draw(self._random)) for _ in range(world.tasks * world.attempts)]
+            size = world.tasks * world.attempts
+            made = [_Stream(told.begun * size + number, told.begun, world.draw(self._random)) for number in range(size)]
             self._streams[told.begun] = made
             self._waiting.extend(made)
             told.begun += 1
@@ -156,12 +175,12 @@ class Simulation:
         replica.to(now)
         speed = world.machines.kind.flops * world.split * world.rates.reading / (2 * world.model.parameters)
         replica.reads_until = max(now, replica.reads_until) + tokens / speed
-        self._at(replica.reads_until, self._draw, stream)
+        self._events.at(replica.reads_until, self._draw, stream)
 
     def _draw(self, now: float, stream: _Stream) -> None:
         replica, turn = _of(stream), stream.script.turns[stream.taken]
         replica.to(now)
-        heapq.heappush(replica.drawing, (replica.tokens + turn.drawn, next(self._order), stream))
+        heapq.heappush(replica.drawing, (replica.tokens + turn.drawn, stream.number, stream))
         replica.held += stream.context
         self._look(now, replica)
 
@@ -170,7 +189,7 @@ class Simulation:
         replica.asked += 1
         if replica.drawing:
             left = max(0.0, replica.drawing[0][0] - replica.tokens)
-            self._at(now + left / replica.rate(), self._drawn, replica, replica.asked)
+            self._events.at(now + left / replica.rate(), self._drawn, replica, replica.asked)
 
     def _drawn(self, now: float, replica: _Replica, asked: int) -> None:
         """An action has ended, if nothing has changed since it was looked at; its tool runs, or its attempt has ended."""
@@ -183,24 +202,21 @@ class Simulation:
         turn = stream.script.turns[stream.taken]
         stream.taken += 1
         stream.context += turn.drawn + turn.observed
-        done = stream.taken == len(stream.script.turns)
         self._state.running += 1
         slow = max(1.0, self._state.running * self._world.busy / (self._world.machines.cores * self._world.machines.nodes))
-        if done:
+        self._events.at(now + (turn.seconds + (stream.script.grading if stream.done else 0.0)) * slow, self._answered, stream)
+        if stream.done:
             replica.live -= 1
-            self._at(now + (turn.seconds + stream.script.grading) * slow, self._graded, stream)
             self._admit(now)
+
+    def _answered(self, now: float, stream: _Stream) -> None:
+        """A tool has answered, or an attempt is graded."""
+        self._state.running -= 1
+        if stream.done:
+            self._left[stream.iteration] -= 1
+            self._train(now)
         else:
-            self._at(now + turn.seconds * slow, self._answered, stream, turn.observed)
-
-    def _answered(self, now: float, stream: _Stream, tokens: int) -> None:
-        self._state.running -= 1
-        self._read(now, stream, tokens)
-
-    def _graded(self, now: float, stream: _Stream) -> None:
-        self._state.running -= 1
-        self._left[stream.iteration] -= 1
-        self._train(now)
+            self._read(now, stream, stream.script.turns[stream.taken - 1].observed)
 
     # --- training --------------------------------------------------------------------------------
 
@@ -220,12 +236,12 @@ class Simulation:
         told.behind += [told.published - one.began for one in streams]
         told.sampling.append(now - told.last)
         told.training.append(work)
-        self._at(now + work + (world.rates.switch if world.in_turn else 0.0), self._trained)
+        self._events.at(now + work + (world.rates.switch if world.in_turn else 0.0), self._trained)
 
     def _trained(self, now: float) -> None:
         """While a publication is under way nothing new is drawn."""
         self._state.paused = True
-        self._at(now + self._world.rates.publish, self._published)
+        self._events.at(now + self._world.rates.publish, self._published)
 
     def _published(self, now: float) -> None:
         told = self._state
