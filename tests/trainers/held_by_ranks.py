@@ -17,7 +17,6 @@ from torch import Tensor
 
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder, DecoderConfig
-from patchgrad.networks.slices import Slices
 from patchgrad.trainers.optimisers import AdamW
 from patchgrad.trainers.sharded.network import local
 from patchgrad.trainers.sharded.rank import Rank, Spec
@@ -35,8 +34,7 @@ def main() -> None:
     rank = Rank(place, Spec(CONFIG, AdamW))
     with tempfile.TemporaryDirectory() as name:
         folder.save(Path(name), CONFIG, Decoder(CONFIG).state_dict())
-        with Slices(Path(name)) as weights:
-            rank.fill(weights)
+        rank.fill(Path(name))
     random = np.random.default_rng(0)
     mask = np.arange(LENGTH) > 0
     tokens, zeros = ids(random.integers(0, 256, LENGTH)), floats(np.zeros(LENGTH))
