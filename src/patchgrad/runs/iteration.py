@@ -65,7 +65,7 @@ async def run_iteration(
         session.prefixes.observe(group)
     context.run.rollouts.write(work.id.trained, work.id.iteration, [r for group in done.groups for r in group.rollouts])
     record = measured(done, work.sizes.attempts, compared=work.compared)
-    if work.again and work.again.groups:
+    if work.again:
         trained = work.algorithm.select(done.groups)
         aged = session.buffer.observe(Made(work.id.iteration, done.groups, trained, done.versions), done.recalled, work.again)
         record |= recalled(done.recalled, aged, len(session.buffer.kept))

@@ -41,7 +41,8 @@ async def reinforce(context: RunContext, session: Session, id: PhaseId, stage: S
     measured = partial(on_a_sample, id=id, stage=stage)
     last = min(id.iteration + sampling.lag, stage.iterations - 1)
     later = tuple(replace(id, iteration=number) for number in range(id.iteration + 1, last + 1))
-    work = Work(id, row, _sizes(context, session, id, stage), settings, context.harness, later=later, again=priorities(stage, id.iteration))
+    again = priorities(stage, id.iteration) if stage.replay.groups else None
+    work = Work(id, row, _sizes(context, session, id, stage, again), settings, context.harness, later=later, again=again)
     session = await run_iteration(context, session, work, measured)
     done = id.iteration + 1
     if done < stage.iterations and (reason := over(context, session, replace(id, iteration=done), stage)):
@@ -66,7 +67,7 @@ def _begun(context: RunContext, session: Session, stage: Stage) -> Session:
     return replace(session, curriculum=curriculum, learner=replace(session.learner, curriculum=curriculum))
 
 
-def _sizes(context: RunContext, session: Session, id: PhaseId, stage: Stage) -> IterationSizes:
+def _sizes(context: RunContext, session: Session, id: PhaseId, stage: Stage, again: Priorities | None) -> IterationSizes:
     sampling, limits = stage.sampling, stage.limits
     prefixed = partial(session.prefixes.start, turns=limits.turns, context=limits.context)
     rate = constant(stage.lr * (1 - stage.decay * id.iteration / stage.iterations))
@@ -82,7 +83,7 @@ def _sizes(context: RunContext, session: Session, id: PhaseId, stage: Stage) -> 
         forking=_forking(stage) if sampling.forks else None,
         lag=sampling.lag,
         spot=context.recipe.guards.spot,
-        recalled=_recalled(context, session, id, stage),
+        recalled=_recalled(context, session, id, again) if again else (),
         least_ess=stage.replay.ess,
     )
 
@@ -93,9 +94,9 @@ def priorities(stage: Stage, iteration: int) -> Priorities:
     return Priorities(replay.groups, replay.age, replay.uses, replay.alpha, replay.beta + (1 - replay.beta) * done)
 
 
-def _recalled(context: RunContext, session: Session, id: PhaseId, stage: Stage) -> list[Recalled]:
+def _recalled(context: RunContext, session: Session, id: PhaseId, again: Priorities) -> list[Recalled]:
     """The groups of earlier iterations that are trained again, as the run's tables have them."""
-    drawn = session.buffer.draw(id.iteration, priorities(stage, id.iteration), context.recipe.seed) if stage.replay.groups else []
+    drawn = session.buffer.draw(id.iteration, again, context.recipe.seed)
     read = partial(context.run.rollouts.read, id.trained)
     there = {number: grouped(read(number)) for number in {kept.iteration for kept, _ in drawn}}
     return [Recalled(kept, weight, there[kept.iteration][kept.group]) for kept, weight in drawn]
