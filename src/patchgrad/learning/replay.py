@@ -17,6 +17,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import accumulate, pairwise
 from math import ceil
 from statistics import pvariance
 from typing import Any
@@ -97,16 +98,10 @@ class Buffer:
         """
         priorities = [one.priority(now, how.alpha) for one in self.kept]
         whole, count = sum(priorities), min(how.groups, len(priorities))
-        first = random.Random(f"replay {seed} {now}").random()
-        drawn: list[tuple[Kept, float]] = []
-        passed = 0.0
-        for one, value in zip(self.kept, priorities, strict=True):
-            chance = value / whole
-            times = ceil(passed + count * chance - first) - ceil(passed - first)
-            passed += count * chance
-            if times:
-                drawn.append((one, times * (len(priorities) * chance) ** -how.beta))
-        return drawn
+        chances = [value / whole for value in priorities]
+        times = systematic([count * chance for chance in chances], random.Random(f"replay {seed} {now}").random())
+        drawn = zip(self.kept, chances, times, strict=True)
+        return [(one, often * (len(priorities) * chance) ** -how.beta) for one, chance, often in drawn if often]
 
     def observe(self, made: Made, drawn: Sequence[Recalled], how: Priorities) -> int:
         """An iteration was trained: its groups come in, and others go out. How many went out by their age."""
@@ -130,6 +125,16 @@ class Buffer:
     def restored(cls, state: Sequence[Mapping[str, Any]]) -> Buffer:
         """As `state()` tells."""
         return cls([Kept(**{**one, "versions": tuple(one["versions"])}) for one in state])
+
+
+def systematic(expected: Sequence[float], first: float) -> list[int]:
+    """How often each is drawn by points that are 1 apart, the first of which is from 0 to 1, where it is expected so often.
+
+    >>> systematic([1.5, 0.5], 0.2), systematic([1.5, 0.5], 0.7)
+    ([2, 0], [1, 1])
+    """
+    ends = [0.0, *accumulate(expected)]
+    return [ceil(end - first) - ceil(begin - first) for begin, end in pairwise(ends)]
 
 
 def _kept(made: Made) -> list[Kept]:
