@@ -163,7 +163,10 @@ def test_the_paper_s_run_fits_on_its_cards(paper: Recipe) -> None:
 
 
 def test_machines_that_cannot_hold_the_trainer_are_refused(paper: Recipe) -> None:
-    with pytest.raises(ConfigError, match=r"^The trainer takes \d+ GB of each GPU over 16 ranks, and there are 80: raise trainer.together"):
+    with pytest.raises(
+        ConfigError,
+        match=r"^The trainer takes \d+ GB of each GPU over 8 ranks, as one node samples, and there are 80: raise trainer.together",
+    ):
         planned(paper, ("mine.toml",), Asked(Machines.named("2x8:a100"), 8))
 
 
@@ -226,6 +229,7 @@ def test_a_plan_names_every_process_and_the_command(tmp_path: Path, capsys: pyte
     assert "nothing of it was measured" in said
     told = shlex.split(said.splitlines()[-1])
     assert told[:3] == ["patchgrad", "cluster", "slurm"]
+    assert "--machine.nodes 4 --machine.gpus 2" in said, "the job is for these machines"
     assert main(told[1:-2]) == 0, "the job can be printed"
     assert "torchrun" in capsys.readouterr().out
     assert main(["plan", "cluster-tiny", "--cluster", "4x2:h100", "--json"]) == 0

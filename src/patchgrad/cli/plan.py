@@ -28,7 +28,7 @@ from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.planning.plan import MemoryPlan, size
 from patchgrad.store import plain
 
-CHOSEN = {"trainer", "trainer.ranks", "policy.replicas"}
+CHOSEN = {"machine.nodes", "machine.gpus", "trainer.ranks", "policy.replicas"}
 """What a plan for a cluster says itself."""
 
 UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from patchgrad.networks.decoder import DecoderConfig
 from patchgrad.networks.rounding import settled
 from patchgrad.recipes.recipe import Recipe
-from patchgrad.runs.planning.packs import footprint, phases
+from patchgrad.runs.planning.packs import Phase, footprint, phases
 from patchgrad.runs.planning.plan import Part
 
 GATHERED = 3
@@ -38,21 +38,18 @@ class Held:
 def of_a_rank(recipe: Recipe, shape: DecoderConfig) -> Held:
     """A GPU of the trainer's, where the recipe has several ranks."""
     together = int(recipe.trainer.options.get("together", 1))
-    return max((_rank(recipe, shape, together, *phase) for phase in _longest(recipe)), key=lambda held: held.peak)
+    return max((_rank(recipe, shape, together, phase) for phase in phases(recipe)), key=lambda held: held.peak)
 
 
-def _longest(recipe: Recipe) -> list[tuple[str, int, int, tuple[str, ...]]]:
-    return [(phase.name, phase.tokens, phase.trained, phase.frozen) for phase in phases(recipe)]
-
-
-def _rank(recipe: Recipe, shape: DecoderConfig, together: int, name: str, tokens: int, trained: int, frozen: tuple[str, ...]) -> Held:
+def _rank(recipe: Recipe, shape: DecoderConfig, together: int, phase: Phase) -> Held:
     choice, ranks = recipe.optimiser, recipe.ranks
-    size = next((n for n in _sizes(shape, ranks, together) if tokens <= n * choice.micro_batch_tokens), max(_sizes(shape, ranks, together)))
-    own, exact = math.ceil(tokens / size), bool(recipe.trainer.options.get("exact", not recipe.machine.gpus))
+    sizes = _sizes(shape, ranks, together)
+    size = next((n for n in sizes if phase.tokens <= n * choice.micro_batch_tokens), max(sizes))
+    own, exact = math.ceil(phase.tokens / size), bool(recipe.trainer.options.get("exact", not recipe.machine.gpus))
     gpu = recipe.machine.gpus > 0
     reduced = settled(choice.precision, gpu) == "bfloat16"
     one, thin = (
-        footprint(shape, made, own, math.ceil(trained / size), frozen, gpu)
+        footprint(shape, made, own, math.ceil(phase.trained / size), phase.frozen, gpu)
         for made in (replace(choice, offload=False), replace(choice, offload=False, rank=choice.rank or 1))
     )
     kept = 2 if choice.rank and reduced else 4
@@ -65,7 +62,7 @@ def _rank(recipe: Recipe, shape: DecoderConfig, together: int, name: str, tokens
         Part("embedding and head, and their gradients", 2 * kept * ends),
         Part(f"activations of {own:,} tokens", thin.passing),
     )
-    return Held(name, tokens, own, parts)
+    return Held(phase.name, phase.tokens, own, parts)
 
 
 def _sizes(shape: DecoderConfig, ranks: int, together: int) -> list[int]:

@@ -23,16 +23,8 @@ def page(plan: ClusterPlan, like: str = "") -> list[str]:
     for stage in plan.stages:
         lines += ["", *_stage(stage)]
     lines += ["", "  * as the paper did. This version has no mode in which the same GPUs sample and train."]
-    if plan.roles:
-        lines += [
-            "",
-            "Processes:",
-            *_processes(plan.roles),
-            "",
-            "A job for Slurm that begins all of it:",
-            f"  {shlex.join(plan.job)} > job.sh",
-        ]
-    return lines
+    lines += ["", "Processes:", *_processes(plan.roles)]
+    return [*lines, "", "A job for Slurm that begins all of it:", f"  {shlex.join(plan.job)} > job.sh"]
 
 
 def _held(title: str, held: Held, memory: int) -> list[str]:

@@ -13,7 +13,7 @@ from patchgrad.recipes.stage import Stage
 from patchgrad.runs.planning.cluster.memory import of_a_replica
 from patchgrad.runs.planning.cluster.recorded import Recorded
 from patchgrad.runs.planning.cluster.roles import Role, Split, job, roles
-from patchgrad.runs.planning.cluster.splits import Row, best, rows, ways
+from patchgrad.runs.planning.cluster.splits import LAGS, Row, best, rows, ways
 from patchgrad.runs.planning.cluster.world import Assumed, Machines, Model, World
 from patchgrad.runs.planning.plan import MARGIN, size
 from patchgrad.runs.planning.ranks import Held, of_a_rank
@@ -37,7 +37,7 @@ class Simulated:
 
     stage: int
     rows: tuple[Row, ...]
-    best: Row | None
+    best: Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +64,24 @@ def planned(recipe: Recipe, words: Sequence[str], asked: Asked, tell: Callable[[
     """
     if not recipe.stages:
         raise ConfigError(f"{recipe.name} has no stage of RL, so there is no iteration to plan.")
-    shape, split, machines = shape_of(recipe), recipe.policy.split, asked.machines
+    split, machines, lags = recipe.policy.split, asked.machines, _lags(recipe)
+    recipe = replace(recipe, machine=replace(recipe.machine, nodes=machines.nodes, gpus=machines.gpus))
+    shape = shape_of(recipe)
     replica = _replica(recipe, shape, machines)
     fewest = _fewest(recipe, shape, machines)
     simulated = []
     for number, stage in enumerate(recipe.stages, 1):
         tell(f"Iterations of stage {number} are simulated; it takes a minute or two.")
-        found = tuple(rows(ways(_world(recipe, stage, shape, asked, split), fewest), SEEDS))
+        found = tuple(rows(ways(_world(recipe, stage, shape, asked, split), fewest, lags), SEEDS))
         simulated.append(Simulated(number, found, best(found)))
     chosen = simulated[-1].best
-    trainers = chosen.trainers if chosen else machines.nodes
+    trainers = chosen.trainers
     fitted = _over(recipe, trainers * machines.gpus)
     replicas = (machines.nodes - trainers) * machines.gpus // split
-    told = (*words, *_changes(recipe, trainers * machines.gpus, replicas, chosen.lag if chosen else 0))
+    told = (*words, *_changes(recipe, trainers * machines.gpus, replicas, chosen.lag))
     parted = Split(machines, trainers, replicas, split, asked.cells)
     room = split * replica.parts[-1].bytes / Model.of(shape).cache
-    every = roles(recipe, shape, told, parted) if chosen else []
+    every = roles(recipe, shape, told, parted)
     return ClusterPlan(
         of_a_rank(fitted, shape), replica, int(machines.kind.memory), int(room), tuple(simulated), tuple(every), job(told, parted)
     )
@@ -109,13 +111,14 @@ def _over(recipe: Recipe, ranks: int) -> Recipe:
 
 def _fewest(recipe: Recipe, shape: DecoderConfig, machines: Machines) -> int:
     """How many nodes hold the trainer at least."""
-    for nodes in range(1, machines.nodes + 1):
+    for nodes in range(1, machines.nodes):
         held = of_a_rank(_over(recipe, nodes * machines.gpus), shape)
         if held.peak <= MARGIN * machines.kind.memory:
             return nodes
+    ranks, gpu = (machines.nodes - 1) * machines.gpus, machines.kind.memory / 1e9
     raise ConfigError(
-        f"The trainer takes {held.peak / 1e9:.0f} GB of each GPU over {machines.nodes * machines.gpus} ranks, and there are "
-        f"{machines.kind.memory / 1e9:.0f}: raise trainer.together, lower optimiser.micro_batch_tokens, or take more machines."
+        f"The trainer takes {held.peak / 1e9:.0f} GB of each GPU over {ranks} ranks, as one node samples, and there are {gpu:.0f}: raise "
+        "trainer.together, lower optimiser.micro_batch_tokens, or take more machines."
     )
 
 
@@ -137,8 +140,19 @@ def _world(recipe: Recipe, stage: Stage, shape: DecoderConfig, asked: Asked, spl
     return replace(world, taught=like.taught) if like else world
 
 
+def _lags(recipe: Recipe) -> tuple[int, ...]:
+    """The lags that all stages may have: none but 0 where one of them trains without a ratio to what was sampled."""
+    try:
+        for stage in recipe.stages:
+            replace(stage, sampling=replace(stage.sampling, lag=1))
+    except ConfigError:
+        return (0,)
+    return LAGS
+
+
 def _changes(recipe: Recipe, ranks: int, replicas: int, lag: int) -> tuple[str, ...]:
     """What `patchgrad train` is given for it beside what makes the recipe."""
     lags = [word for number in range(len(recipe.stages)) for word in (f"--stages.{number}.sampling.lag", str(lag))] if lag else []
     kind = () if recipe.trainer.name == "sharded" else ("--trainer", "sharded")  # which would forget the options that it has
-    return (*kind, "--trainer.ranks", str(ranks), "--policy.replicas", str(replicas), *lags)
+    sized = ("--machine.nodes", str(recipe.machine.nodes), "--machine.gpus", str(recipe.machine.gpus))
+    return (*sized, *kind, "--trainer.ranks", str(ranks), "--policy.replicas", str(replicas), *lags)

@@ -32,16 +32,11 @@ class Row:
         return f"{self.samplers} + {self.trainers}" if self.built else f"{self.samplers} in turn"
 
 
-def ways(world: World, fewest: int = 1) -> list[World]:
+def ways(world: World, fewest: int = 1, lags: Sequence[int] = LAGS) -> list[World]:
     """The ways that are simulated: all nodes in turn, and quarters of them apart, with each lag; `fewest` nodes at least train."""
     nodes = world.machines.nodes
-    parts = dict.fromkeys(min(nodes - 1, max(fewest, round(nodes * part))) for part in (0.25, 0.5, 0.75)) if nodes > 1 else {}
-    apart = [
-        replace(world, samplers=nodes - trainers, trainers=trainers, lag=lag)
-        for trainers in sorted(parts)
-        for lag in LAGS
-        if trainers >= fewest and (nodes - trainers) * world.machines.gpus >= world.split
-    ]
+    parts = dict.fromkeys(min(nodes - 1, max(fewest, round(nodes * part))) for part in (0.25, 0.5, 0.75))
+    apart = [replace(world, samplers=nodes - trainers, trainers=trainers, lag=lag) for trainers in sorted(parts) for lag in lags]
     return [replace(world, samplers=nodes, trainers=nodes, lag=0), *apart]
 
 
@@ -58,6 +53,6 @@ def _shares(found: Sequence[Iterated]) -> tuple[float, float]:
     return fmean(one.idle for one in found), fmean(one.busy for one in found)
 
 
-def best(found: Sequence[Row]) -> Row | None:
+def best(found: Sequence[Row]) -> Row:
     """The fastest of what this version does."""
-    return min((row for row in found if row.built), key=lambda row: row.seconds, default=None)
+    return min((row for row in found if row.built), key=lambda row: row.seconds)
