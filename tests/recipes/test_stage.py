@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,3 +38,14 @@ def test_what_earlier_weights_have_sampled_begins_at_the_beginning(told: str, gi
 def test_a_replay_that_means_nothing_is_refused_by_its_name(given: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=f"^replay.{next(iter(given))} is "):
         Replay(**given)  # type: ignore[arg-type]
+
+
+def test_the_rate_of_a_stage_rises_over_its_first_iterations_and_falls_to_its_end() -> None:
+    steady = Stage(lr=2.0, iterations=4)
+    assert [steady.rate(one) for one in range(4)] == [2.0] * 4
+    falling = replace(steady, decay=1.0)
+    assert [falling.rate(one) for one in range(4)] == [2.0, 1.5, 1.0, 0.5]
+    rising = replace(falling, warmup=2)
+    assert [rising.rate(one) for one in range(4)] == [1.0, 1.5, 1.0, 0.5]
+    with pytest.raises(ConfigError, match="a stage's warmup is -1; it must be at least 0"):
+        replace(steady, warmup=-1)

@@ -163,6 +163,7 @@ UNREPORTED: Mapping[str, str] = {
     "stages.*.limits.seconds": "two hours, for a loaded server",
     "stages.*.sampling.continuations": "there are no forks",
     **{f"{place}.{kind}": "none is told" for place in FAILURES for kind in ("timeout", "died", "out_of_memory", "sandbox_lost")},
+    "stages.*.warmup": "no schedule and no warm-up is told",
     "stages.*.decay": "no schedule and no warm-up is told",
     "stages.*.loss.epochs": "each attempt is seen once",
     "stages.*.loss.old": "the sampler's; recomputing them is the other reading",

@@ -102,6 +102,10 @@ SMOL = (
             {"iterations": "3", "sampling.tasks": "10", "sampling.attempts": "8", "limits.turns": "12"},
         ),
     ),
+    Change(
+        "in one run a second stage at 3e-4 lost what the first had added; its first step, without moments, was the longest of all",
+        {"stages.1.lr": "1.5e-4", "stages.1.warmup": "2"},
+    ),
     Change("what its attempts use", {"evaluation.limits.turns": "12"}),
 )
 """What `smol` has otherwise than `laptop`, and why."""
@@ -117,7 +121,7 @@ LONG = (
             "rft.tasks": "80",
             "rft.attempts": "8",
         }
-        | both({"iterations": "6", "sampling.tasks": "12"}),
+        | stages({"iterations": "6", "sampling.tasks": "12"}, {"iterations": "4", "sampling.tasks": "12"}),
     ),
 )
 """What `smol-long` has otherwise than `smol`, and why."""

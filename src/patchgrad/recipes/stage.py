@@ -121,8 +121,9 @@ class Stage:
     `algorithm` alone is the published setting (`recipes/rows.py`); what `advantage` and `loss` set of their own holds in its place.
 
     A stage ends after `iterations`, or before, when Pass@1 on the tasks that were drawn has not risen over the last `plateau` of them
-    (`curricula/plateau.py`); 0 never asks. It also ends when its attempts lose their `health`. From the first iteration to the last `lr`
-    falls in a line, by a share of `decay` over the stage.
+    (`curricula/plateau.py`); 0 never asks. It also ends when its attempts lose their `health`. The learning
+    rate rises in a line to `lr` over the first `warmup` iterations, as AdamW begins a stage without moments and its first steps are long;
+    and it falls in a line, by a share of `decay` over the stage.
     """
 
     algorithm: Name = "dapo"
@@ -130,6 +131,7 @@ class Stage:
     plateau: int = 0
     health: Health = field(default_factory=Health)
     lr: float = 1e-6
+    warmup: int = 0
     decay: float = 0.0
     start: Start = field(default_factory=Start)
     sampling: StageSampling = field(default_factory=StageSampling)
@@ -165,8 +167,17 @@ class Stage:
         """Is it accounted for where sampler and trainer compute other probabilities?"""
         return self.row.old == "recomputed" and not self.loss.correction.none
 
+    def rate(self, iteration: int) -> float:
+        """The learning rate of an iteration, which counts from 0.
+
+        With `lr=1.0, iterations=4, warmup=2, decay=1.0` it is .5, .75, .5 and .25.
+        """
+        risen = min(1.0, (iteration + 1) / max(1, self.warmup))
+        return self.lr * risen * (1 - self.decay * iteration / self.iterations)
+
     def __post_init__(self) -> None:
         within(1, inf, "a stage's ", self, "iterations")
+        within(0, inf, "a stage's ", self, "warmup")
         require(self.lr > 0, f"a stage's lr is {self.lr}; a learning rate must be above 0")
         require(0 <= self.decay <= 1, f"a stage's decay is {self.decay}; it is the share, from 0 to 1, by which its lr falls")
         require(self.plateau >= 0, f"a stage's plateau is {self.plateau}; it counts iterations, and 0 never ends a stage early")

@@ -70,7 +70,7 @@ def _begun(context: RunContext, session: Session, stage: Stage) -> Session:
 def _sizes(context: RunContext, session: Session, id: PhaseId, stage: Stage, again: Priorities | None) -> IterationSizes:
     sampling, limits = stage.sampling, stage.limits
     prefixed = partial(session.prefixes.start, turns=limits.turns, context=limits.context)
-    rate = constant(stage.lr * (1 - stage.decay * id.iteration / stage.iterations))
+    rate = constant(stage.rate(id.iteration))
     return IterationSizes(
         sampling.tasks,
         sampling.attempts,
