@@ -154,6 +154,35 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, monkeypatch: pytes
     assert main(["view", str(folder)]) == 130
 
 
+STOPPED = """
+import asyncio, signal, sys
+from patchgrad.cli import VERBS, main
+signal.signal(signal.SIGINT, {handler})
+
+async def waits():
+    print("there", flush=True)
+    try:
+        await asyncio.sleep(60)
+    finally:
+        await asyncio.sleep(0.1)
+        print("closed", flush=True)
+
+VERBS["view"].run = lambda arguments: asyncio.run(waits())
+sys.exit(main(["view", "run"]))
+"""
+
+
+@pytest.mark.parametrize("handler", ["signal.default_int_handler", "signal.SIG_IGN"])
+def test_the_signal_that_ends_a_job_lets_a_command_close_what_it_has_opened(handler: str) -> None:
+    command = [sys.executable, "-c", STOPPED.format(handler=handler)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "there\n"
+        process.terminate()
+        said, told = process.communicate(timeout=60)
+    assert (said, told, process.returncode) == ("closed\n", "patchgrad: stopped.\n", 143)
+
+
 GROUP = r"stages\.0\.|(rft|evaluation)\.(?=limits)"
 WRONG = (
     *(("stages.0.reward.length_threshold", "-1"), ("stages.0.limits.seconds", "0.0"), ("stages.0.advantage.discount", "5.0")),

@@ -116,6 +116,9 @@ def test_a_job_for_kubernetes_has_a_pod_for_the_run_and_one_for_each_other_machi
     pods = [group["template"]["spec"]["containers"][0] for group in (cluster["headGroupSpec"], hosts)]
     assert [pod["resources"]["limits"]["nvidia.com/gpu"] for pod in pods] == ["2", "2"]
     assert pods[1]["securityContext"] == {"procMount": "Unmasked"}
+    *_, ends = pods[1]["lifecycle"]["preStop"]["exec"]["command"]
+    assert ends == "patchgrad cluster leave --seconds 30; ray stop"
+    assert hosts["template"]["spec"]["terminationGracePeriodSeconds"] == 60
 
 
 @pytest.mark.parametrize(

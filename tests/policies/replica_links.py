@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from patchgrad.errors import HostLost
-from patchgrad.links import Message
+from patchgrad.links import Message, Notice
 from patchgrad.links.processes import ProcessLink
 from patchgrad.policies.replicas.far import FAR, Far
 from patchgrad.policies.replicas.messages import Load, Open, Question, Want
@@ -64,6 +64,10 @@ class HereLink:
             self._came.put_nowait(None)
             raise HostLost(f"{self.name} is gone")
         return message
+
+    def leave(self) -> None:
+        """Its machine is about to end."""
+        self._say(Notice("a spot machine"))
 
     def kill(self) -> None:
         self.over = True

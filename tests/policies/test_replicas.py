@@ -129,13 +129,16 @@ def test_sessions_go_to_all_replicas_and_stay() -> None:
     policy.close()
 
 
-def test_what_a_lost_replica_was_asked_is_drawn_elsewhere_and_it_serves_again_under_the_newest_weights() -> None:
+@pytest.mark.parametrize("end", [HereLink.kill, HereLink.leave])
+def test_what_a_lost_replica_was_asked_is_drawn_elsewhere_and_it_serves_again_under_the_newest_weights(
+    end: Callable[[HereLink], None],
+) -> None:
     ended: list[HereLink] = []
 
     def heard(link: HereLink, message: Message) -> None:
         if isinstance(message, Question) and isinstance(message.content, Act) and not ended:
             ended.append(link)
-            link.kill()
+            end(link)
 
     links = Links(heard)
     policy = replicated(links)

@@ -7,6 +7,7 @@ import hashlib
 import os
 import pickle
 import signal
+import subprocess
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.rollouts.test_loop import command
 from patchgrad.contracts import Executor, Journal, Sandboxes, Tokenizer
 from patchgrad.errors import ClusterFault, ComponentError
 from patchgrad.links import Message
+from patchgrad.links.notice import give, noticed
 from patchgrad.policies.scripted import ScriptedPolicy
 from patchgrad.rollouts.attempts import AttemptSettings, collect_groups, given_up, kin
 from patchgrad.rollouts.executors import LocalExecutor
@@ -94,6 +96,66 @@ def test_what_ran_on_a_lost_host_runs_on_another_one(how: signal.Signals, tmp_pa
         assert sorted(item for item, _ in results) == list(range(8))
         assert hosts.links[0].process.pid not in {process for _, process in results}
         assert dict(executor.lost) == {"host 0": 1}
+        await executor.close()
+
+    go(test)
+
+
+def test_what_ran_on_a_host_whose_machine_is_about_to_end_goes_on_elsewhere_before_it_does(tmp_path: Path) -> None:
+    async def test() -> None:
+        hosts = ProcessHosts(2, cells=4)
+        executor = over(hosts)
+        leaving = hosts.links[0]
+
+        async def leave() -> None:
+            await began(tmp_path, 8)
+            notice = give(leaving.process.pid, "a spot machine")
+            hosts.add()
+            await began(tmp_path, 12)
+            assert leaving.process.wait(30) == -signal.SIGKILL  # it has given back all of them, and is no more
+            notice.unlink()
+            (tmp_path / "go on").touch()
+
+        left = asyncio.create_task(leave())
+        results = [result async for result in executor.map(f"{__name__}:waited", str(tmp_path), range(8))]
+        await left
+        assert sorted(item for item, _ in results) == list(range(8))
+        assert leaving.process.pid not in {process for _, process in results}
+        assert Left(1) in leaving.said
+        assert not executor.lost
+        await executor.close()
+
+    go(test)
+
+
+def test_a_notice_that_is_left_over_is_for_nobody(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        notice = give(process.pid, "soon")
+        process.kill()
+    with pytest.raises(FileNotFoundError):
+        give(process.pid, "soon")
+    assert notice.exists()
+    assert not noticed()
+    notice.unlink()
+    own = give(os.getpid(), " ")
+    assert noticed() == "it gave no reason"
+    own.unlink()
+    assert not noticed()
+
+
+def test_where_all_machines_leave_a_run_says_so(tmp_path: Path) -> None:
+    async def test() -> None:
+        hosts = ProcessHosts(1)
+        executor = over(hosts, patience=1.0)
+
+        async def leave() -> Path:
+            await began(tmp_path, 4)
+            return give(hosts.links[0].process.pid, "maintenance")
+
+        left = asyncio.create_task(leave())
+        with pytest.raises(ClusterFault, match=r"no host for attempts for 1 s \(left: host 0\)"):
+            [result async for result in executor.map(f"{__name__}:waited", str(tmp_path), range(8))]
+        (await left).unlink()
         await executor.close()
 
     go(test)

@@ -15,6 +15,7 @@ from tests.rollouts.test_hosts import addresses, began, collected, go
 if find_spec("ray") is None:
     pytest.skip("Ray is not installed", allow_module_level=True)
 
+from patchgrad.cli.cluster.shared import ray
 from patchgrad.errors import ConfigError
 from patchgrad.rollouts.attempts import given_up, kin
 from patchgrad.rollouts.executors import LocalExecutor
@@ -22,6 +23,7 @@ from patchgrad.rollouts.executors.hosts import Hosts
 from patchgrad.rollouts.executors.hosts.executor import HostsExecutor
 from patchgrad.rollouts.executors.hosts.opening import opened
 from patchgrad.rollouts.tool_cache import ToolCache
+from patchgrad.runs import leaving
 from patchgrad.store import Run
 from patchgrad.testing import check_executor
 
@@ -88,6 +90,29 @@ def test_what_ran_on_a_lost_host_runs_on_another_one(cluster: None, how: signal.
         await losing
         assert sorted(item for item, _ in results) == list(range(6))
         assert sum(executor.lost.values()) == 1
+        await executor.close()
+
+    go(test)
+
+
+@pytest.mark.slow
+def test_a_node_that_leaves_is_empty_in_seconds_and_its_items_run_on_another_one(cluster: None, tmp_path: Path) -> None:
+    async def leave() -> None:
+        await began(tmp_path, 6)
+        victim = int(next(iter(tmp_path.glob("began-0-*"))).name.split("-")[2])
+        nodes = [node for node in leaving.nodes() if node.process == parent(victim)]
+        leaving.told(nodes, "maintenance")
+        assert ray(nodes[0].drain("maintenance", 60)) == 0
+        assert await asyncio.to_thread(leaving.empty, nodes, 30)
+        (tmp_path / "go on").touch()
+
+    async def test() -> None:
+        executor = HostsExecutor(again(), 6, given_up=lambda item: item, kin=str)
+        left = asyncio.create_task(leave())
+        results = [result async for result in executor.map("tests.rollouts.test_hosts:waited", str(tmp_path), range(6))]
+        await left
+        assert sorted(item for item, _ in results) == list(range(6))
+        assert not executor.lost
         await executor.close()
 
     go(test)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from patchgrad import __version__
 from patchgrad.cli import audit, check, cluster, compare, components, evaluate, fork, models, plan, replay, tasks, train, view
 from patchgrad.cli.options import declare, split
+from patchgrad.cli.stopping import Stopped, stoppable
 from patchgrad.errors import PatchgradError
 
 VERBS = {
@@ -66,16 +67,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     ):  # names of files and texts of others are told also where the terminal has no letter for them
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        known, changes = split(words)
-        arguments = parser().parse_args(known)
-        arguments.changes = changes
-        code: int = VERBS[arguments.verb].run(arguments)
+        with stoppable():
+            known, changes = split(words)
+            arguments = parser().parse_args(known)
+            arguments.changes = changes
+            code: int = VERBS[arguments.verb].run(arguments)
     except PatchgradError as error:
         print(f"patchgrad: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("patchgrad: stopped.", file=sys.stderr)
-        return 130
+    except Stopped as stop:
+        print(f"patchgrad: {stop}", file=sys.stderr)
+        return stop.code
     except BrokenPipeError:
         sys.stderr.close()  # the reader of a pipe went away, as `head` does; nothing is wrong
         return 0

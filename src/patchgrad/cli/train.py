@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,9 +144,8 @@ def _train(store: Run, arguments: argparse.Namespace) -> int:
     try:
         with shared.installed(), tracking(recipe.trackers, store.folder, quiet=arguments.json) as tracker:
             api.train(recipe, store, tracker, cluster=arguments.cluster)
-    except KeyboardInterrupt:
-        print(f"patchgrad: stopped; go on with: patchgrad train --run {store.folder} --resume", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(f"stopped; go on with: patchgrad train --run {store.folder} --resume") from stop
     page = report(store.folder)
     if arguments.json:
         print(json.dumps({"run": str(store.folder), "page": str(page), "reports": [finite(plain(one)) for one in store.results.reports()]}))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
 
+from patchgrad.links.notice import Notice, noticed
+
 Message = Any
 """A value that pickles, of a module that both ends have."""
 
@@ -58,7 +60,11 @@ def made(kind: str, post: Callable[[Message], None], *arguments: str) -> Guest:
 
 
 async def beating(post: Callable[[Message], None]) -> None:
-    """Says every few seconds that this process is alive."""
+    """Says every few seconds that this process is alive, and once that its machine is about to end."""
+    told = False
     while True:
         post(Beat())
+        if not told and (why := noticed()):
+            told = True
+            post(Notice(why))
         await asyncio.sleep(BEAT)

@@ -18,6 +18,7 @@ from ray.exceptions import RayError
 
 from patchgrad.errors import ClusterFault, HostLost
 from patchgrad.links.link import CLOSING, SILENCE, Beat, Message, beating, made
+from patchgrad.links.notice import noticed
 
 OPENING = 120.0
 """Seconds in which an actor has to say that it is there; a worker that begins on a busy machine takes some."""
@@ -45,9 +46,9 @@ class Served:
         self._early: dict[int, bytes] = {}
         self._next = 0
 
-    async def sources(self) -> str:
-        """A digest of the patchgrad that is here."""
-        return sources()
+    async def greet(self) -> tuple[str, str]:
+        """A digest of the patchgrad that is here, and why this machine is about to end, if it is."""
+        return sources(), noticed()
 
     async def post(self, number: int, messages: bytes) -> None:
         """Messages; calls of an actor that is asynchronous may overtake one another."""
@@ -91,16 +92,18 @@ class RayLink:
         self.over = False
 
     async def opened(self, seconds: float = OPENING) -> None:
-        """The actor is there. Raises `ClusterFault` where it is not in this time, or has another patchgrad."""
+        """The actor is there. Raises `ClusterFault` where it is not in this time, has another patchgrad, or is where a machine ends."""
         try:
             async with asyncio.timeout(seconds):
-                there = await self._actor.sources.remote()
+                there, ends = await self._actor.greet.remote()
         except TimeoutError:
             raise ClusterFault(f"it took {seconds:.0f} s") from None
         except RayError as error:
             raise ClusterFault(str(error)) from error
         if there != sources():
             raise ClusterFault("it has other sources of patchgrad than this process: install the same on all machines")
+        if ends:
+            raise ClusterFault(f"its machine is about to end ({ends})")
 
     def post(self, message: Message) -> None:
         """What is posted in one turn of the loop is sent together."""

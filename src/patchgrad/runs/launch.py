@@ -20,6 +20,9 @@ PORT = 6379
 MEETING = 29400
 """Where torchrun's processes meet."""
 
+GRACE = 60
+"""Seconds that a pod of Kubernetes has from the word that it ends until it is killed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -116,19 +119,22 @@ def kuberay(job: Job, image: str, claim: str, version: str) -> str:
     """A RayJob for KubeRay as JSON, which `kubectl apply -f` takes: a pod for the head and the run, and one for each other machine.
 
     The run's folder is on the volume of a `claim`, which outlives them. A cluster that is lost is made anew, and the run goes on. Sandboxes
-    need user namespaces and a `/proc` that is not masked, so the pods of hosts ask for both.
+    need user namespaces and a `/proc` that is not masked, so the pods of hosts ask for both. A pod that is to end, as its node is drained,
+    leaves the cluster before (`patchgrad cluster leave`).
     """
     if job.nodes < 2:
         raise ConfigError("--nodes must be at least 2: the head's pod makes no attempts.")
     limits = {"resources": {"limits": {"nvidia.com/gpu": str(job.gpus)}}} if job.gpus else {}
     runs = {"name": "runs", "persistentVolumeClaim": {"claimName": claim}}
     first = {"name": "ray-head", "image": image, **limits, "volumeMounts": [{"name": "runs", "mountPath": "/runs"}]}
-    other = {"name": "ray-worker", "image": image, **limits, "securityContext": {"procMount": "Unmasked"}}
+    ends = f"patchgrad cluster leave --seconds {GRACE // 2}; ray stop"
+    leaves = {"preStop": {"exec": {"command": ["/bin/sh", "-c", ends]}}}
+    other = {"name": "ray-worker", "image": image, **limits, "securityContext": {"procMount": "Unmasked"}, "lifecycle": leaves}
     hosts = {
         "groupName": "hosts",
         **dict.fromkeys(("replicas", "minReplicas", "maxReplicas"), job.nodes - 1),
         "rayStartParams": {"resources": json.dumps(json.dumps({CELLS: job.cells}))},  # for a shell, so in quotes of its own
-        "template": {"spec": {"hostUsers": False, "containers": [other]}},
+        "template": {"spec": {"hostUsers": False, "terminationGracePeriodSeconds": GRACE, "containers": [other]}},
     }
     cluster = {
         "rayVersion": version,

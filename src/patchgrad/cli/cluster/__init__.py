@@ -5,6 +5,7 @@ nothing is submitted:
 
   patchgrad cluster head --cells 24                                on the machine that trains
   patchgrad cluster join 10.0.0.1:6379 --cells 24                  on each other one
+  patchgrad cluster leave                                          on one that is about to end
   patchgrad cluster slurm --nodes 16 --cells 24 mine.toml > job.sh
   patchgrad cluster kuberay --nodes 16 --cells 24 --image mine:1 --claim runs mine.toml > job.json
 """
@@ -13,10 +14,10 @@ from __future__ import annotations
 
 import argparse
 
-from patchgrad.cli.cluster import head, join, kuberay, slurm
+from patchgrad.cli.cluster import head, join, kuberay, leave, slurm
 from patchgrad.cli.options import declare
 
-VERBS = {"head": head, "join": join, "slurm": slurm, "kuberay": kuberay}
+VERBS = {"head": head, "join": join, "leave": leave, "slurm": slurm, "kuberay": kuberay}
 
 
 def options(parser: argparse.ArgumentParser) -> None:

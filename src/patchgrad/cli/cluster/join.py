@@ -1,6 +1,6 @@
 """join a cluster, to make attempts for it
 
-The file ~/.ray/auth_token has to be the one of the cluster's head. Leave it with `ray stop`.
+The file ~/.ray/auth_token has to be the one of the cluster's head. Leave it with `patchgrad cluster leave` and `ray stop`.
 
   patchgrad cluster join 10.0.0.1:6379
   patchgrad cluster join 10.0.0.1:6379 --cells 24

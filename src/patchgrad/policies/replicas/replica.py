@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgrad.errors import HostLost
-from patchgrad.links import Link
+from patchgrad.links import Link, Notice
 from patchgrad.policies.replicas.health import Standing
 from patchgrad.policies.replicas.messages import Act, Answer, Drop, Load, Open, Piece, Question, Release, Want
 from patchgrad.values import Action
@@ -49,6 +49,9 @@ class Replica:
                         self._hear(number, value, failed)
                     case Want() as want:
                         self._link.post(Piece(want.number, await asyncio.to_thread(self._piece, want)))
+                    case Notice(why):  # what is under way there is drawn elsewhere, with the same seeds
+                        self.lose(f"{self.name} leaves: its machine is about to end ({why})")
+                        return self.lost
         except HostLost as lost:
             self.lose(str(lost))
         return self.lost

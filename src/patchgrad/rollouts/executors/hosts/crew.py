@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 
 from patchgrad.errors import ClusterFault, HostLost
-from patchgrad.links import Message
+from patchgrad.links import Message, Notice
 from patchgrad.rollouts.executors.hosts.answering import Answers
 from patchgrad.rollouts.executors.hosts.carrying import Sender
 from patchgrad.rollouts.executors.hosts.links import Hosts
@@ -20,7 +21,10 @@ LEAVING = 60.0
 
 
 class Crew:
-    """Hosts of a cluster, and the queues that are worked on. `lost` counts hosts by their names; `fault` is why no more come."""
+    """Hosts of a cluster, and the queues that are worked on. `fault` is why no more come.
+
+    `lost` counts hosts by their names, and `left` those that had said before that their machine is about to end.
+    """
 
     def __init__(self, hosts: Hosts, sender: Sender) -> None:
         self._hosts, self._sender = hosts, sender
@@ -28,6 +32,7 @@ class Crew:
         self.there: list[Placed] = []
         self.queues: dict[int, Queue] = {}
         self.lost: Counter[str] = Counter()
+        self.left: Counter[str] = Counter()
         self.fault: ClusterFault | None = None
 
     def begin(self, queue: Queue) -> None:
@@ -53,8 +58,8 @@ class Crew:
 
     def nobody(self, patience: float) -> ClusterFault:
         """What to say where there has been no host for so many seconds."""
-        names = ", ".join(f"{name} ({count} times)" if count > 1 else name for name, count in self.lost.items())
-        told = "; ".join(filter(None, (f"lost: {names}" if names else "none has come", self._hosts.trouble)))
+        gone = [f"{word}: {_names(counted)}" for word, counted in (("lost", self.lost), ("left", self.left)) if counted]
+        told = "; ".join(filter(None, (*(gone or ["none has come"]), self._hosts.trouble)))
         return ClusterFault(
             f"The cluster has had no host for attempts for {patience:.0f} s ({told}): add machines with the resource cells, or resume the "
             "run when there are some."
@@ -74,11 +79,12 @@ class Crew:
             self.tell()
 
     async def _read(self, host: Placed) -> None:
-        """What a host says, until it is lost."""
+        """What a host says, until it is lost or has left."""
         answers = Answers(self._sender, host.link.post)
         try:
-            while True:
+            while host.told or not host.leaves:
                 self._heard(host, await host.link.received(), answers)
+            self._bury(host)
         except HostLost:
             self._bury(host)
         except Exception as error:  # else everybody would wait for what it was about
@@ -99,14 +105,20 @@ class Crew:
             case Left():
                 host.told.discard(message.work)
                 self.tell()
+            case Notice():
+                host.leaves = True
+                for work in host.told:
+                    host.link.post(Leave(work))
 
     def _bury(self, host: Placed) -> None:
         """A host is gone, and its items wait for another one."""
+        if host not in self.there:
+            return
         host.link.kill()
         self.there.remove(host)
-        self.lost[host.link.name] += 1
+        (self.left if host.leaves else self.lost)[host.link.name] += 1
         for (work, _), item in host.running.items():
-            if self.queues[work].lost(item):
+            if self.queues[work].lost(item, host):
                 self.queues[work].news.put_nowait(item)
         host.running.clear()
         self.tell()
@@ -131,3 +143,7 @@ class Crew:
         for host in told:
             host.running = {key: item for key, item in host.running.items() if key[0] != queue.number}
         del self.queues[queue.number]
+
+
+def _names(counted: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} ({count} times)" if count > 1 else name for name, count in counted.items())

@@ -36,18 +36,22 @@ class Item:
 
 @dataclass(slots=True, eq=False)
 class Placed:
-    """A host as it is seen from here: what it was told of, and what it runs by the numbers of work and item."""
+    """A host as it is seen from here: what it was told of, and what it runs by the numbers of work and item.
+
+    One that `leaves` gets no more items.
+    """
 
     link: HostLink
     told: set[int] = field(default_factory=set)
     running: dict[tuple[int, int], Item] = field(default_factory=dict)
     chosen: int = 0
+    leaves: bool = False
 
     @property
     def free(self) -> int:
         """How many items it has room for."""
         alone = any(item.suspect for item in self.running.values())
-        return 0 if alone else self.link.cells - len(self.running)
+        return 0 if alone or self.leaves else self.link.cells - len(self.running)
 
 
 @dataclass(slots=True, eq=False)
@@ -91,15 +95,18 @@ class Queue:
         self.running -= there
         return there
 
-    def lost(self, item: Item) -> bool:
-        """Its host is lost. Is that the item's doing? It is where the host had nothing but it, and others were lost with it before."""
-        alone = item.suspect
+    def lost(self, item: Item, host: Placed) -> bool:
+        """Its host is gone. Is that the item's doing? It is where the host had nothing but it, and others were lost with it before.
+
+        It never is where the host had said that it leaves.
+        """
+        blamed = item.suspect and not host.leaves
         self.running -= 1
         self.homes.pop(item.kin, None)
-        item.lost += 1
-        if not alone:
+        item.lost += not host.leaves
+        if not blamed:
             self.again.append(item)
-        return alone
+        return blamed
 
     def _room(self, item: Item, hosts: Sequence[Placed]) -> Placed | None:
         room = [host for host in hosts if host.free > 0]
