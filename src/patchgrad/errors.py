@@ -152,6 +152,17 @@ class Refused:
             raise self.errors[0]
 
 
+class Refusals:
+    """What is wrong with one of many items goes to `refuse`, on whichever machine it is found: this has a stand-in there, which asks."""
+
+    def __init__(self, refuse: Refuse) -> None:
+        self._refuse = refuse
+
+    async def refused(self, error: PatchgradError) -> None:
+        """Hands it over; raises it again where one bad item ends it all."""
+        self._refuse(error)
+
+
 @contextmanager
 def one_of_many(refuse: Refuse) -> Iterator[None]:
     """What is done with one item: what is wrong with it goes to `refuse`, and what comes after this block goes on."""

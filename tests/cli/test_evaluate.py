@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -358,6 +359,29 @@ def test_every_turn_at_an_endpoint_is_in_the_journal(shop: Path, tmp_path: Path,
     turns = [record["turn"] for record in records(journal) if "turn" in record]
     assert len(turns) == 2
     assert all(turn["action"]["usage"]["prompt"] > 100 for turn in turns)
+
+
+@needs_bubblewrap
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+def test_an_evaluation_on_the_nodes_of_a_cluster_is_the_one_that_is_made_here(
+    shop: Path, tmp_path: Path, told: Call, capsys: Spoken
+) -> None:
+    def script(messages: Said) -> str:
+        """Always repairs it."""
+        return every_other(count())(messages)
+
+    words = ["--tasks", str(shop), "--model", "m", "--evaluation.attempts", "2", "--evaluation.best_of", "visible tests"]
+    with ScriptedEndpoint(script) as endpoint:
+        here = value(Report, told("--policy", endpoint.url, *words, "--out", str(tmp_path / "here")))
+        there = value(Report, told("--policy", endpoint.url, *words, "--out", str(tmp_path / "there"), "--cluster", "local:2"))
+    assert there.outcomes == here.outcomes == {"shop-held_out": (True, True), "shop-train": (True, True)}
+    assert there.about == here.about
+    assert addresses(tmp_path / "there") == addresses(tmp_path / "here")
+
+
+def addresses(folder: Path) -> list[str]:
+    """Of every turn of an evaluation."""
+    return sorted(entry.turn.address for entry in Run.open(folder).journal.records.entries())
 
 
 @needs_bubblewrap

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 from tests.learning.test_provenance import harness, judged, tasks, worth
+from tests.rollouts.process_hosts import ProcessHosts
 from tests.rollouts.test_attempts import SCRIPT, attempt
 
+from patchgrad.contracts import Sandboxes, Tokenizer
 from patchgrad.errors import Refused, TaskError
 from patchgrad.policies.scripted import ScriptedPolicy
 from patchgrad.rollouts.apart import each_apart
-from patchgrad.rollouts.attempts import run_attempts
+from patchgrad.rollouts.attempts import given_up, kin, run_attempts
+from patchgrad.rollouts.executors.hosts.executor import HostsExecutor
 from patchgrad.rollouts.harness import Harness
 from patchgrad.store import Run
 from patchgrad.testing.sandbox_double import LocalSandbox, LocalSandboxes
@@ -42,13 +45,25 @@ def attempted(given: Harness, tmp_path: Path) -> list[Rollout]:
         attempt(replace(task, id=name, instruction=words), f"{name}/0")
         for name, words in (("good", "Mend it."), ("gone", ""), ("odd", "ungradable"))
     ]
-    return asyncio.run(run_attempts(given, ScriptedPolicy(SCRIPT), items, worth))
+
+    async def made() -> list[Rollout]:
+        try:
+            return await run_attempts(given, ScriptedPolicy(SCRIPT), items, worth)
+        finally:
+            await given.executor.close()
+
+    return asyncio.run(made())
 
 
-@pytest.fixture
-def given(tmp_path: Path) -> Iterator[Harness]:
+@pytest.fixture(params=["here", "on other machines"])
+def given(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Harness]:
+    """With attempts in this process, or in those of two hosts."""
     with Run.create(tmp_path / "run", "") as run:
-        yield replace(harness(run), sandboxes=Picky(), grade=picky)
+        own = replace(harness(run), sandboxes=Picky(), grade=picky)
+        if request.param == "here":
+            yield own
+        else:
+            yield replace(own, executor=HostsExecutor(ProcessHosts(2), 4, given_up=given_up, kin=kin, kept=(Sandboxes, Tokenizer)))
 
 
 def test_attempts_at_other_tasks_get_their_verdicts(given: Harness, tmp_path: Path) -> None:

@@ -40,12 +40,19 @@ OWN = {
                 "--recorded",
                 "--run-id",
                 "--concurrency",
+                "--cluster",
             ),
             *("--compare", "--difference", "--power", "--size", "--rate", "--alike"),
         },
     ),
 }
 """The words of verbs that change a recipe, without a value and with one: all others are fields of it."""
+
+
+def cluster(parser: argparse.ArgumentParser) -> None:
+    """Declare where attempts are made."""
+    words = "make attempts on the hosts of a Ray cluster: auto, its address, or local:N for N nodes of this machine"
+    parser.add_argument("--cluster", metavar="WHICH", default="", help=words)
 
 
 def split(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:

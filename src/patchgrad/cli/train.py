@@ -38,8 +38,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scale", metavar="SCALE", help=words)
     words = "go on with the run in DIR, by the recipe that stands there; with RECIPE begin it where there is none yet"
     parser.add_argument("--resume", action="store_true", help=words)
-    words = "make attempts on the hosts of a Ray cluster: auto, its address, or local:N for N nodes of this machine"
-    parser.add_argument("--cluster", metavar="WHICH", default="", help=words)
+    shared.cluster(parser)
     words = "go on although the code of a part of yours, such as a reward, has changed since the run began"
     parser.add_argument("--accept-changed-code", action="store_true", help=words)
     words = "print the recipe as TOML and do nothing else: what differs from its preset, or with `--print full` every key"

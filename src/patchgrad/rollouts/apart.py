@@ -6,46 +6,52 @@ A run is not made so: training on a part of its tasks would be another run. An e
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from patchgrad.contracts import Capabilities, Sandbox, Sandboxes
-from patchgrad.errors import Refuse, SandboxFault, TaskError
+from patchgrad.errors import Refusals, Refuse, SandboxFault, TaskError
 from patchgrad.rollouts.harness import Harness
 from patchgrad.values import Snapshot, Task, Verdict, digest
 
 
 def each_apart(harness: Harness, refuse: Refuse) -> Harness:
-    """The same, where what is wrong with a task goes to `refuse`; where that goes on, its attempts are broken."""
+    """The same, where what is wrong with a task goes to `refuse`; where that goes on, its attempts are broken.
 
-    async def grade(task: Task, patch: str) -> Verdict:
-        return await _graded(harness.grade, task, patch, refuse)
-
-    return replace(harness, sandboxes=_Apart(harness.sandboxes, refuse), grade=grade)
-
-
-async def _graded(grade: Callable[[Task, str], Awaitable[Verdict]], task: Task, patch: str, refuse: Refuse) -> Verdict:
-    try:
-        return await grade(task, patch)
-    except TaskError as error:
-        refuse(error)
-        return Verdict(task.id, digest(patch), (), (), fault=str(error))
+    `refuse` stays where it is, also where attempts are made on other machines.
+    """
+    refusals = Refusals(refuse)
+    return replace(harness, sandboxes=_Apart(harness.sandboxes, refusals), grade=_Graded(harness.grade, refusals))
 
 
+@dataclass(frozen=True, slots=True)
+class _Graded:
+    own: Callable[[Task, str], Awaitable[Verdict]]
+    refusals: Refusals
+
+    async def __call__(self, task: Task, patch: str) -> Verdict:
+        try:
+            return await self.own(task, patch)
+        except TaskError as error:
+            await self.refusals.refused(error)
+            return Verdict(task.id, digest(patch), (), (), fault=str(error))
+
+
+@dataclass(frozen=True, slots=True)
 class _Apart:
     """Sandboxes of a backend."""
 
-    def __init__(self, own: Sandboxes, refuse: Refuse) -> None:
-        self._own, self._refuse = own, refuse
+    own: Sandboxes
+    refusals: Refusals
 
     def probe(self) -> Capabilities:
-        return self._own.probe()
+        return self.own.probe()
 
     async def open(self, task: Task, state: Snapshot | None = None) -> Sandbox:
         try:
-            return await self._own.open(task, state)
+            return await self.own.open(task, state)
         except TaskError as error:
-            self._refuse(error)
+            await self.refusals.refused(error)
             raise SandboxFault(str(error)) from error
 
     async def close(self) -> None:
-        await self._own.close()
+        await self.own.close()

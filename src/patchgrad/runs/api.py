@@ -47,22 +47,23 @@ def measure(
     out: Run | None = None,
     registry: Registry = BY_NAME,
     refuse: Refuse = stop,
+    cluster: str = "",
 ) -> Report:
     """Measure any policy on any set of tasks, on generated ones, or on those that a `recipe` holds out; `out` is a run's folder that keeps
     what happens.
 
-    What is wrong with one of the tasks goes to `refuse`.
+    What is wrong with one of the tasks goes to `refuse`. With a `cluster` attempts are made on its hosts.
     """
     from patchgrad.runs.measure import measure as any_policy  # the sandboxes are heavy, and torch where the policy needs it
 
     if recipe is None and evaluation.tasks.generated:
         recipe = _generating(evaluation)
     if recipe is None:
-        return any_policy(evaluation, tracker, out, registry=registry, refuse=refuse)
+        return any_policy(evaluation, tracker, out, None, registry, refuse, cluster)
     from patchgrad.runs.tasks import held_out_tasks
 
     with TemporaryDirectory() as archives:
-        return any_policy(evaluation, tracker, out, held_out_tasks(recipe, Path(archives), registry), registry, refuse)
+        return any_policy(evaluation, tracker, out, held_out_tasks(recipe, Path(archives), registry), registry, refuse, cluster)
 
 
 def _generating(evaluation: Evaluation) -> Recipe:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from patchgrad.contracts import Policy, Sandboxes, Scorer, Tracker
+from patchgrad.contracts import Journal, Policy, Sandboxes, Scorer, Tracker
 from patchgrad.endpoints import KEY, Chat
 from patchgrad.errors import ConfigError, Refuse, stop
 from patchgrad.evaluation import Measured, summarise
@@ -28,6 +28,8 @@ from patchgrad.rollouts.attempts import AttemptSettings, collect_groups
 from patchgrad.rollouts.harness import Harness
 from patchgrad.rollouts.journals import MemoryJournal
 from patchgrad.runs.build import harness as harnesses
+from patchgrad.runs.components.code import files_of
+from patchgrad.runs.components.parts import acting_parts
 from patchgrad.runs.components.registry import BY_NAME, Registry
 from patchgrad.runs.event_loop import run_to_end
 from patchgrad.runs.sandboxed import keep_sandbox
@@ -47,15 +49,18 @@ def measure(
     tasks: Sequence[Task] | None = None,
     registry: Registry = BY_NAME,
     refuse: Refuse = stop,
+    cluster: str = "",
 ) -> Report:
     """Measure; the tasks are those of the set that the evaluation names, unless others are given.
 
     Where `out` is a run's folder it keeps every turn, attempt, prediction and the report. The agent's parts are the `registry`'s. A row of
     the set that is no task, and a task that cannot be opened or graded, go to `refuse`; where that goes on, attempts at it are broken.
+    With a `cluster` attempts are made on its hosts, and the policy draws here.
     """
     chosen = tasks_of(evaluation, refuse) if tasks is None else tasks
+    made = partial(_harness, evaluation, registry, refuse, cluster)
     with _afforded(evaluation):
-        return run_to_end(lambda: _measure(evaluation, tracker, out, chosen, lambda harness: each_apart(harness, refuse), registry))
+        return run_to_end(lambda: _measure(evaluation, tracker, out, chosen, made))
 
 
 def _afforded(evaluation: Evaluation) -> AbstractContextManager[None]:
@@ -71,29 +76,40 @@ async def _measure(
     tracker: Tracker,
     out: Run | None,
     tasks: Sequence[Task],
-    apart: Callable[[Harness], Harness],
-    registry: Registry,
+    made: Callable[[Journal, Tracker], Harness],
 ) -> Report:
     if out is not None:
         out.rollouts.rows()  # asks for what tables need before hours of work, and not after
     policy = await _policy(evaluation, tracker)
-    boxes = harnesses.sandboxes(evaluation.sandbox, registry)
     try:
-        journal = MemoryJournal() if out is None else out.journal
-        grader = Grader(boxes, _solutions(evaluation))
-        harness = apart(harnesses.harness(evaluation.agent, evaluation.sandbox, grader, journal, partial(_seen, tracker), registry))
-        if out is not None:
-            out.tasks.add(tasks)
-            keep_sandbox(out, boxes, tracker)
-        tracker.event(PhaseBegan(f"evaluate {evaluation.title}", len(tasks) * evaluation.evaluation.attempts))
-        groups, report = await assess(harness, policy, tasks, evaluation, evaluation.title)
+        harness = made(MemoryJournal() if out is None else out.journal, tracker)
+        try:
+            if out is not None:
+                out.tasks.add(tasks)
+                keep_sandbox(out, harness.sandboxes, tracker)
+            tracker.event(PhaseBegan(f"evaluate {evaluation.title}", len(tasks) * evaluation.evaluation.attempts))
+            groups, report = await assess(harness, policy, tasks, evaluation, evaluation.title)
+        finally:
+            await harness.executor.close()
+            await harness.sandboxes.close()
     finally:
         policy.close()
-        await boxes.close()
     report = _told(report, evaluation, tasks, policy)
     if out is not None:
         _keep(out, groups, report)
     return report
+
+
+def _harness(evaluation: Evaluation, registry: Registry, refuse: Refuse, cluster: str, journal: Journal, tracker: Tracker) -> Harness:
+    """What its attempts are made with: the agent, fresh sandboxes, and who makes them."""
+    agent, sandbox = evaluation.agent, evaluation.sandbox
+    grader = Grader(harnesses.sandboxes(sandbox, registry), _solutions(evaluation))
+    harness = each_apart(harnesses.harness(agent, sandbox, grader, journal, partial(_seen, tracker), registry), refuse)
+    if not cluster:
+        return harness
+    tracker.event(PhaseBegan(f"look for the hosts of {cluster}", 1))
+    code = files_of(acting_parts(agent, sandbox), registry)
+    return replace(harness, executor=harnesses.spread(cluster, sandbox.concurrency, code))
 
 
 def _seen(tracker: Tracker, rollout: Rollout) -> None:

@@ -17,6 +17,7 @@ from patchgrad.runs.algorithms import algorithm
 from patchgrad.runs.build import curriculum as curricula
 from patchgrad.runs.build import harness as harnesses
 from patchgrad.runs.components.code import files_of, keep_code
+from patchgrad.runs.components.parts import named_parts
 from patchgrad.runs.components.registry import BY_NAME, Registry
 from patchgrad.runs.event_loop import run_to_end
 from patchgrad.runs.instructions import begun
@@ -79,7 +80,7 @@ async def _train(recipe: Recipe, tasks: RunTasks, run: Run, tracker: Tracker, re
     harness = harnesses.harness(recipe.agent, recipe.sandbox, grader, run.journal, seen, registry, judges)
     if cluster:
         tracker.event(PhaseBegan(f"look for the hosts of {cluster}", 1))
-        harness = replace(harness, executor=harnesses.spread(cluster, recipe.sandbox.concurrency, files_of(recipe, registry)))
+        harness = replace(harness, executor=harnesses.spread(cluster, recipe.sandbox.concurrency, files_of(named_parts(recipe), registry)))
     try:
         await complete(RunContext(recipe, tasks, run, tracker, harness, registry, cluster))
     except asyncio.CancelledError:

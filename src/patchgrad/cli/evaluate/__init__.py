@@ -29,10 +29,10 @@ from patchgrad.evaluation import PROTOCOLS
 
 MODES = {"compare": comparing, "plan": planning, "predictions": handed_in}
 TAKES = {
-    "RUN": {"checkpoint", "tasks", "protocol", "out", "resume", "print"},
-    "FILE.toml": {"out", "resume", "print"},
-    "--policy": {"model", "tasks", "protocol", "out", "resume", "print"},
-    "--resume": {"out", "resume"},
+    "RUN": {"checkpoint", "tasks", "protocol", "out", "resume", "print", "cluster"},
+    "FILE.toml": {"out", "resume", "print", "cluster"},
+    "--policy": {"model", "tasks", "protocol", "out", "resume", "print", "cluster"},
+    "--resume": {"out", "resume", "cluster"},
     "--predictions": {"tasks", "out", "recorded", "run_id", "concurrency"},
     "--compare": set[str](),
     "--plan": {"difference", "power", "size", "rate", "alike"},
@@ -51,6 +51,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--protocol", metavar="NAME", help=f"measure as others do: {', '.join(PROTOCOLS)}")
     parser.add_argument("--out", metavar="DIR", help="keep it: every attempt, the report, predictions and reports in SWE-bench's format")
     parser.add_argument("--resume", action="store_true", help="go on with the evaluation that --out has: what is done is not done again")
+    shared.cluster(parser)
     handed_in.options(parser)
     comparing.options(parser)
     planning.options(parser)
@@ -69,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     if len(named) != 1:
         asked = f"{' and '.join(named)} were given" if named else "nothing was"
         raise ConfigError(f"One thing is evaluated at a time, and {asked}: name RUN, --policy, --predictions, --compare or --plan.")
-    given = {name for name, value in vars(arguments).items() if value not in (None, False)}
+    given = {name for name, value in vars(arguments).items() if value not in (None, False, "")}
     given -= {"run", "policy", *MODES, "json", "verb", "changes"}
     mode = MODES.get(named[0].removeprefix("--"))
     odd = sorted(given - TAKES[named[0]]) or (list(arguments.changes) if mode is not None else [])

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         begin(recipe.machine)
     refused = Refused()
     with _kept(arguments.out, evaluation, arguments.resume) as out, shared.installed(), choose(quiet=arguments.json) as tracker:
-        report = api.measure(evaluation, tracker, recipe=recipe, out=out, refuse=refused)
+        report = api.measure(evaluation, tracker, recipe=recipe, out=out, refuse=refused, cluster=arguments.cluster)
     code = tell(report, arguments.json, out.folder if out is not None else None)
     return shared.told(refused.sentences) or code
 

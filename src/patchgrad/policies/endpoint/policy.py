@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from patchgrad.endpoints import Chat
@@ -64,6 +64,8 @@ class EndpointPolicy:
     It has no weights that could be loaded: its actions carry no log-probabilities (`Action.trainable`), and credit refuses them.
     """
 
+    encode = staticmethod(encode)
+
     def __init__(self, chat: Chat, *, context: int, dialect: Dialect = DIALECTS[0]) -> None:
         self.dialect, self._chat, self._context, self._told = dialect, chat, context, set[str]()
 
@@ -87,9 +89,6 @@ class EndpointPolicy:
     @property
     def context(self) -> int:
         return self._context
-
-    def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
-        return encode(messages, previous)
 
     async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
         """One answer. Raises `ContextFault` where the server says that the conversation is too long."""

@@ -12,14 +12,14 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
 from patchgrad.errors import ConfigError
 from patchgrad.recipes.recipe import Recipe
-from patchgrad.runs.components.parts import named_parts
+from patchgrad.runs.components.parts import Named, named_parts
 from patchgrad.runs.components.places import importable
 from patchgrad.runs.components.registry import BY_NAME, Registry
 from patchgrad.store import Run
@@ -85,13 +85,13 @@ def digest_of(part: object) -> str:
     return digest(_source(source), fields)
 
 
-def files_of(recipe: Recipe, registry: Registry) -> dict[str, bytes]:
+def files_of(parts: Iterable[Named], registry: Registry) -> dict[str, bytes]:
     """The files that other machines need for parts of the user's, by their names below a folder: modules and packages beside the recipe.
 
     Of `mine.rewards:small` these are all of the package `mine`. What is installed has to be installed there too.
     """
     found = dict[str, bytes]()
-    for part in (registry.find(one.kind, one.part, one.key) for one in named_parts(recipe) if one.foreign):
+    for part in (registry.find(one.kind, one.part, one.key) for one in parts if one.foreign):
         file, module = Path(_module_file(part)), _module_of(part)
         if not file.is_absolute() or "site-packages" in file.parts:
             continue

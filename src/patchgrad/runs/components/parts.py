@@ -15,7 +15,7 @@ from patchgrad.contracts import Agent, Curriculum, Sandboxes, Tool, Tracker
 from patchgrad.errors import ConfigError
 from patchgrad.functions import named
 from patchgrad.recipes.component import BUILT_IN, Component, Kind
-from patchgrad.recipes.recipe import Recipe
+from patchgrad.recipes.recipe import AgentChoice, Recipe, SandboxChoice
 from patchgrad.recipes.stage import Stage
 from patchgrad.runs.components.registry import Registry
 from patchgrad.values import Task
@@ -81,14 +81,19 @@ def named_parts(recipe: Recipe) -> Iterator[Named]:
     yield Named("trainer", "trainers", recipe.trainer)
     yield from (Named(f"trackers.{i}", "trackers", part) for i, part in enumerate(recipe.trackers))
     yield Named("tasks.source", "task_sources", recipe.tasks.source)
-    yield Named("agent.scaffold", "scaffolds", recipe.agent.scaffold)
-    yield from (Named(f"agent.tools.{i}", "tools", part) for i, part in enumerate(recipe.agent.tools))
-    yield Named("sandbox.backend", "sandboxes", recipe.sandbox.backend)
+    yield from acting_parts(recipe.agent, recipe.sandbox)
     if recipe.policy.implementation is not None:
         yield Named("policy.implementation", "policies", recipe.policy.implementation)
     for number, stage in enumerate(recipe.stages):
         yield Named(f"stages.{number}.advantage.estimator", "estimators", stage.row.estimator)
         yield Named(f"stages.{number}.loss.objective", "objectives", stage.row.objective)
+
+
+def acting_parts(agent: AgentChoice, sandbox: SandboxChoice) -> Iterator[Named]:
+    """Those that attempts are made with."""
+    yield Named("agent.scaffold", "scaffolds", agent.scaffold)
+    yield from (Named(f"agent.tools.{i}", "tools", part) for i, part in enumerate(agent.tools))
+    yield Named("sandbox.backend", "sandboxes", sandbox.backend)
 
 
 def with_parts(recipe: Recipe, parts: Mapping[str, Any]) -> tuple[Recipe, Registry]:

@@ -1,7 +1,7 @@
 """What travels to a host, what stays here and is asked from there, and of what a host has one of its own.
 
 shared = (harness, policy)
-harness.journal, policy                    -> stay: there is one writer, and one who draws; the host has a stand-in that asks
+harness.journal, policy, refusals          -> stay: there is one writer, and one who draws; the host has a stand-in that asks
 harness.sandboxes, grade, cache, tokenizer -> kept: the host makes one when it first arrives, and has it as long as it lives
 the archive of a task                      -> its digest: the host asks for the file unless it has it
 everything else                            -> a copy
@@ -18,7 +18,8 @@ from typing import Any
 
 import cloudpickle
 
-from patchgrad.contracts import Journal, TrainablePolicy
+from patchgrad.contracts import Journal, Policy
+from patchgrad.errors import Refusals
 from patchgrad.values import Repository
 
 Mark = tuple[Any, ...]
@@ -53,9 +54,11 @@ class Sender:
         part: Any = value
         match self._way(type(value)):
             case "policy":
-                return "policy", self._number(part), part.version, part.context, self._packed(part.tokenizer, None)
+                return "policy", self._number(part), part.version, part.context, self._packed(_speech(part), None)
             case "journal":
                 return "journal", self._number(part), part.keeps
+            case "refusals":
+                return "refusals", self._number(part)
             case "kept":
                 return "kept", self._number(part), self._packed(part, part)
         return None
@@ -63,7 +66,12 @@ class Sender:
     def _way(self, kind: type[Any]) -> str:
         """How values of a type travel; looked up once, as each value of a task or a turn is asked about."""
         if kind not in self._ways:
-            ways: dict[str, tuple[type[Any], ...]] = {"policy": (TrainablePolicy,), "journal": (Journal,), "kept": self._kept}
+            ways: dict[str, tuple[type[Any], ...]] = {
+                "policy": (Policy,),
+                "journal": (Journal,),
+                "refusals": (Refusals,),
+                "kept": self._kept,
+            }
             found = (way for way, contracts in ways.items() if any(fits(kind, contract) for contract in contracts))
             self._ways[kind] = next(found, "copied")
         return self._ways[kind]
@@ -82,6 +90,14 @@ class Sender:
         number, _ = self._known.setdefault(id(part), (next(self._numbers), part))
         self._parts[number] = part
         return number
+
+
+def _speech(policy: Policy) -> object:
+    """What makes ids of messages: the policy's tokenizer, or a function. `PicklingError` where only the policy itself can."""
+    tokenizer = getattr(policy, "tokenizer", None)
+    if tokenizer is None and getattr(policy.encode, "__self__", None) is policy:
+        raise pickle.PicklingError(f"{type(policy).__name__} has no tokenizer, and its encode is a method")
+    return tokenizer or policy.encode
 
 
 def fits(kind: type[Any], contract: type[Any]) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, cast
 
 from patchgrad.contracts import Tokenizer
-from patchgrad.errors import StoreError
+from patchgrad.errors import PatchgradError, StoreError
 from patchgrad.values import Action, Ending, Ids, Message, Sampling, Snapshot, Turn
+
+Encode = Callable[[Sequence[Message], Action | None], Ids]
 
 KNOWN = 100_000
 """So many states are remembered as written: the writer is not told of them again."""
@@ -21,17 +23,22 @@ class Line(Protocol):
 
 
 class FarPolicy:
-    """A policy that draws elsewhere. Its ids are made here."""
+    """A policy that draws elsewhere. Its ids are made here, by its tokenizer, or by a function where it has none."""
 
-    def __init__(self, line: Line, version: int, context: int, tokenizer: Tokenizer) -> None:
-        self._line, self.version, self.context, self.tokenizer = line, version, context, tokenizer
+    def __init__(self, line: Line, version: int, context: int, speech: Tokenizer | Encode) -> None:
+        self._line, self.version, self.context, self._speech = line, version, context, speech
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return cast(Tokenizer, self._speech)  # nobody asks a policy of text for its tokens
 
     @property
     def stops(self) -> frozenset[int]:
         return self.tokenizer.eos
 
     def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
-        return self.tokenizer.encode(messages, previous)
+        encode = self.tokenizer.encode if hasattr(self._speech, "encode") else self._speech
+        return encode(messages, previous)
 
     async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
         said: Action = await self._line.ask("act", session, tokens, sampling)
@@ -42,6 +49,16 @@ class FarPolicy:
 
     def close(self) -> None:
         """It is ended where it was begun."""
+
+
+class FarRefusals:
+    """Who is told elsewhere what is wrong with a task."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    async def refused(self, error: PatchgradError) -> None:
+        await self._line.ask("refused", error)
 
 
 class FarJournal:
