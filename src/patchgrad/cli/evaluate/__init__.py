@@ -8,6 +8,7 @@ What is measured is a run's checkpoint, any model, a model behind an address, or
   patchgrad evaluate --policy models/smollm2-135m-instruct --tasks generated --tasks.count 20
   patchgrad evaluate --policy http://localhost:8000/v1 --model NAME --tasks sets/mine --protocol swe-rebench --out runs/served
   patchgrad evaluate --policy Qwen/Qwen3-0.6B --tasks sets/mine --evaluation.best_of "visible tests" --print > mine.toml
+  patchgrad evaluate --policy http://localhost:8000/v1 --model NAME --tasks sets/mine --out runs/served --cluster auto
   patchgrad evaluate --out runs/served --resume
   patchgrad evaluate --predictions run-1.jsonl run-2.jsonl --tasks verified.jsonl.gz --recorded logs/run_evaluation
 
