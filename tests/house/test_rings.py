@@ -46,7 +46,7 @@ ALLOWED: dict[str, set[str]] = {
     "packages": {"errors"},
     "functions": {"errors"},
     "patches": {"errors"},
-    "endpoints": CORE,
+    "endpoints": CORE | {"links"},
     "links": CORE,
     "models": CORE | PARTS | {"policies.tokenizers"},
     "testing": CORE | PARTS | LOOPS | {"tasks"},  # its builders store what `tasks.archive` packs

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -116,6 +119,48 @@ def test_a_node_that_leaves_is_empty_in_seconds_and_its_items_run_on_another_one
         await executor.close()
 
     go(test)
+
+
+HEADLESS = """
+import asyncio, sys
+from pathlib import Path
+from patchgrad.errors import ClusterFault
+from patchgrad.rollouts.executors.hosts.executor import HostsExecutor
+from patchgrad.rollouts.executors.hosts.opening import opened
+
+async def main():
+    executor = HostsExecutor(opened("local:2", 8), 6, given_up=str)
+    try:
+        async for result in executor.map("tests.rollouts.test_hosts:waited", sys.argv[1], range(6)):
+            print(result)
+    except ClusterFault as fault:
+        print(fault)
+    await executor.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+def test_a_run_whose_cluster_loses_its_head_ends_with_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HEADLESS, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "MARK": str(tmp_path)}) as process:
+        asyncio.run(began(tmp_path, 6))
+        (head,) = [pid for pid in marked(tmp_path) if Path(f"/proc/{pid}/comm").read_text().strip() == "gcs_server"]
+        os.kill(head, signal.SIGKILL)
+        said, _ = process.communicate(timeout=200)
+    assert (said, process.returncode) == ("The head of the cluster has not answered for 30 s: resume the run when it does.\n", 0)
+    assert not marked(tmp_path)
+
+
+def marked(folder: Path) -> list[int]:
+    """Processes that began below the one that was given this folder as a mark."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if f"MARK={folder}".encode() in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
 
 
 def test_another_word_for_a_cluster_is_refused() -> None:

@@ -18,19 +18,17 @@ import asyncio
 import json
 import logging
 import random
-import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
+from collections.abc import Mapping, Sequence
 from http.client import HTTPException
 from typing import Any, TypeVar
 
 from patchgrad.endpoints.address import checked_address, checked_key
 from patchgrad.endpoints.response import Again, Answer, judge
 from patchgrad.errors import ConfigError, EndpointRefused, PolicyFault
+from patchgrad.links.daemon import in_a_daemon
 from patchgrad.values import Message, well_formed
 
 T = TypeVar("T")
@@ -84,7 +82,7 @@ class Chat:
     async def _once(self, body: bytes, deadline: float) -> Answer | Again:
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
-                return await _apart(lambda: self._post(body, deadline))
+                return await in_a_daemon(lambda: self._post(body, deadline))
         except TimeoutError:
             return Again(f"it was silent for {self.seconds:g} seconds")
         except EndpointRefused as refused:
@@ -133,24 +131,3 @@ class _Straight(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: Any) -> None:
         return None
-
-
-async def _apart(work: Callable[[], T]) -> T:
-    """The work's result, from a thread that ends by itself: who asks can be cancelled, and a program can end meanwhile."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def settle(told: Callable[[], None]) -> None:
-        if not done.cancelled():
-            told()
-
-    def run() -> None:
-        try:
-            told = partial(done.set_result, work())
-        except BaseException as raised:  # whatever it is, who waits must hear of it
-            told = partial(done.set_exception, raised)
-        with suppress(RuntimeError):  # the loop was closed, and nobody waits any more
-            loop.call_soon_threadsafe(settle, told)
-
-    threading.Thread(target=run, name="endpoint", daemon=True).start()
-    return await done

@@ -28,6 +28,8 @@ def opened(cluster: str, cells: int) -> Hosts:
     """
     count = local_nodes(cluster)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # else Ray ends this process a minute after it has lost the head, whatever that process is at
+    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "600")
     if count:  # Ray reads both once in a process, so the next cluster has the same secret
         os.environ["RAY_AUTH_MODE"] = "token"
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))

@@ -12,6 +12,8 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from patchgrad.errors import ClusterFault
+from patchgrad.links import SILENCE
+from patchgrad.links.daemon import in_a_daemon
 from patchgrad.links.ray_link import OPENING, RayLink
 from patchgrad.rollouts.executors.hosts.host import CACHED
 from patchgrad.rollouts.executors.hosts.links import CELLS, HostLink
@@ -53,11 +55,22 @@ class RayHosts:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK):
                     return await self._ready.get()
-            for node in await asyncio.to_thread(_nodes):
+            for node in await self._nodes():
                 name, cells = node["NodeID"], int(node["Resources"].get(CELLS, 0))
                 there = self._links.get(name)
                 if node["Alive"] and cells and name not in self._opening and (there is None or there.over):
                     self._opening[name] = asyncio.create_task(self._open(name, f"{node['NodeManagerHostname']} ({name[:8]})", cells))
+
+    async def _nodes(self) -> list[dict[str, Any]]:
+        """Of the cluster; `ClusterFault` where its head is gone, which Ray finds out by ending this process after a while."""
+        try:
+            async with asyncio.timeout(SILENCE):
+                nodes: list[dict[str, Any]] = await in_a_daemon(ray.nodes)
+        except TimeoutError:
+            raise ClusterFault(f"The head of the cluster has not answered for {SILENCE:.0f} s: resume the run when it does.") from None
+        except Exception as error:  # of Ray's, whose kinds are not told
+            raise ClusterFault(f"The head of the cluster does not answer ({error}): resume the run when it does.") from error
+        return nodes
 
     async def _open(self, node: str, name: str, cells: int) -> None:
         """A host on this node; where none begins, it is tried again after a while."""
@@ -84,14 +97,6 @@ class RayHosts:
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
         await asyncio.gather(*(link.close() for link in self._links.values()))
         self._ended()
-
-
-def _nodes() -> list[dict[str, Any]]:
-    try:
-        nodes: list[dict[str, Any]] = ray.nodes()
-    except Exception as error:  # of Ray's, whose kinds are not told
-        raise ClusterFault(f"The head of the cluster does not answer ({error}): resume the run when it does.") from error
-    return nodes
 
 
 def joined(address: str) -> RayHosts:
