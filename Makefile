@@ -55,7 +55,7 @@ test: install $(VENV)/.dev podman ## the tests
 
 .PHONY: test-slow
 test-slow: install $(VENV)/.dev ## the tests that take longer than a minute each
-	$(BIN)/python -m pytest -q -m slow -o faulthandler_timeout=1800 # a hundred kills take more than the five minutes that a test has else
+	$(BIN)/python -m pytest -q -m slow -o faulthandler_timeout=7200 # a hundred kills take more than the five minutes that a test has else
 
 .PHONY: check
 check: $(VENV)/.train $(VENV)/.dev ## lint, format, strict types, import rings, light import

@@ -121,9 +121,38 @@ def test_a_job_for_kubernetes_has_a_pod_for_the_run_and_one_for_each_other_machi
     assert hosts["template"]["spec"]["terminationGracePeriodSeconds"] == 60
 
 
+AWS = ("--provider", '{"type": "aws", "region": "eu-west-1"}')
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+@pytest.mark.parametrize("provider", [AWS, ("--provider", '{"type": "local", "head_ip": "10.0.0.1", "worker_ips": ["10.0.0.2"]}')])
+def test_a_cluster_for_rays_launcher_has_its_schema_and_hosts_with_cells(
+    provider: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    import jsonschema
+    import ray
+
+    nodes = ("--head", '{"InstanceType": "m7i.large"}', "--host", '{"InstanceType": "c7i.large"}', "--setup", "pip install patchgrad")
+    assert main(["cluster", "up", "--nodes", "3", "--cells", "5", *provider, *nodes, "mine.toml", "--run", "runs/a"]) == 0
+    said = capsys.readouterr()
+    cluster = json.loads(said.out)
+    jsonschema.validate(cluster, json.loads((Path(ray.__file__).parent / "autoscaler" / "ray-schema.json").read_text()))
+    host = cluster["available_node_types"]["host"]
+    assert (host["resources"], host["min_workers"], host["node_config"]) == ({"cells": 5}, 2, {"InstanceType": "c7i.large"})
+    begins = [shlex.split(cluster[f"{who}_start_ray_commands"][-1]) for who in ("head", "worker")]
+    assert [line[line.index("--resources") + 1] for line in begins] == ['{"cells": 0}', '{"cells": 5}']
+    assert begins[1][begins[1].index("--address") + 1] == "$RAY_HEAD_IP:6379"
+    assert "ray exec FILE --tmux 'patchgrad train mine.toml --run runs/a --resume --cluster auto'" in said.err
+    assert cluster["file_mounts"]["~/mine.toml"] == "mine.toml"
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (("up", "--nodes", "1", "--cells", "3", *AWS, "smoke"), "--nodes must be at least 2"),
+        (("up", "--nodes", "2", "--cells", "3", "--provider", "aws", "smoke"), "--provider is no JSON"),
+        (("up", "--nodes", "2", "--cells", "3", "--provider", "[]", "smoke"), "it has to be an object"),
+        (("up", "--nodes", "2", "--cells", "3", "--provider", "{}", "smoke"), "--provider has no type"),
         (("slurm", "--nodes", "2", "--cells", "3"), "name a recipe"),
         (("slurm", "--nodes", "0", "--cells", "3", "smoke"), "--nodes and --cells must be at least 1"),
         (("slurm", "--nodes", "2", "--cells", "3", "smoke", "--cluster", "auto"), "leave --cluster away"),

@@ -1,4 +1,4 @@
-"""What starts a run on many machines: jobs for Slurm and Kubernetes as text, and the commands of Ray.
+"""What starts a run on many machines: jobs for Slurm and Kubernetes and a file for Ray's launcher as text, and the commands of Ray.
 
 Nothing is submitted here. A job that is queued again gives the same command, and goes on where it was (`--resume`).
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Any
 
 from patchgrad.errors import ConfigError
 from patchgrad.rollouts.executors.hosts.links import CELLS
@@ -148,3 +149,54 @@ def kuberay(job: Job, image: str, claim: str, version: str) -> str:
         "rayClusterSpec": cluster,
     }
     return json.dumps({"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": job.name}, "spec": spec}, indent=2) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """Machines of a cloud, or of a list: what Ray's launcher takes of their provider, and of the node of the head and of a host's.
+
+    `Machines({"type": "aws", "region": "eu-west-1"}, {"InstanceType": "m7i.2xlarge"}, {"InstanceType": "c7i.8xlarge"}, "ubuntu", ())`.
+    `setup` are commands that install what a machine lacks.
+    """
+
+    provider: Mapping[str, Any]
+    head: Mapping[str, Any]
+    host: Mapping[str, Any]
+    user: str
+    setup: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.provider.get("type"), str):
+            raise ConfigError('--provider has no type: say which cloud it is, as in --provider \'{"type": "aws", "region": "eu-west-1"}\'')
+
+
+def up(job: Job, machines: Machines) -> str:
+    """A cluster for `ray up` as JSON, which is YAML too: a head that trains and makes no attempts, and hosts with their cells.
+
+    All have the secret of the user who starts it, and the recipe's file, where that is named from here on.
+    """
+    if job.nodes < 2:
+        raise ConfigError("--nodes must be at least 2: the head makes no attempts.")
+    count = job.nodes - 1
+    token = "export RAY_AUTH_MODE=token; "
+    head = shlex.join(start(PORT, 0)) + " --autoscaling-config=~/ray_bootstrap_config.yaml"
+    host = shlex.join(start(PORT, job.cells, "ADDRESS")).replace("ADDRESS", f"$RAY_HEAD_IP:{PORT}")
+    limits = {"min_workers": count, "max_workers": count}
+    file = PurePosixPath(job.words[0])
+    recipe = {f"~/{file}": str(file)} if file.suffix == ".toml" and not file.is_absolute() else {}
+    cluster = {
+        "cluster_name": job.name,
+        "max_workers": count,
+        "provider": machines.provider,
+        "auth": {"ssh_user": machines.user},
+        "available_node_types": {
+            "head": {"resources": {}, "node_config": machines.head},
+            "host": {"resources": {CELLS: job.cells}, "node_config": machines.host, **limits},
+        },
+        "head_node_type": "head",
+        "file_mounts": {"~/.ray/auth_token": "~/.ray/auth_token", **recipe},
+        "setup_commands": list(machines.setup),
+        "head_start_ray_commands": ["ray stop", token + head],
+        "worker_start_ray_commands": ["ray stop", token + host],
+    }
+    return json.dumps(cluster, indent=2) + "\n"

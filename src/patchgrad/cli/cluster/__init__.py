@@ -1,4 +1,4 @@
-"""join machines to a cluster of Ray, and print jobs for Slurm and Kubernetes
+"""join machines to a cluster of Ray, and print jobs for Slurm and Kubernetes and a cluster for `ray up`
 
 Machines that have the resource cells make so many attempts at once. A job gives `patchgrad train` the words after its own options, and
 nothing is submitted:
@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import argparse
 
-from patchgrad.cli.cluster import head, join, kuberay, leave, slurm
+from patchgrad.cli.cluster import head, join, kuberay, leave, slurm, up
 from patchgrad.cli.options import declare
 
-VERBS = {"head": head, "join": join, "leave": leave, "slurm": slurm, "kuberay": kuberay}
+VERBS = {"head": head, "join": join, "leave": leave, "slurm": slurm, "kuberay": kuberay, "up": up}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
