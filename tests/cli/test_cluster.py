@@ -129,7 +129,7 @@ AWS = ("--provider", '{"type": "aws", "region": "eu-west-1"}')
 def test_a_cluster_for_rays_launcher_has_its_schema_and_hosts_with_cells(
     provider: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import jsonschema
+    jsonschema = pytest.importorskip("jsonschema")
     import ray
 
     nodes = ("--head", '{"InstanceType": "m7i.large"}', "--host", '{"InstanceType": "c7i.large"}', "--setup", "pip install patchgrad")

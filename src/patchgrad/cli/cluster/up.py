@@ -38,8 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
     from patchgrad.runs.launch import Job, Machines, up
 
     job = Job(tuple(arguments.words), arguments.nodes, arguments.cells, arguments.gpus)
-    described = (_object(arguments, name) for name in ("provider", "head", "host"))
-    print(up(job, Machines(*described, arguments.user, tuple(arguments.setup))), end="")
+    provider, head, host = (_object(arguments, name) for name in ("provider", "head", "host"))
+    print(up(job, Machines(provider, head, host, arguments.user, tuple(arguments.setup))), end="")
     train = shlex.join([*job.train, "--cluster", "auto"])
     print(f"Start it with: ray up FILE; then: ray exec FILE --tmux {shlex.quote(train)}", file=sys.stderr)
     return 0
