@@ -42,6 +42,9 @@ WHOLE = 12
 PAUSE = 25.0
 """Seconds between two kills at most."""
 
+EARLY = 0.2
+"""The part of the kills that may come before anything works; the others wait for that."""
+
 ENDED = 90.0
 """Seconds in which everything that a run has begun has to be gone after it."""
 
@@ -92,6 +95,9 @@ def killed(folder: Path, most: int, chance: random.Random) -> list[dict[str, Any
     while True:
         trains = begun(folder, *WHERE)
         while trains.poll() is None:
+            early = chance.random() < EARLY
+            while not early and trains.poll() is None and not working(folder):
+                time.sleep(0.5)
             with suppress(subprocess.TimeoutExpired):
                 trains.wait(chance.uniform(0, PAUSE) if len(told) < most else None)
                 continue
@@ -104,6 +110,11 @@ def killed(folder: Path, most: int, chance: random.Random) -> list[dict[str, Any
         if trains.returncode == 0:
             return told
         told[-1]["exit"] = trains.returncode
+
+
+def working(folder: Path) -> bool:
+    """Is there an actor, and a rank of the trainer?"""
+    return {"a rank", "an actor"} <= {one.role for one in processes(folder)}
 
 
 def chosen(there: list[Process], chance: random.Random) -> Process:

@@ -61,7 +61,7 @@ SMOL = (
         },
     ),
     Change(
-        "demonstrations worth imitating: failures of its own are the better ones to learn from",
+        "demonstrations worth imitating: its own failures teach more, besides what follows a call that it repeats",
         {
             f"warmup.demonstrator.{name}": value
             for name, value in (
@@ -72,7 +72,8 @@ SMOL = (
                 ("resigns", "0"),
                 ("retries_when_red", "1"),
                 ("persistent", "1"),
-                ("repeats", "0"),
+                ("repeats", "0.2"),
+                ("stops_when_told", "0"),
                 ("misquotes", "0.03"),
                 ("malformed", "0"),
                 ("test", "pytest -qx --tb=no"),

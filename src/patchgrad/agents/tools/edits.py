@@ -8,7 +8,7 @@ from dataclasses import replace
 from patchgrad.agents.tools.arguments import Arguments, chained, number, parse
 from patchgrad.agents.tools.shell import Shell
 from patchgrad.agents.tools.special import Special, opened
-from patchgrad.agents.tools.window import File, Unusable, clamp, load, locate, numbered, render, save, short, split, top
+from patchgrad.agents.tools.window import File, Unusable, clamp, last, load, locate, numbered, render, save, short, split, top
 from patchgrad.agents.tools.window import answer as observation
 from patchgrad.contracts import Sandbox
 from patchgrad.values import Observation, ToolState
@@ -42,7 +42,7 @@ class Writer(Special):
 
     def _changed(self, file: File, start: int, end: int, state: ToolState, note: str = "") -> Observation:
         """What is shown after a change that touches lines `start` to `end` of the new file."""
-        shown = state.file == file.path and state.line <= start < state.line + self.view.lines
+        shown = state.file == file.path and state.line <= start <= last(file, state.line, self.view)
         first = clamp(file, state.line, self.view) if shown else top(file, start, self.view)
         state = replace(state, file=file.path, line=first)
         long = [UPDATED, note, render(file, first, self.view)]

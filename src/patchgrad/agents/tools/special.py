@@ -10,7 +10,22 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 from patchgrad.agents.tools.arguments import number, parse
-from patchgrad.agents.tools.window import File, Missing, Unusable, View, answer, clamp, find, load, locate, render, short, top
+from patchgrad.agents.tools.window import (
+    File,
+    Missing,
+    Unusable,
+    View,
+    answer,
+    clamp,
+    find,
+    last,
+    load,
+    locate,
+    reaching,
+    render,
+    short,
+    top,
+)
 from patchgrad.contracts import Sandbox
 from patchgrad.values import Observation, ToolState
 
@@ -103,13 +118,15 @@ class ScrollDown(Special):
     name = "scroll_down"
     usage = "scroll_down [OPTIONS]"
     reads_only = True
-    direction = 1
 
     async def _do(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
         parse(arguments)
         file = await load(sandbox, opened(state))
-        step = max(1, self.view.lines - self.view.overlap) * self.direction
-        return self._show(file, clamp(file, state.line + step, self.view), state)
+        return self._show(file, self._next(file, state.line), state)
+
+    def _next(self, file: File, first: int) -> int:
+        """The first line of the next window."""
+        return clamp(file, max(first + 1, last(file, first, self.view) + 1 - self.view.overlap), self.view)
 
 
 class ScrollUp(ScrollDown):
@@ -117,7 +134,11 @@ class ScrollUp(ScrollDown):
 
     name = "scroll_up"
     usage = "scroll_up [OPTIONS]"
-    direction = -1
+
+    def _next(self, file: File, first: int) -> int:
+        step = max(1, self.view.lines - self.view.overlap)
+        seen = min(first + self.view.overlap - 1, len(file.lines))
+        return min(max(1, first - 1), reaching(file, max(1, first - step), seen, self.view))
 
 
 class SearchFile(Special):

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from itertools import accumulate, takewhile
 
 from patchgrad.contracts import Sandbox
 from patchgrad.values import Failure, Observation, ToolState
@@ -138,25 +139,54 @@ async def save(sandbox: Sandbox, file: File) -> None:
 
 
 def top(file: File, line: int, view: View) -> int:
-    """The window's first line so that `line` stands a sixth from its top (SWE-agent's rule), inside the file."""
-    return clamp(file, line - view.lines // 6, view)
+    """The window's first line so that `line` stands a sixth from its top (SWE-agent's rule), inside the file, and in sight."""
+    return reaching(file, clamp(file, line - view.lines // 6, view), line, view)
+
+
+def reaching(file: File, first: int, line: int, view: View) -> int:
+    """The window's first line, moved down until `line` is in sight."""
+    while first < line and last(file, first, view) < line:
+        first += 1
+    return first
 
 
 def clamp(file: File, first: int, view: View) -> int:
     """The window's first line, moved so that the window is full if the file can fill it."""
-    return max(1, min(first, len(file.lines) - view.lines + 1))
+    size = len(file.lines)
+    return max(1, min(first, reaching(file, size - view.lines + 1, size, view)))
+
+
+def last(file: File, first: int, view: View) -> int:
+    """The last line of a window: whole lines that an observation has room for, at most `view.lines` of them and at least one."""
+    first, size = max(1, first), len(file.lines)
+    around = [] if view.brief else [_above(size), _below(size)]
+    room = view.limit - len("\n".join([_head(file, view), *around]))
+    rows = numbered(file, first, first + view.lines - 1)
+    fitting = takewhile(lambda used: used <= room, accumulate(len(row) + 1 for row in rows))
+    return first + max(1, sum(1 for _ in fitting)) - 1
 
 
 def render(file: File, first: int, view: View) -> str:
     """The paper's file view (section 3.4): `[File: PATH (N lines total)]`, then `12:text` for each line of the window."""
-    last = min(len(file.lines), first + view.lines - 1)
-    name = short(file.path) if view.brief else file.path
-    rows = [f"[File: {name} ({len(file.lines)} lines total)]", *numbered(file, first, last)]
+    end, size = min(len(file.lines), last(file, first, view)), len(file.lines)
+    rows = [_head(file, view), *numbered(file, first, end)]
     if not view.brief and first > 1:
-        rows.insert(1, f"({first - 1} more lines above)")
-    if not view.brief and last < len(file.lines):
-        rows.append(f"({len(file.lines) - last} more lines below)")
+        rows.insert(1, _above(first - 1))
+    if not view.brief and end < size:
+        rows.append(_below(size - end))
     return "\n".join(rows)
+
+
+def _head(file: File, view: View) -> str:
+    return f"[File: {short(file.path) if view.brief else file.path} ({len(file.lines)} lines total)]"
+
+
+def _above(count: int) -> str:
+    return f"({count} more lines above)"
+
+
+def _below(count: int) -> str:
+    return f"({count} more lines below)"
 
 
 def numbered(file: File, first: int, last: int) -> list[str]:
@@ -166,13 +196,20 @@ def numbered(file: File, first: int, last: int) -> list[str]:
 
 
 def answer(content: str, state: ToolState, view: View, failure: Failure | None = None) -> Observation:
-    """An observation within the limit; what is cut is said, head and tail stay.
+    """An observation within the limit; what is cut is said, head and tail stay, as whole lines where these are not too long.
 
     `abcdefgh` with a limit of 4 reads `ab`, `[... 4 characters left out ...]`, `gh`.
     """
     content = content.encode("utf-8", "replace").decode()  # a lone surrogate of a file in another encoding has no token
     clipped = len(content) > view.limit
     if clipped:
-        half, left = view.limit // 2, len(content) - view.limit
-        content = f"{content[: view.limit - half]}\n[... {left} characters left out ...]\n{content[len(content) - half :]}"
+        half = view.limit // 2
+        head, tail = _whole(content[: view.limit - half]), _whole(content[len(content) - half :][::-1])[::-1]
+        content = f"{head}\n[... {len(content) - len(head) - len(tail)} characters left out ...]\n{tail}"
     return Observation(content, state, clipped=clipped, failure=failure)
+
+
+def _whole(text: str) -> str:
+    """The text without the line that is cut at its end, unless that is most of it."""
+    lines, end, _ = text.rpartition("\n")
+    return lines if end and 2 * len(lines) > len(text) else text
