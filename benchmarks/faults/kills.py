@@ -74,47 +74,76 @@ def begun(folder: Path, *where: str) -> subprocess.Popen[str]:
     program = str(Path(sys.executable).with_name("patchgrad"))
     command = [program, "train", str(folder.with_suffix(".toml")), "--run", str(folder), "--resume", *where]
     with folder.with_suffix(".log").open("a") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "MARK": str(folder)}, text=True)
+        return subprocess.Popen(command, stdout=log, stderr=log, text=True)
 
 
-def processes(folder: Path) -> Iterator[Process]:
-    """What a run has begun, by the variable that it was given, besides sandboxes, which are made anew for other reasons too."""
-    for path in Path("/proc").glob("[0-9]*/environ"):
+class Seen:
+    """Processes that a run has begun, by who began them, besides sandboxes, which are made anew for other reasons too.
+
+    One that was seen stays known: who has begun it may be killed before it.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[str, str]] = {}
+
+    def below(self, root: int) -> list[Process]:
+        """Those that live now, of this process and of all that were seen before."""
+        there = dict(_there())
+        self._known = {number: one for number, one in self._known.items() if number in there and there[number][1] == one[1]}
+        roots = {root, *self._known}
+        for number in sorted(there, key=lambda number: int(there[number][1])):  # who is begun comes after who begins it
+            parent, began, command = there[number]
+            if parent in roots:
+                roots.add(number)
+                role = next(
+                    (role for part, role in ROLES.items() if part in command and not (role == "a node" and "--head" in command)), ""
+                )
+                self._known[number] = role, began
+        return [Process(role, number) for number, (role, _) in self._known.items() if role]
+
+
+def _role(command: str) -> str:
+    """Who it is, or nothing: the head's own node dies with the head."""
+    role = next((role for part, role in ROLES.items() if part in command), "")
+    return "" if role == "a node" and "--head" in command else role
+
+
+def _there() -> Iterator[tuple[int, tuple[int, str, str]]]:
+    """Of every process its parent, when it began, and its command."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
-            if f"MARK={folder}".encode() in path.read_bytes().split(b"\0"):
+            fields = path.read_text().rpartition(")")[2].split()
+            if fields[0] != "Z":
                 command = path.with_name("cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                for part, role in ROLES.items():
-                    if part in command and not (role == "a node" and "--head" in command):
-                        yield Process(role, int(path.parent.name))
-                        break
+                yield int(path.parent.name), (int(fields[1]), fields[19], command)
 
 
 def killed(folder: Path, most: int, chance: random.Random) -> list[dict[str, Any]]:
     """One run until it is done, with at most so many kills: each with its second, and with how the run ended where it did."""
     told, began = list[dict[str, Any]](), time.monotonic()
     while True:
-        trains = begun(folder, *WHERE)
+        trains, seen = begun(folder, *WHERE), Seen()
         while trains.poll() is None:
             early = chance.random() < EARLY
-            while not early and trains.poll() is None and not working(folder):
+            while not early and trains.poll() is None and not working(seen.below(trains.pid)):
                 time.sleep(0.5)
             with suppress(subprocess.TimeoutExpired):
                 trains.wait(chance.uniform(0, PAUSE) if len(told) < most else None)
                 continue
-            victim = chosen([Process("the one that trains", trains.pid), *processes(folder)], chance)
+            victim = chosen([Process("the one that trains", trains.pid), *seen.below(trains.pid)], chance)
             with suppress(ProcessLookupError):
                 os.kill(victim.number, signal.SIGKILL)
                 told.append({"run": folder.name, "second": round(time.monotonic() - began), "killed": victim.role})
                 print(told[-1], flush=True)
-        nothing_left(folder)
+        nothing_left(folder, seen)
         if trains.returncode == 0:
             return told
         told[-1]["exit"] = trains.returncode
 
 
-def working(folder: Path) -> bool:
+def working(there: list[Process]) -> bool:
     """Is there an actor, and a rank of the trainer?"""
-    return {"a rank", "an actor"} <= {one.role for one in processes(folder)}
+    return {"a rank", "an actor"} <= {one.role for one in there}
 
 
 def chosen(there: list[Process], chance: random.Random) -> Process:
@@ -125,10 +154,10 @@ def chosen(there: list[Process], chance: random.Random) -> Process:
     return chance.choice([one for one in there if one.role == role])
 
 
-def nothing_left(folder: Path) -> None:
+def nothing_left(folder: Path, seen: Seen) -> None:
     """Waits until all is gone that a run has begun; `AssertionError` where it is not in time."""
     last = time.monotonic() + ENDED
-    while orphans := list(processes(folder)):
+    while orphans := seen.below(-1):
         assert time.monotonic() < last, f"{folder} left processes behind: {orphans}"
         time.sleep(0.2)
 
