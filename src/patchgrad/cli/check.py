@@ -7,9 +7,11 @@ Opens one sandbox, runs a command in it, and says in plain words what holds here
   patchgrad check --attacks --seconds 600 --seed 7
   patchgrad check --attacks --replay patching/12 --seed 7
   patchgrad check --cluster auto
+  patchgrad check mine.toml --cluster auto
   patchgrad check --json
 
-With --cluster each machine of a cluster that makes attempts opens one.
+With --cluster each machine of a cluster that makes attempts opens one. With a recipe its trainer's ranks also make a step together, and
+each of its replicas takes over published weights, all about a small network.
 
 With --attacks hostile programs try the sandbox and forged patches the grader, each bounded so that a host that does not hold it takes no
 harm. With --seconds more of them are drawn from families after that, and with --replay one of these is tried again.
@@ -37,9 +39,6 @@ if TYPE_CHECKING:
     from patchgrad.contracts import Capabilities, Sandboxes
     from patchgrad.testing.attacks import Finding as AttackFinding
     from patchgrad.testing.attacks import Suite
-
-CLOCK = 5.0
-"""Seconds by which the clock of a machine may be off before it is told."""
 
 TITLES = {"sandbox": "attacks on the sandbox", "grader": "attacks on the grader", "drawn": "drawn attacks"}
 
@@ -71,6 +70,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=0.0, metavar="N", help="with --attacks: draw further attacks for so long")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="what is drawn: the same on every machine (default 0)")
     parser.add_argument("--replay", metavar="FAMILY/INDEX", help="with --attacks: show this drawn attack of the seed, and try it alone")
+    parser.add_argument("recipe", metavar="RECIPE", nargs="?", help="with --cluster: also try the ranks and replicas that it names")
+    parser.add_argument("--scale", metavar="SCALE", help="the machine that the recipe is sized for")
     parser.add_argument("--cluster", metavar="WHERE", help="look at the machines of this cluster: auto, an address, or local:3")
     parser.add_argument("--json", action="store_true", help="the findings as one JSON object, on the last line")
 
@@ -82,7 +83,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.seconds or arguments.replay:
         raise ConfigError("--seconds and --replay say which attacks are tried: add --attacks.")
     if arguments.cluster:
-        return on_all_machines(arguments.cluster, arguments.json)
+        from patchgrad.cli.cluster.checked import checked
+
+        return checked(arguments.cluster, arguments.recipe, arguments.scale, arguments.json)
+    if arguments.recipe or arguments.scale:
+        raise ConfigError("A recipe is looked at on a cluster: add --cluster, or see what it takes of this machine by patchgrad plan.")
     parts = {"Packages": packages(), "The sandbox of a run": sandbox(), "What this host offers": host()}
     found = [finding for part in parts.values() for finding in part]
     ready = all(finding.holds or not finding.needed for finding in found)
@@ -133,39 +138,6 @@ def host() -> list[Finding]:
         Finding(offer.name, offer.there, offer.found if offer.there else f"{offer.without}; to have it: {offer.advice}", needed=False)
         for offer in offers()
     ]
-
-
-def on_all_machines(cluster: str, as_json: bool) -> int:
-    """Have each machine look at itself, tell, and exit with 1 where one cannot make attempts."""
-    from patchgrad.rollouts.executors.hosts.opening import opened
-    from patchgrad.runs.inspection.machines import Machine, machines
-
-    async def look() -> tuple[list[Machine], str]:
-        hosts = opened(cluster, os.cpu_count() or 1)
-        try:
-            return await machines(hosts, f"{__name__}:sandbox"), hosts.trouble
-        finally:
-            await hosts.close()
-
-    found, trouble = asyncio.run(look())
-    wrong = {one.name: one.lost or "; ".join(part.name for part in one.said if part.needed and not part.holds) for one in found}
-    off = {one.name: f"its clock is {one.ahead:+.0f} s off" for one in found if abs(one.ahead) > CLOCK}
-    ready = bool(found) and not any(wrong.values()) and not trouble
-    if as_json:
-        print(json.dumps({"ready": ready, "machines": [asdict(one) for one in found], "trouble": trouble}))
-        return 0 if ready else 1
-    for one in found:
-        word = "NO " if wrong[one.name] else "yes"
-        told = [wrong[one.name] or "a sandbox opens", f"{one.free / 1e9:.0f} GB free", off.get(one.name, "")]
-        print(f"  {word}  {one.name:<40} {one.cells:>4} cells  {', '.join(filter(None, told))}")
-    if trouble or not found:
-        print(f"  NO   {trouble or 'no machine of the cluster has the resource cells'}")
-    print(
-        f"\nMachines that can make attempts: {len(found)}, together {sum(one.cells for one in found)} at once."
-        if ready
-        else "\nThe lines with NO are to be mended."
-    )
-    return 0 if ready else 1
 
 
 def _enforced(told: Capabilities) -> list[Finding]:

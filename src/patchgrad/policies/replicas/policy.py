@@ -47,7 +47,7 @@ class ReplicatedPolicy:
         self._home = KeptFolder("patchgrad-weights-", sum(weight.nbytes for weight in weights.values()))
         self._publications = Publications(self._home.path, config, self._tokenizer, untied=untied)
         present = Present(count, self._publications.publish(weights, 0), patience)
-        self._updates = Updates(present)
+        self._present, self._updates = present, Updates(present)
         self._questions = Questions(present, self._updates)
         self._lives = Lives(present, self._updates, made, self._questions.leave)
         self._aside = Aside("replicas")
@@ -60,6 +60,11 @@ class ReplicatedPolicy:
     @property
     def version(self) -> int:
         return self._version
+
+    @property
+    def serving(self) -> int:
+        """How many replicas may be asked."""
+        return len(self._present.serving())
 
     @property
     def context(self) -> int:
