@@ -250,7 +250,13 @@ def test_an_evaluation_reads_the_run_and_prints_a_row(
     asked: list[tuple[int, str, bool]] = []
 
     def measure(
-        evaluation: recipes.Evaluation, tracker: Tracker, *, recipe: recipes.Recipe | None, out: Run | None, refuse: Refuse
+        evaluation: recipes.Evaluation,
+        tracker: Tracker,
+        *,
+        recipe: recipes.Recipe | None,
+        out: Run | None,
+        refuse: Refuse,
+        cluster: str,
     ) -> Report:
         asked.append((evaluation.seed, evaluation.name, recipe is not None))
         return REPORT

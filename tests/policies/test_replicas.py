@@ -144,7 +144,7 @@ def test_what_a_lost_replica_was_asked_is_drawn_elsewhere_and_it_serves_again_un
     policy = replicated(links)
     assert same(asyncio.run(drawn(policy)), alone(0, 0))
     policy.load(weights(3), 7)
-    while len(links.made) < 3 or len(policy._lives._present.serving()) < 2:
+    while len(links.made) < 3 or len(policy.lives.present.serving()) < 2:
         time.sleep(0.01)
     assert same(asyncio.run(drawn(policy)), alone(3, 7))
     policy.close()
@@ -348,7 +348,7 @@ def test_a_killed_driver_leaves_neither_replicas_nor_their_weights() -> None:
             f"sys.path.insert(0, {str(Path(__file__).parents[2])!r})",
             "from tests.policies.test_replicas import in_a_process, replicated",
             "policy = replicated(in_a_process, 1)",
-            "print(policy._home.path, *(one._link.process.pid for one in policy._lives._present.replicas.values()), flush=True)",
+            "print(policy._home.path, *(one._link.process.pid for one in policy.lives.present.replicas.values()), flush=True)",
             "time.sleep(60)",
         )
     )

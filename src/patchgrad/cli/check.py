@@ -33,6 +33,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from patchgrad.cli.options import PACKAGES
 from patchgrad.errors import ConfigError, PatchgradError
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 TITLES = {"sandbox": "attacks on the sandbox", "grader": "attacks on the grader", "drawn": "drawn attacks"}
 
-PACKAGES = ("torch", "safetensors", "tokenizers", "jinja2", "pyarrow")
 WORDS = {
     "network": "the agent has no network",
     "processes": "the number of its processes is limited",

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
-from patchgrad.cli.check import PACKAGES
 from patchgrad.errors import ConfigError, MissingDependency
 
 if TYPE_CHECKING:
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", "Recipe", "Evaluation")
 FLAGS = {"--json", "--help"}
+PACKAGES = ("torch", "safetensors", "tokenizers", "jinja2", "pyarrow")
+"""What training needs."""
 SHORT, FULL = "short", "full"
 """What `--print` prints: what differs from the preset, which is what it says alone, or every key."""
 OWN = {

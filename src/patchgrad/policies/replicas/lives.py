@@ -37,12 +37,12 @@ class Lives:
     """Begins replicas, and again those that are lost; `left` is told of each that is."""
 
     def __init__(self, present: Present, updates: Updates, made: Made, left: Callable[[int], None]) -> None:
-        self._present, self._updates, self._made, self._left = present, updates, made, left
+        self.present, self._updates, self._made, self._left = present, updates, made, left
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """All replicas serve, or as many as can; raises why none does."""
-        present = self._present
+        present = self.present
         self._tasks = [asyncio.create_task(self._tend(number)) for number in range(present.count)]
         await present.until(lambda: len(present.serving()) + len(present.over) == present.count)
         if not present.serving():
@@ -50,7 +50,7 @@ class Lives:
 
     async def close(self) -> None:
         """Ends them all; who waits for an action gets a `PolicyFault`."""
-        for number in range(self._present.count):
+        for number in range(self.present.count):
             self._give_up(number, PolicyFault("the policy was closed"))
         for task in self._tasks:
             task.cancel()
@@ -68,16 +68,16 @@ class Lives:
                 opened, why = False, str(error) or type(error).__name__
             log.warning("a replica of the policy is lost: %s", why)
             barren = 0 if opened else barren + 1
-            await asyncio.sleep(self._present.patience.again * barren)
+            await asyncio.sleep(self.present.patience.again * barren)
         self._give_up(number, PolicyFault(f"it began {LIVES} times and did not open: {why}"))
 
     def _give_up(self, number: int, why: PatchgradError) -> None:
-        self._present.over[number] = why
-        self._present.tell()
+        self.present.over[number] = why
+        self.present.tell()
 
     async def _lived(self, number: int) -> tuple[bool, str]:
         """A replica is made, serves, and is lost. Did it open, and why is it lost?"""
-        present = self._present
+        present = self.present
         replica = Replica(await self._made.opened(number), present.newest.folder.parent, present.tell)
         present.replicas[number] = replica
         listening = asyncio.create_task(replica.listen())
@@ -100,10 +100,10 @@ class Lives:
         return replica.opened, replica.lost
 
     async def _open(self, replica: Replica) -> None:
-        newest = self._present.newest
-        async with asyncio.timeout(self._present.patience.opening):
+        newest = self.present.newest
+        async with asyncio.timeout(self.present.patience.opening):
             found = await replica.ask(Open(self._made.maker, self._made.options, Where.of(newest)))
         replica.opened = True
         replica.move("stale")
-        replica.standing.loaded(found, self._present.newest.digest)
-        self._present.tell()
+        replica.standing.loaded(found, self.present.newest.digest)
+        self.present.tell()

@@ -47,12 +47,12 @@ class ReplicatedPolicy:
         self._home = KeptFolder("patchgrad-weights-", sum(weight.nbytes for weight in weights.values()))
         self._publications = Publications(self._home.path, config, self._tokenizer, untied=untied)
         present = Present(count, self._publications.publish(weights, 0), patience)
-        self._present, self._updates = present, Updates(present)
+        self._updates = Updates(present)
         self._questions = Questions(present, self._updates)
-        self._lives = Lives(present, self._updates, made, self._questions.leave)
+        self.lives = Lives(present, self._updates, made, self._questions.leave)
         self._aside = Aside("replicas")
         try:
-            self._aside.begin(self._lives.start()).result()
+            self._aside.begin(self.lives.start()).result()
         except BaseException:
             self.close()
             raise
@@ -60,11 +60,6 @@ class ReplicatedPolicy:
     @property
     def version(self) -> int:
         return self._version
-
-    @property
-    def serving(self) -> int:
-        """How many replicas may be asked."""
-        return len(self._present.serving())
 
     @property
     def context(self) -> int:
@@ -103,6 +98,6 @@ class ReplicatedPolicy:
         """Ends the replicas, and takes the publications away."""
         if not self._aside.over:
             self._aside.begin(self._updates.close()).result()
-            self._aside.begin(self._lives.close()).result()
+            self._aside.begin(self.lives.close()).result()
             self._aside.close()
         self._home.close()

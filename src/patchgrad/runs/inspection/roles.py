@@ -75,7 +75,7 @@ def _published(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, clust
     policy = replicated(network, tokenizer, recipe, cluster)
     try:
         policy.load(dict(network.named_parameters()), 1)
-        if (serving := policy.serving) < recipe.policy.replicas:
+        if (serving := len(policy.lives.present.serving())) < recipe.policy.replicas:
             raise PolicyFault(f"only {serving} of them did: look into the log of the others' machines")
     finally:
         policy.close()
