@@ -160,8 +160,8 @@ from patchgrad.cli import VERBS, main
 signal.signal(signal.SIGINT, {handler})
 
 async def waits():
-    print("there", flush=True)
     try:
+        print("there", flush=True)
         await asyncio.sleep(60)
     finally:
         await asyncio.sleep(0.1)
