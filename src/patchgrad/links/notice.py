@@ -22,7 +22,9 @@ class Notice:
 def give(process: int, why: str) -> Path:
     """Tells a process, and those that it has started. Raises `OSError` where there is no such process. The file may be taken away again."""
     path = _place(process)
-    path.write_text(why)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW  # others may write to this folder, and put a link there
+    with open(os.open(path, flags, 0o644), "w") as file:
+        file.write(why)
     return path
 
 
