@@ -96,6 +96,17 @@ def test_ranks_that_share_a_sequence_compute_the_same_up_to_rounding(two: Launch
         assert np.allclose(a, b, atol=1e-5)
 
 
+@pytest.mark.parametrize("tokens", [0, 100])
+@pytest.mark.parametrize("config", [CONFIG, replace(CONFIG, kv_heads=1), replace(CONFIG, tied=False)])
+def test_in_64_bits_ranks_compute_what_one_process_computes_to_twelve_digits(two: Launched, config: DecoderConfig, tokens: int) -> None:
+    local = LocalTrainer(Decoder(config).double(), optimiser=AdamW)
+    ranks = ShardedTrainer(Decoder(config), two, Spec(config, AdamW, double=True), tokens=tokens)
+    for _ in range(2):  # the second gradient is taken where the first step leads
+        one, other = (trainer.update(BATCH, Clipped(), STEP).metrics for trainer in (local, ranks))
+        assert one["grad_norm"] == pytest.approx(other["grad_norm"], rel=1e-12, abs=0)
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-12, abs=1e-15)
+
+
 def test_adapters_are_trained_as_one_process_trains_them(two: Launched) -> None:
     lora = Lora(4)
     local = LocalTrainer(Decoder(CONFIG), optimiser=AdamW, threads=2, lora=lora)

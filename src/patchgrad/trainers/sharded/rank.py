@@ -35,7 +35,8 @@ class Spec:
     """What every rank is told of the trainer, once.
 
     `held` has True where a parameter must not move. With `exact` gradients and their norm have the bits that as many threads of
-    `LocalTrainer` give them, which takes memory for whole gradients; without, both are summed as they come.
+    `LocalTrainer` give them, which takes memory for whole gradients; without, both are summed as they come. With `double` numbers have 64
+    bits: so what is computed otherwise is told from what is rounded otherwise.
     """
 
     config: DecoderConfig
@@ -48,6 +49,7 @@ class Spec:
     gradient_checkpointing: bool = False
     held: Mapping[str, Tensor] = field(default_factory=dict)
     exact: bool = True
+    double: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class Rank:
         kept = torch.bfloat16 if spec.precision == "bfloat16" else torch.float32
         self.place, self.spec = place, spec
         self.network = sharded(spec.config, place.mesh, lora=spec.lora, kept=kept, frozen=spec.frozen, exact=spec.exact)
+        if spec.double:
+            self.network.double()
         self.parameters = dict(self.network.named_parameters())  # while they are rows: between two passes a module may have whole ones
         self._parameters = {name: p for name, p in self.parameters.items() if p.requires_grad}
         self.forward = TeamForward(self.network, place.device, spec.share, spec.gradient_checkpointing)
