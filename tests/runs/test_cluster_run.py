@@ -36,9 +36,22 @@ with Run.resume(folder) if folder.exists() else Run.create(folder, dumps(recipe)
 """
 
 
-def begun(folder: Path, cluster: str, replicas: int = 0) -> subprocess.Popen[str]:
+LOSSY = (
+    *("unshare", "--net", "sh", "-c"),
+    'ip link set lo up && iptables -A INPUT -i lo -m statistic --mode random --probability 0.02 -j DROP && exec "$@"',
+    "sh",
+)
+"""Runs what follows in a network of its own that loses every fiftieth packet."""
+
+
+def lossy() -> bool:
+    """Can there be such a network here?"""
+    return shutil.which("unshare") is not None and subprocess.run([*LOSSY, "true"], capture_output=True).returncode == 0
+
+
+def begun(folder: Path, cluster: str, replicas: int = 0, inside: tuple[str, ...] = ()) -> subprocess.Popen[str]:
     """A run in a process of its own, which leads a group: whatever it starts is in it, or was put elsewhere on purpose."""
-    command = [sys.executable, "-c", PROGRAM, str(folder), cluster, str(replicas)]
+    command = [*inside, sys.executable, "-c", PROGRAM, str(folder), cluster, str(replicas)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "MARK": str(folder)})
 
 
@@ -74,7 +87,20 @@ def test_a_run_on_two_nodes_with_two_replicas_has_the_bytes_of_a_run_on_none_and
     assert not left(tmp_path / "two"), "nothing of a cluster outlives the run that made it"
     ended(begun(tmp_path / "two", "local:2", replicas=2))
     assert not left(tmp_path / "two")
-    one, two = Run.open(tmp_path / "one"), Run.open(tmp_path / "two")
+    same(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not lossy(), reason="needs root, iproute2 and iptables")
+def test_a_run_over_a_network_that_loses_packets_has_the_bytes_of_a_run_on_none(tmp_path: Path) -> None:
+    ended(begun(tmp_path / "one", ""))
+    ended(begun(tmp_path / "two", "local:2", 2, LOSSY))
+    same(tmp_path)
+
+
+def same(folder: Path) -> None:
+    """Both runs have the same metrics but for durations, and checkpoints of the same bytes."""
+    one, two = Run.open(folder / "one"), Run.open(folder / "two")
     assert json.dumps(_untimed(one.results.metrics())) == json.dumps(_untimed(two.results.metrics()))
     for path in one.checkpoints.all():
         assert (path / "model.safetensors").read_bytes() == (two.folder / "checkpoints" / path.name / "model.safetensors").read_bytes()
