@@ -39,7 +39,7 @@ from patchgrad.store.files import put
 WHOLE = 12
 """Kills of one run, after which it is left alone."""
 
-PAUSE = 25.0
+PAUSE = 8.0
 """Seconds between two kills at most."""
 
 EARLY = 0.2
