@@ -17,6 +17,7 @@ import ray
 from ray.exceptions import RayError
 
 from patchgrad.errors import ClusterFault, HostLost
+from patchgrad.links.daemon import in_a_daemon
 from patchgrad.links.link import CLOSING, SILENCE, Beat, Message, beating, made
 from patchgrad.links.notice import noticed
 
@@ -35,6 +36,18 @@ def sources() -> str:
     for path in sorted(root.rglob("*.py")):
         found.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
     return found.hexdigest()
+
+
+async def nodes() -> list[dict[str, Any]]:
+    """Of the cluster; `ClusterFault` where its head is gone, which Ray finds out by ending this process after a while."""
+    try:
+        async with asyncio.timeout(SILENCE):
+            found: list[dict[str, Any]] = await in_a_daemon(ray.nodes)
+    except TimeoutError:
+        raise ClusterFault(f"The head of the cluster has not answered for {SILENCE:.0f} s: resume the run when it does.") from None
+    except Exception as error:  # of Ray's, whose kinds are not told
+        raise ClusterFault(f"The head of the cluster does not answer ({error}): resume the run when it does.") from error
+    return found
 
 
 class Served:
@@ -93,6 +106,7 @@ class RayLink:
 
     async def opened(self, seconds: float = OPENING) -> None:
         """The actor is there. Raises `ClusterFault` where it is not in this time, has another patchgrad, or is where a machine ends."""
+        await nodes()  # without a head there would be no actor to wait for
         try:
             async with asyncio.timeout(seconds):
                 there, ends = await self._actor.greet.remote()

@@ -6,15 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from patchgrad.errors import ClusterFault
-from patchgrad.links import SILENCE
-from patchgrad.links.daemon import in_a_daemon
-from patchgrad.links.ray_link import OPENING, RayLink
+from patchgrad.links.ray_link import OPENING, RayLink, nodes
 from patchgrad.rollouts.executors.hosts.host import CACHED
 from patchgrad.rollouts.executors.hosts.links import CELLS, HostLink
 from patchgrad.rollouts.executors.hosts.nodes import Nodes
@@ -55,22 +52,11 @@ class RayHosts:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK):
                     return await self._ready.get()
-            for node in await self._nodes():
+            for node in await nodes():
                 name, cells = node["NodeID"], int(node["Resources"].get(CELLS, 0))
                 there = self._links.get(name)
                 if node["Alive"] and cells and name not in self._opening and (there is None or there.over):
                     self._opening[name] = asyncio.create_task(self._open(name, f"{node['NodeManagerHostname']} ({name[:8]})", cells))
-
-    async def _nodes(self) -> list[dict[str, Any]]:
-        """Of the cluster; `ClusterFault` where its head is gone, which Ray finds out by ending this process after a while."""
-        try:
-            async with asyncio.timeout(SILENCE):
-                nodes: list[dict[str, Any]] = await in_a_daemon(ray.nodes)
-        except TimeoutError:
-            raise ClusterFault(f"The head of the cluster has not answered for {SILENCE:.0f} s: resume the run when it does.") from None
-        except Exception as error:  # of Ray's, whose kinds are not told
-            raise ClusterFault(f"The head of the cluster does not answer ({error}): resume the run when it does.") from error
-        return nodes
 
     async def _open(self, node: str, name: str, cells: int) -> None:
         """A host on this node; where none begins, it is tried again after a while."""
@@ -110,15 +96,15 @@ def joined(address: str) -> RayHosts:
 
 def started(count: int, cells: int) -> RayHosts:
     """So many nodes of this machine, which share the cells and end with the hosts."""
-    nodes = Nodes(count, -(-cells // count))
+    own = Nodes(count, -(-cells // count))
     try:
-        ray.init(address=nodes.address, logging_level=logging.ERROR, log_to_driver=False)
+        ray.init(address=own.address, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, RuntimeError) as error:
-        nodes.close()
+        own.close()
         raise ClusterFault(f"The nodes of this machine cannot be reached: {error}") from error
 
     def ended() -> None:
         ray.shutdown()
-        nodes.close()
+        own.close()
 
     return RayHosts(ended)
