@@ -8,7 +8,7 @@ import os
 import pickle
 import signal
 import subprocess
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from tests.learning.test_provenance import harness, tasks, worth
 from tests.rollouts.process_hosts import ProcessHosts
 from tests.rollouts.test_loop import command
 
-from patchgrad.contracts import Executor, Journal, Sandboxes, Tokenizer
+from patchgrad.contracts import Executor, Journal, Policy, Sandboxes, Tokenizer
 from patchgrad.errors import ClusterFault, ComponentError
 from patchgrad.links import Message
 from patchgrad.links.notice import give, noticed
@@ -34,7 +34,8 @@ from patchgrad.rollouts.tool_cache import ToolCache
 from patchgrad.store import Run
 from patchgrad.testing import check_executor
 from patchgrad.testing.examples import TASK
-from patchgrad.values import Attempt, Budget, Group, Repository, Sampling, Turn, root_address
+from patchgrad.values import Action, Attempt, Budget, Group, Ids, Repository, Sampling, Turn, floats, ids, root_address
+from patchgrad.values import Message as Heard
 
 
 def over(hosts: ProcessHosts, concurrency: int = 8, patience: float = 60.0) -> HostsExecutor:
@@ -372,6 +373,38 @@ def test_a_part_that_a_user_has_beside_the_recipe_reaches_hosts_that_have_no_suc
         code = {"mine/__init__.py": b"", "mine/work.py": b"async def add(shared, item):\n    return shared + item\n"}
         executor = HostsExecutor(hosts, 2, given_up=lambda item: item, code=code)
         assert sorted([result async for result in executor.map("mine.work:add", 10, [1, 2])]) == [11, 12]
+        await executor.close()
+
+    go(test)
+
+
+class Spoken:
+    """A policy of text that makes ids itself."""
+
+    version, context = 0, 100
+
+    def encode(self, messages: Sequence[Heard], previous: Action | None) -> Ids:
+        return ids(messages[-1].content.encode())
+
+    async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
+        return Action(tokens, floats([]), 0, f"{len(tokens)} ids", "stop")
+
+    def release(self, session: str) -> None:
+        """There is nothing to forget."""
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+async def answered(policy: Policy, words: str) -> str:
+    """What it says to these words."""
+    return (await policy.act("a", policy.encode([Heard("user", words)], None), Sampling(8, 0))).text
+
+
+def test_a_policy_of_text_answers_where_it_is_and_its_ids_are_made_on_hosts() -> None:
+    async def test() -> None:
+        executor = over(ProcessHosts(1))
+        assert [said async for said in executor.map(f"{__name__}:answered", Spoken(), ["four", "seventh"])] == ["4 ids", "7 ids"]
         await executor.close()
 
     go(test)

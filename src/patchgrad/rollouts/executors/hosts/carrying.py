@@ -2,6 +2,7 @@
 
 shared = (harness, policy)
 harness.journal, policy, refusals          -> stay: there is one writer, and one who draws; the host has a stand-in that asks
+encode of a policy of text                 -> a copy, with the policy where it is a method of it
 harness.sandboxes, grade, cache, tokenizer -> kept: the host makes one when it first arrives, and has it as long as it lives
 the archive of a task                      -> its digest: the host asks for the file unless it has it
 everything else                            -> a copy
@@ -18,7 +19,7 @@ from typing import Any
 
 import cloudpickle
 
-from patchgrad.contracts import Journal, Policy
+from patchgrad.contracts import Journal, Policy, TrainablePolicy
 from patchgrad.errors import Refusals
 from patchgrad.values import Repository
 
@@ -54,7 +55,9 @@ class Sender:
         part: Any = value
         match self._way(type(value)):
             case "policy":
-                return "policy", self._number(part), part.version, part.context, self._packed(_speech(part), None)
+                return "policy", self._number(part), part.version, part.context, self._packed(part.tokenizer, None)
+            case "text":
+                return "text", self._number(part), part.version, part.context, plain(part.encode)
             case "journal":
                 return "journal", self._number(part), part.keeps
             case "refusals":
@@ -67,7 +70,8 @@ class Sender:
         """How values of a type travel; looked up once, as each value of a task or a turn is asked about."""
         if kind not in self._ways:
             ways: dict[str, tuple[type[Any], ...]] = {
-                "policy": (Policy,),
+                "policy": (TrainablePolicy,),
+                "text": (Policy,),
                 "journal": (Journal,),
                 "refusals": (Refusals,),
                 "kept": self._kept,
@@ -90,14 +94,6 @@ class Sender:
         number, _ = self._known.setdefault(id(part), (next(self._numbers), part))
         self._parts[number] = part
         return number
-
-
-def _speech(policy: Policy) -> object:
-    """What makes ids of messages: the policy's tokenizer, or a function. `PicklingError` where only the policy itself can."""
-    tokenizer = getattr(policy, "tokenizer", None)
-    if tokenizer is None and getattr(policy.encode, "__self__", None) is policy:
-        raise pickle.PicklingError(f"{type(policy).__name__} has no tokenizer, and its encode is a method")
-    return tokenizer or policy.encode
 
 
 def fits(kind: type[Any], contract: type[Any]) -> bool:

@@ -20,7 +20,7 @@ from patchgrad.rollouts.executors.hosts.asking import Line, Questions
 from patchgrad.rollouts.executors.hosts.carrying import Mark, fits, plain, unpacked
 from patchgrad.rollouts.executors.hosts.files import Files
 from patchgrad.rollouts.executors.hosts.messages import Done, Leave, Left, Reply, Start, Work
-from patchgrad.rollouts.executors.hosts.parts import FarJournal, FarPolicy, FarRefusals
+from patchgrad.rollouts.executors.hosts.parts import FarJournal, FarPolicy, FarRefusals, FarTextPolicy
 
 CACHED = f"{__name__}:cached"
 """A guest of a link (`links.Guest`): a host."""
@@ -106,9 +106,11 @@ class Host:
     def _made(self, work: int, mark: Mark, wanted: list[tuple[str, str]]) -> object:
         """What stands for a part on this host; an archive that is not here yet is `wanted`."""
         match mark:
-            case ("policy", number, version, context, speech):
-                own = unpacked(speech, lambda inner: self._made(work, inner, wanted))
+            case ("policy", number, version, context, tokenizer):
+                own = unpacked(tokenizer, lambda inner: self._made(work, inner, wanted))
                 return FarPolicy(Line(self._questions, work, number), version, context, own)
+            case ("text", number, version, context, encode):
+                return FarTextPolicy(Line(self._questions, work, number), version, context, pickle.loads(encode))
             case ("journal", number, keeps):
                 return FarJournal(Line(self._questions, work, number), keeps)
             case ("refusals", number):

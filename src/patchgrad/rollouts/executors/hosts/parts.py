@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from patchgrad.contracts import Tokenizer
 from patchgrad.errors import PatchgradError, StoreError
@@ -22,23 +22,14 @@ class Line(Protocol):
     def tell(self, method: str, *arguments: object) -> None: ...
 
 
-class FarPolicy:
-    """A policy that draws elsewhere. Its ids are made here, by its tokenizer, or by a function where it has none."""
+class FarTextPolicy:
+    """A policy that answers elsewhere. Its ids are made here, by a function that needs nothing of it."""
 
-    def __init__(self, line: Line, version: int, context: int, speech: Tokenizer | Encode) -> None:
-        self._line, self.version, self.context, self._speech = line, version, context, speech
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return cast(Tokenizer, self._speech)  # nobody asks a policy of text for its tokens
-
-    @property
-    def stops(self) -> frozenset[int]:
-        return self.tokenizer.eos
+    def __init__(self, line: Line, version: int, context: int, encode: Encode) -> None:
+        self._line, self.version, self.context, self._encode = line, version, context, encode
 
     def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
-        encode = self.tokenizer.encode if hasattr(self._speech, "encode") else self._speech
-        return encode(messages, previous)
+        return self._encode(messages, previous)
 
     async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
         said: Action = await self._line.ask("act", session, tokens, sampling)
@@ -49,6 +40,18 @@ class FarPolicy:
 
     def close(self) -> None:
         """It is ended where it was begun."""
+
+
+class FarPolicy(FarTextPolicy):
+    """One whose ids its tokenizer makes, of which there is one here."""
+
+    def __init__(self, line: Line, version: int, context: int, tokenizer: Tokenizer) -> None:
+        super().__init__(line, version, context, tokenizer.encode)
+        self.tokenizer = tokenizer
+
+    @property
+    def stops(self) -> frozenset[int]:
+        return self.tokenizer.eos
 
 
 class FarRefusals:
