@@ -35,7 +35,7 @@ from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.products import supported
 from patchgrad.networks.rounding import Precision
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
-from patchgrad.policies.vllm import VllmPolicy
+from patchgrad.policies.vllm import Installed, VllmPolicy
 from patchgrad.values import Sampling, ids
 
 CONTEXT = 1024
@@ -93,8 +93,8 @@ def served(network: Decoder, tokenizer: ChatTokenizer, python: str, precision: P
         os.environ.pop(name, None)
         if threads:
             os.environ[name] = value
-    options = ("--dtype", precision, *OPTIONS, WHOLE)
-    return VllmPolicy(network.config, dict(network.named_parameters()), tokenizer, context=CONTEXT, python=python, options=options)
+    vllm = Installed(python, ("--dtype", precision, *OPTIONS, WHOLE))
+    return VllmPolicy(network.config, dict(network.named_parameters()), tokenizer, context=CONTEXT, vllm=vllm)
 
 
 def main() -> None:

@@ -132,12 +132,14 @@ def test_a_cluster_for_rays_launcher_has_its_schema_and_hosts_with_cells(
     jsonschema = pytest.importorskip("jsonschema")
     origin = getattr(find_spec("ray"), "origin", "")  # imported here, Ray would not read what later tests set for it
     nodes = ("--head", '{"InstanceType": "m7i.large"}', "--host", '{"InstanceType": "c7i.large"}', "--setup", "pip install patchgrad")
-    assert main(["cluster", "up", "--nodes", "3", "--cells", "5", *provider, *nodes, "mine.toml", "--run", "runs/a"]) == 0
+    gpus = ("--nodes", "3", "--cells", "5", "--gpus", "2")
+    assert main(["cluster", "up", *gpus, *provider, *nodes, "mine.toml", "--run", "runs/a"]) == 0
     said = capsys.readouterr()
     cluster = json.loads(said.out)
     jsonschema.validate(cluster, json.loads((Path(str(origin)).parent / "autoscaler" / "ray-schema.json").read_text()))
     host = cluster["available_node_types"]["host"]
-    assert (host["resources"], host["min_workers"], host["node_config"]) == ({"cells": 5}, 2, {"InstanceType": "c7i.large"})
+    assert (host["resources"], host["min_workers"], host["node_config"]) == ({"cells": 5, "GPU": 2}, 2, {"InstanceType": "c7i.large"})
+    assert cluster["available_node_types"]["head"]["resources"] == {"GPU": 2}
     begins = [shlex.split(cluster[f"{who}_start_ray_commands"][-1]) for who in ("head", "worker")]
     assert [line[line.index("--resources") + 1] for line in begins] == ['{"cells": 0}', '{"cells": 5}']
     assert begins[1][begins[1].index("--address") + 1] == "$RAY_HEAD_IP:6379"

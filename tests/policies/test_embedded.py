@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -24,6 +25,7 @@ from patchgrad.networks.rounding import Precision
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
 from patchgrad.policies.embedded.draws import Request
 from patchgrad.policies.embedded.sampler import Sampler
+from patchgrad.store.codec import plain, value
 from patchgrad.values import Action, Ids, Message, Sampling, ids
 
 torch.set_num_threads(1)  # several test runs may share the cores
@@ -242,6 +244,58 @@ def test_a_load_between_requests_waits_for_those_under_way() -> None:
     tokens = TOKENIZER.encode([Message("user", "x")], None)
     for action in asyncio.run(play()):
         assert np.allclose(action.logprobs, expected(tokens, action, networks[action.version]), atol=1e-4)
+
+
+@pytest.mark.parametrize(("sessions", "rows", "threads", "pages"), [(6, 6, 1, 0), (6, 3, 2, 0), (6, 6, 1, 3), (6, 6, 2, 40)])
+def test_each_token_is_drawn_by_the_weights_that_its_span_names_over_the_whole_stream(
+    sessions: int, rows: int, threads: int, pages: int
+) -> None:
+    """Weights change as often as they can while six sessions act, also where pages are scarce and turns are postponed."""
+    networks = [network(seed) for seed in range(3)]
+
+    async def play() -> list[list[tuple[Ids, Action]]]:
+        play = EmbeddedPolicy(
+            network(0), TOKENIZER, sessions=sessions, context=400, rows=rows, threads=threads, room=pages * PAGE_BYTES, within=True
+        )
+        acting = asyncio.gather(*(episode(play, name, 3) for name in range(sessions)))
+        version = 0
+        while not acting.done():
+            version += 1
+            await asyncio.to_thread(play.load, dict(networks[version % 3].named_parameters()), version)
+        return await acting
+
+    actions = [pair for each in asyncio.run(play()) for pair in each]
+    assert any(len(action.spans) > 1 for _, action in actions)
+    for tokens, action in actions:
+        assert action.newest >= action.version == action.drawn_under[0]
+        assert not action.spans or (len(action.spans) > 1 and action.spans[0] == (action.version, 0))
+        drawn = action.drawn_under
+        assert len(drawn) == len(action.token_ids)
+        assert (np.diff(drawn) >= 0).all()
+        for version in set(drawn.tolist()):
+            own = drawn == version
+            np.testing.assert_allclose(action.logprobs[own], expected(tokens, action, networks[version % 3])[own], atol=2e-4)
+
+
+def test_a_load_within_actions_waits_for_a_token_and_not_for_their_ends() -> None:
+    async def play() -> tuple[Action, int]:
+        play = EmbeddedPolicy(network(), TOKENIZER, sessions=1, context=400, within=True)
+        tokens = play.encode([Message("user", "x")], None)
+        for seed in range(100):
+            acting = asyncio.create_task(play.act(f"{seed}", tokens, Sampling(300, seed=seed)))
+            await asyncio.sleep(0)
+            loads = 0
+            while not acting.done():
+                loads += 1
+                await asyncio.to_thread(play.load, dict(network(seed).named_parameters()), play.version + 1)
+            if len((await acting).token_ids) > 20:
+                return await acting, loads
+        raise AssertionError("no long action in a hundred")
+
+    action, loads = asyncio.run(play())
+    assert loads > 2
+    assert len(action.spans) > 2
+    assert value(Action, json.loads(json.dumps(plain(action)))).spans == action.spans, "it is kept in files as it was"
 
 
 @pytest.mark.parametrize(

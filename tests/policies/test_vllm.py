@@ -60,6 +60,29 @@ def test_loaded_weights_answer_at_once_and_name_their_version(policy: VllmPolicy
     policy.load(dict(NETWORK.named_parameters()), 0)
 
 
+@pytest.mark.parametrize("which", WHICH)
+def test_each_token_is_drawn_by_the_weights_that_its_span_names_over_the_whole_stream(which: str, tmp_path: Path) -> None:
+    networks = [NETWORK, Decoder(NETWORK.config, 1), Decoder(NETWORK.config, 2)]
+    policy = opened(called(which, tmp_path), within=True)
+    tokens = policy.encode(OPENING, None)
+
+    async def play() -> list[Action]:
+        acting = asyncio.gather(*(policy.act(f"{seed}", tokens, Sampling(300, seed)) for seed in range(4)))
+        version = 0
+        while not acting.done():
+            version += 1
+            await asyncio.to_thread(policy.load, dict(networks[version % 3].named_parameters()), version)
+        return await acting
+
+    actions = asyncio.run(play())
+    policy.close()
+    assert max(len(action.spans) for action in actions) > 2
+    for action in actions:
+        for version in np.unique(action.drawn_under):
+            own = action.drawn_under == version
+            assert np.allclose(action.logprobs[own], expected(tokens, action, networks[version % 3])[own], atol=2e-5)
+
+
 def test_training_takes_only_neutral_sampling(policy: VllmPolicy) -> None:
     with pytest.raises(SamplingRefused, match="neutral"):
         asyncio.run(policy.act("a", policy.encode(OPENING, None), Sampling(4, 0, top_p=0.9)))

@@ -17,7 +17,7 @@ from typing import Any
 
 from patchgrad.networks import folder
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
-from patchgrad.values import Sampling, ids
+from patchgrad.values import Ids, Sampling, ids
 
 
 class Server(socketserver.ThreadingUnixStreamServer):
@@ -25,36 +25,41 @@ class Server(socketserver.ThreadingUnixStreamServer):
 
     def __init__(self, path: str, model: Path, context: int) -> None:
         super().__init__(path, Handler)
-        self.policy = EmbeddedPolicy(folder.load(model), ChatTokenizer.load(model), sessions=64, context=context)
-        self.asked, self.stale = 0, False
+        self.policy = EmbeddedPolicy(folder.load(model), ChatTokenizer.load(model), sessions=64, context=context, within=True)
+        self.asked, self.paused, self.model = 0, False, model
 
     def answer(self, path: str, body: Any) -> Any:
+        if path in ("/pause?mode=keep", "/resume"):
+            self.paused = path != "/resume"
         if path == "/collective_rpc":
             assert body["method"] == "reload_weights"
-            self.stale = True
-            self.policy.load(dict(folder.load(body["kwargs"]["weights_path"]).named_parameters()), 1)
-        if path.startswith("/reset_prefix_cache"):
-            self.stale = False
-            return {"success": True}
-        if path != "/v1/completions":
-            return None
-        assert not self.stale, "prefixes of the old weights are answered from"
+            assert self.paused, "prefixes of the old weights would be answered from"
+            self.model = Path(body["kwargs"]["weights_path"])
+        if path == "/update_weight_version":
+            self.policy.load(dict(folder.load(self.model).named_parameters()), int(body["new_version"]))
+        return self.generate(ids(body["token_ids"]), body["sampling_params"]) if path == "/inference/v1/generate" else None
+
+    def generate(self, tokens: Ids, told: dict[str, Any]) -> Any:
         self.asked += 1
         if str(self.asked) == os.environ.get("DOUBLE_DIES"):
             os.kill(os.getpid(), signal.SIGKILL)
         sampling = Sampling(
-            body["max_tokens"],
-            body["seed"],
-            body["temperature"],
-            body["top_p"],
-            max(0, body["top_k"]),
-            body["min_p"],
-            body["repetition_penalty"],
+            told["max_tokens"],
+            told["seed"],
+            told["temperature"],
+            told["top_p"],
+            max(0, told["top_k"]),
+            told["min_p"],
+            told["repetition_penalty"],
             "evaluation",
         )
-        action = asyncio.run(self.policy.act(str(self.asked), ids(body["prompt"]), sampling))
-        logprobs = {"token_logprobs": action.logprobs.tolist()}
-        return {"choices": [{"token_ids": action.token_ids.tolist(), "logprobs": logprobs, "finish_reason": action.finish}]}
+        action = asyncio.run(self.policy.act(str(self.asked), tokens, sampling))
+        starts = action.spans or ((action.version, 0),)
+        ends = [start for _, start in starts[1:]] + [len(action.token_ids)]
+        versions = [{"version": str(one), "start": start, "end": end} for (one, start), end in zip(starts, ends, strict=True)]
+        logprobs = {"content": [{"logprob": float(value)} for value in action.logprobs]}
+        choice = {"token_ids": action.token_ids.tolist(), "logprobs": logprobs, "finish_reason": action.finish, "weight_versions": versions}
+        return {"choices": [choice]}
 
 
 class Handler(BaseHTTPRequestHandler):

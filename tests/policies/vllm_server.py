@@ -11,7 +11,7 @@ import torch
 
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.policies.embedded import ChatTokenizer
-from patchgrad.policies.vllm import VllmPolicy
+from patchgrad.policies.vllm import Installed, VllmPolicy
 
 torch.set_num_threads(1)
 TOKENIZER = ChatTokenizer.train(["the tests fail", "exit code 1"], 300)
@@ -37,9 +37,10 @@ def double(folder: Path, **environment: str) -> str:
     return str(program)
 
 
-def opened(python: str, network: Decoder = NETWORK) -> VllmPolicy:
-    options = ("--dtype", "float32", "--kv-cache-memory-bytes", str(64 << 20), "--enforce-eager") if python == REAL else ()
-    return VllmPolicy(network.config, dict(network.named_parameters()), TOKENIZER, context=400, python=python, options=options)
+def opened(python: str, network: Decoder = NETWORK, within: bool = False) -> VllmPolicy:
+    own = ("--dtype", "float32", "--kv-cache-memory-bytes", str(64 << 20), "--enforce-eager", "--no-enable-chunked-prefill")
+    vllm, weights = Installed(python, own if python == REAL else ()), dict(network.named_parameters())
+    return VllmPolicy(network.config, weights, TOKENIZER, context=400, vllm=vllm, within=within)
 
 
 def children(policy: VllmPolicy) -> list[int]:

@@ -24,6 +24,7 @@ from patchgrad.rollouts.attempts import given_up, kin
 from patchgrad.rollouts.executors import LocalExecutor
 from patchgrad.rollouts.executors.hosts import Hosts
 from patchgrad.rollouts.executors.hosts.executor import HostsExecutor
+from patchgrad.rollouts.executors.hosts.nodes import Nodes, below
 from patchgrad.rollouts.executors.hosts.opening import opened
 from patchgrad.rollouts.tool_cache import ToolCache
 from patchgrad.runs import leaving
@@ -103,6 +104,7 @@ import asyncio, sys
 from pathlib import Path
 from patchgrad.errors import ClusterFault
 from patchgrad.rollouts.executors.hosts.executor import HostsExecutor
+from patchgrad.rollouts.executors.hosts.nodes import Nodes, below
 from patchgrad.rollouts.executors.hosts.opening import opened
 
 async def main():
@@ -160,3 +162,20 @@ def marked(folder: Path) -> list[int]:
 def test_another_word_for_a_cluster_is_refused() -> None:
     with pytest.raises(ConfigError, match="say how many nodes, as in local:3"):
         opened("local:none", 4)
+
+
+def test_nodes_whose_keeper_is_frozen_are_ended_with_all_that_they_have_started() -> None:
+    nodes = Nodes(1, 1)
+    keeper = nodes.pid
+    started = below(keeper)
+    os.kill(keeper, signal.SIGSTOP)
+    nodes.close(seconds=0.5)
+    assert len(started) > 2
+    assert not any(map(alive, (keeper, *started)))
+
+
+def alive(process: int) -> bool:
+    """Does it run? A process that has ended and that nobody has waited for yet does not."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False

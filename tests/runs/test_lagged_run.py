@@ -29,6 +29,7 @@ STAGE = replace(
     advantage=AdvantageChoice(filter_on="nothing", failures=Failures(no_command="penalise", truncated="penalise")),  # so that all teach
 )
 LAGGED = replace(SHORT, stages=(STAGE,))
+WITHIN = replace(LAGGED, policy=replace(SHORT.policy, update="token"))
 
 PROGRAM = """
 import sys
@@ -57,9 +58,9 @@ def position(folder: Path) -> int:
     return int((Run.open(folder).state() or {"position": 0})["position"])
 
 
-def kill_in_iteration(folder: Path, number: int) -> None:
+def kill_in_iteration(folder: Path, number: int, recipe: str) -> None:
     """Goes on until so many iterations are done and the next one has begun, and ends it as the kernel would."""
-    process, first = begun(folder), 2
+    process, first = begun(folder, recipe=recipe), 2
     while position(folder) < first + number:
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.01)
@@ -68,11 +69,12 @@ def kill_in_iteration(folder: Path, number: int) -> None:
     process.communicate()
 
 
-def test_a_lagged_run_that_is_killed_trains_everything_once_and_nothing_older_than_its_lag(tmp_path: Path) -> None:
+@pytest.mark.parametrize("recipe", ["LAGGED", "WITHIN"])
+def test_a_lagged_run_that_is_killed_trains_everything_once_and_nothing_older_than_its_lag(recipe: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     for number in (1, 3):
-        kill_in_iteration(folder, number)
-    process = begun(folder)
+        kill_in_iteration(folder, number, recipe)
+    process = begun(folder, recipe=recipe)
     _, told = process.communicate(timeout=250)
     assert process.returncode == 0, told
     run = Run.open(folder)

@@ -57,8 +57,8 @@ def _samples(attempt: Trajectory, version: int) -> list[tuple[Sample, int]]:
     """The attempt's segments, with the tokens kept that it has drawn under this version, and the number of the first turn of each."""
     found, first = list[tuple[Sample, int]](), 1
     for segment in attempt.segments:
-        own = [number > attempt.replayed and turn.action.version == version for number, turn in enumerate(segment.turns, first)]
-        keep = frozen(np.concatenate([np.full(len(turn.action.token_ids), mine) for turn, mine in zip(segment.turns, own, strict=True)]))
+        own = enumerate((turn.action.drawn_under == version for turn in segment.turns), first)
+        keep = frozen(np.concatenate([mine & (number > attempt.replayed) for number, mine in own]))
         sample = Sample(segment, floats(np.ones(len(keep))), keep, attempt.id, attempt.task)
         found += [(sample, first)] if sample.trained.any() else []
         first += len(segment.turns)

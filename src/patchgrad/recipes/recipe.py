@@ -146,6 +146,9 @@ class PolicyChoice:
 
     So many `replicas` sample in processes of their own, each with as many `threads`, or with GPUs of its own where vLLM samples; with a
     cluster they are on its machines. With none, one policy samples in the process that trains (`policies/replicas`).
+
+    Sampling ahead of training meets an `update` of the weights between two turns of an attempt, or between two tokens: then each token
+    says which version drew it, and nobody waits for long turns to end.
     """
 
     model: str = ""
@@ -158,6 +161,7 @@ class PolicyChoice:
     implementation: Component | None = None
     precision: Literal["float32", "bfloat16", "auto"] | None = None
     replicas: int = 0
+    update: Literal["turn", "token"] = "turn"
 
     def __post_init__(self) -> None:
         within(1, inf, "policy.", self, "threads")
@@ -165,6 +169,7 @@ class PolicyChoice:
         named("policies", "policy.implementation", self.implementation)
         own = self.implementation is None or self.implementation.name in ("embedded", "vllm")
         require(own or not self.replicas, "policy.replicas are of embedded or vllm; a policy of your own says itself how many there are")
+        require(own or self.update == "turn", "policy.update is of embedded or vllm; a policy of your own says itself when it takes over")
         require(not self.options or bool(self.vllm), "policy.options are vLLM's: name its Python in policy.vllm, or leave them away")
         ours = [option for option in self.options if option_name(option).removeprefix("no-") in KEPT]
         require(not ours, f"policy.options has {', '.join(ours)}; leave it away, or samples would not be the policy's own")

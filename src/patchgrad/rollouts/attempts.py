@@ -131,7 +131,7 @@ async def _recalled(bench: Workbench, policy: Policy, attempt: Attempt) -> tuple
     """What is known of an attempt, as far as it was drawn under the versions that it may have been; other turns are another attempt's."""
     turns, ending = await bench.journal.recall(attempt.id, attempt.root)
     first, last = attempt.versions or (policy.version, policy.version)
-    known = tuple(itertools.takewhile(lambda turn: first <= turn.action.version <= last, turns))
+    known = tuple(itertools.takewhile(lambda turn: first <= turn.action.version and turn.action.newest <= last, turns))
     if ending is not None and len(known) == len(turns):
         return known, ending
     return tuple(itertools.takewhile(lambda turn: turn.action.origin is not None, _whole(known))), None  # else an older run's, unproved

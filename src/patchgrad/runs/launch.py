@@ -182,6 +182,7 @@ def up(job: Job, machines: Machines) -> str:
     head = shlex.join(start(PORT, 0)) + " --autoscaling-config=~/ray_bootstrap_config.yaml"
     host = shlex.join(start(PORT, job.cells, "ADDRESS")).replace("ADDRESS", f"$RAY_HEAD_IP:{PORT}")
     limits = {"min_workers": count, "max_workers": count}
+    gpus = {"GPU": job.gpus} if job.gpus else {}  # named, so that Ray knows of them before a machine is there
     file = PurePosixPath(job.words[0])
     recipe = {f"~/{file}": str(file)} if file.suffix == ".toml" and not file.is_absolute() else {}
     cluster = {
@@ -190,8 +191,8 @@ def up(job: Job, machines: Machines) -> str:
         "provider": machines.provider,
         "auth": {"ssh_user": machines.user},
         "available_node_types": {
-            "head": {"resources": {}, "node_config": machines.head},
-            "host": {"resources": {CELLS: job.cells}, "node_config": machines.host, **limits},
+            "head": {"resources": gpus, "node_config": machines.head},
+            "host": {"resources": {CELLS: job.cells, **gpus}, "node_config": machines.host, **limits},
         },
         "head_node_type": "head",
         "file_mounts": {"~/.ray/auth_token": "~/.ray/auth_token", **recipe},

@@ -97,11 +97,8 @@ def _stale(rollouts: Sequence[Rollout], versions: Sequence[int]) -> dict[str, fl
         return {}
     ago = {version: len(versions) - 1 - place for place, version in enumerate(versions)}
     turns = [turn for rollout in rollouts for turn in rollout.trajectory.turns[rollout.trajectory.replayed :]]
-    each = [(ago[turn.action.version], turn.action.tokens) for turn in turns]
-    tokens = sum(count for _, count in each)
-    if not tokens:
-        return {}
-    return {"staleness": sum(age * count for age, count in each) / tokens, "staleness_max": float(max(age for age, _ in each))}
+    ages = [ago[version] for turn in turns for version in turn.action.drawn_under.tolist()]
+    return {"staleness": fmean(ages), "staleness_max": float(max(ages))} if ages else {}
 
 
 def _solved(outcomes: Sequence[Sequence[bool]], k: int) -> dict[str, Any]:

@@ -25,7 +25,8 @@ async def check_trainable_policy(
     It is a policy (`check_policy`). It encodes as its tokenizer does. Every action can be trained on, ends with a stop exactly where it
     says so, has none before, and names the ids and the tokenizer that it was sampled after. Sampling that is not neutral is refused for
     training, and for nothing else. After `load(weights, version)` actions have that version, and are those of any other policy that
-    loaded the same `weights`, whatever was cached; an action that is under way meanwhile is of one version.
+    loaded the same `weights`, whatever was cached; an action that is under way meanwhile is of one version, or its `spans` say which
+    version drew which tokens.
     """
     await check_policy(make, forgeries=forgeries)
     policy, other = make(), make()
@@ -80,5 +81,5 @@ async def _check_load(policy: TrainablePolicy, other: TrainablePolicy, stream: I
     await asyncio.to_thread(policy.load, weights, 5)
     for action in await asyncio.gather(*acting):
         assert action.version in (3, 5), "an action under way has the version before, or the one after"
-        assert not action.spans or action.spans[0] == (0, action.version), "an action of several versions names the oldest one"
+        assert not action.spans or action.spans[0] == (action.version, 0), "an action of several versions names the oldest one"
     assert (await policy.act("later", stream, Sampling(LENGTH, seed=1))).version == 5, "what begins after a load is of its version"

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from patchgrad.errors import ConfigError, SamplingRefused
 from patchgrad.values.arrays import Bools, Floats, Ids, digest, frozen, stored, stored_as
@@ -100,6 +101,17 @@ class Action:
     def trainable(self) -> bool:
         """Are these the ids that were sampled, with their log-probabilities?"""
         return self.usage is None
+
+    @property
+    def drawn_under(self) -> npt.NDArray[np.int64]:
+        """The version that sampled each token `[T]`: `((3, 0), (4, 2))` of four tokens are `3, 3, 4, 4`."""
+        versions, starts = zip(*(self.spans or ((self.version, 0),)), strict=True)
+        return np.repeat(np.array(versions, np.int64), np.diff([*starts, len(self.token_ids)]))
+
+    @property
+    def newest(self) -> int:
+        """The newest version that sampled a token of it."""
+        return max([self.version, *(version for version, _ in self.spans)])
 
     @property
     def tokens(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,10 +33,11 @@ class Drawn:
     tokens: Ids
     logprobs: npt.NDArray[np.float32]
     stopped: bool
+    spans: tuple[tuple[int, int], ...]  # a version of the weights, and the first token that it drew
 
 
 class Draws:
-    """What was drawn in each slot since its turn began, and what there is to draw with."""
+    """What was drawn in each slot since its turn began, under which version of the weights, and what there is to draw with."""
 
     def __init__(self, sessions: int, context: int, eos: npt.NDArray[np.bool_]) -> None:
         self.told = np.zeros(sessions, np.int64)  # length of the request
@@ -45,13 +46,23 @@ class Draws:
         self.logprobs = np.zeros((sessions, context), np.float32)
         self.uniform = np.zeros((sessions, context), np.float32)
         self.eos = eos  # by token
+        self.version = 0
+        self.spans: dict[int, list[tuple[int, int]]] = {}  # by slot
 
     def begin(self, slot: int, request: Request) -> None:
         """A turn begins in this slot."""
         self.told[slot] = len(request.tokens)
         self.limit[slot], self.bent[slot] = request.limit, not request.sampling.neutral
+        self.spans[slot] = [(self.version, 0)]
         random = np.random.Generator(np.random.Philox(key=request.sampling.seed % 2**128))
         self.uniform[slot, : request.limit] = random.random(request.limit)
+
+    def renew(self, version: int, streams: Streams, live: Collection[int]) -> None:
+        """Other weights draw from now on, in the turns under way, too."""
+        self.version = version
+        for slot in live:
+            start = int(streams.length[slot] - self.told[slot])
+            self.spans[slot] = [span for span in self.spans[slot] if span[1] < start] + [(version, start)]
 
     def draw(self, streams: Streams, slots: Places, logits: Tensor, live: Mapping[int, Request]) -> None:
         """Inverse-CDF draws from each stream's softmax with its own uniform numbers, so that neighbours change nothing.
@@ -83,7 +94,7 @@ class Draws:
         for slot in slots[done].tolist():
             request, drawn = live.pop(slot), ids(streams.tokens[slot, self.told[slot] : streams.length[slot]].copy())
             logprobs = self.logprobs[slot, : len(drawn)].copy()
-            finished.append(Drawn(request, drawn, logprobs, bool(self.eos[drawn[-1]])))
+            finished.append(Drawn(request, drawn, logprobs, bool(self.eos[drawn[-1]]), tuple(self.spans.pop(slot))))
         return finished
 
 

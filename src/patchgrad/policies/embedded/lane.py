@@ -42,11 +42,12 @@ class Promises:
 class Lane:
     """A sampler and its thread, whose products are shared by so many `threads` of torch.
 
-    Requests join and leave the running batch between two tokens; `action` makes turns of what it draws.
+    Requests join and leave the running batch between two tokens; `action` makes turns of what it draws. A pause lets turns under way end,
+    or, where they are `broken_into`, holds them between two tokens.
     """
 
-    def __init__(self, sampler: Sampler, action: Callable[[Drawn], Action], threads: int = 1) -> None:
-        self._sampler, self._action = sampler, action
+    def __init__(self, sampler: Sampler, action: Callable[[Drawn], Action], threads: int = 1, broken_into: bool = False) -> None:
+        self._sampler, self._action, self._broken_into = sampler, action, broken_into
         self._thread = ThreadPoolExecutor(1, "policy", initializer=torch.set_num_threads, initargs=(threads,))
         self._lock = threading.Lock()
         self._waiting: deque[tuple[Request, Future[Action]]] = deque()
@@ -68,14 +69,14 @@ class Lane:
             self._released.append(session)
 
     def pause(self) -> Future[None]:
-        """Lets nobody join; the future is done when nobody acts."""
+        """Lets nobody join; the future is done when nobody acts, or acts on."""
         with self._lock:
             self._paused += 1
         return self._thread.submit(lambda: None)
 
-    def forget(self) -> None:
-        """Drops every cache. Only while paused and drained."""
-        self._sampler.forget()
+    def renew(self, version: int) -> None:
+        """The weights are others now, which have this version. Only while paused."""
+        self._sampler.renew(version)
 
     def close(self) -> None:
         """The thread ends when nobody acts any more."""
@@ -89,12 +90,12 @@ class Lane:
 
     def _start(self) -> None:
         """Called with the lock held."""
-        if self._waiting and not self._running and not self._paused:
+        if (self._waiting or self._sampler.busy) and not self._running and not self._paused:
             self._running = True
             self._thread.submit(self._answer)
 
     def _answer(self) -> None:
-        """Runs on the thread until nothing lives and nothing may join."""
+        """Runs on the thread until nothing lives and nothing may join, or turns are held."""
         self._gather()
         with torch.inference_mode():
             while True:
@@ -107,7 +108,8 @@ class Lane:
                     self._sampler.reset()
                     self._promised.fail(error)
                 with self._lock:
-                    if not self._sampler.busy and (self._paused or not self._waiting):
+                    held = self._paused and (self._broken_into or not self._sampler.busy)
+                    if held or not (self._sampler.busy or self._waiting):
                         self._running = False
                         return
 

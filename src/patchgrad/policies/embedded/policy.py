@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 
@@ -31,7 +32,8 @@ class EmbeddedPolicy:
     Consumes `act`; waits for nothing but its own threads. Each of `threads` has its sessions and a share of the places, and what it draws
     for one depends on no other, so their number changes nothing (`networks.products.exact`). A network whose weights no cache holds is read
     from memory once for all sessions, by one lane whose products the threads share: two lanes would read it twice. `load` waits until the
-    actions under way have ended, because an action has one version. Log-probabilities are those of the policy's own softmax, whatever the
+    actions under way have ended; where weights change `within` an action it waits for a token alone, has the streams read again under the
+    new weights, and the action's `spans` tell which tokens are whose. Log-probabilities are those of the policy's own softmax, whatever the
     sampling. With `room`, bytes for caches, it draws on the network's device, a GPU for one; without it on the CPU, by code that is
     compiled for it. Products are in this `precision`, on a CPU where it is supported (`networks.products`).
     """
@@ -47,6 +49,7 @@ class EmbeddedPolicy:
         threads: int = 1,
         room: int = 0,
         precision: Precision = "float32",
+        within: bool = False,
     ) -> None:
         if not room and network.head.device.type != "cpu":
             raise ConfigError(f"the network is on {network.head.device}: say how much room there is for caches")
@@ -64,7 +67,7 @@ class EmbeddedPolicy:
         self._eos = tokenizer.eos | frozenset(network.config.eos)
         each, places = -(-sessions // lanes), -(-rows // lanes)
         samplers = [Sampler(self._decoder, sessions=each, rows=places, eos=self._eos) for _ in range(lanes)]
-        self._lanes = [Lane(sampler, self._action, threads // lanes) for sampler in samplers]
+        self._lanes = [Lane(sampler, self._action, threads // lanes, within) for sampler in samplers]
         self._homes: dict[str, Lane] = {}
 
     @property
@@ -95,10 +98,12 @@ class EmbeddedPolicy:
         return await asyncio.wrap_future(self._home(session).ask(Request(session, tokens, sampling, limit)))
 
     def _action(self, drawn: Drawn) -> Action:
-        """What was drawn, as a turn. On the thread that drew it, so under the version that it was drawn under."""
+        """What was drawn, as a turn."""
         text = self.tokenizer.decode(drawn.tokens[: len(drawn.tokens) - drawn.stopped].tolist())
         origin = Origin(stream_digest(drawn.request.tokens), self.tokenizer.fingerprint)
-        return Action(drawn.tokens, floats(drawn.logprobs), self._version, text, "stop" if drawn.stopped else "length", origin=origin)
+        finish: Literal["stop", "length"] = "stop" if drawn.stopped else "length"
+        spans = drawn.spans if len(drawn.spans) > 1 else ()
+        return Action(drawn.tokens, floats(drawn.logprobs), drawn.spans[0][0], text, finish, origin=origin, spans=spans)
 
     def _home(self, session: str) -> Lane:
         """The thread that has a session's cache; for a new one, that with the fewest sessions."""
@@ -118,7 +123,7 @@ class EmbeddedPolicy:
             lane.close()
 
     def load(self, weights: Weights, version: int) -> None:
-        """Takes over weights in place and drops every cache; returns when no action runs under the old ones."""
+        """Takes over weights in place and drops every cache; returns when no action goes on under the old ones."""
         waits = [lane.pause() for lane in self._lanes]
         try:
             for wait in waits:
@@ -126,7 +131,7 @@ class EmbeddedPolicy:
             with torch.inference_mode():
                 self._decoder.refill(weights)
             for lane in self._lanes:
-                lane.forget()
+                lane.renew(version)
             self._version = version
         finally:
             for lane in self._lanes:

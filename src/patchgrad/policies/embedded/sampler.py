@@ -69,6 +69,11 @@ class Sampler:
         """Drops one session's cache, or all: the next turn runs the whole stream again."""
         self.streams.forget(session)
 
+    def renew(self, version: int) -> None:
+        """The decoder has other weights: nothing is left of what the old ones read, and turns under way go on under the new ones."""
+        self.streams.reread(self.live)
+        self.draws.renew(version, self.streams, self.live)
+
     def reset(self) -> None:
         """Drops everything, turns under way included."""
         self.live.clear()

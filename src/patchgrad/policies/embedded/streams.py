@@ -45,6 +45,14 @@ class Streams:
                 self.cache.cut(self.slots[name], 0)
                 self.free.append(self.slots.pop(name))
 
+    def reread(self, live: Collection[int]) -> None:
+        """Nothing is known of any stream; those that draw are kept, and run again from their beginning."""
+        for name, slot in list(self.slots.items()):
+            if slot in live:
+                self.known[slot] = self.cache.cut(slot, 0)
+            else:
+                self.forget(name)
+
     def take_over(self, slot: int, live: Collection[int]) -> bool:
         """What another slot has of the same stream is copied and not run again; false while it is about to have more."""
         slots = list(self.slots.values())

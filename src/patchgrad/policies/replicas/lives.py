@@ -26,11 +26,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """How a replica is made: a process by `opened`, and there a policy by `maker`, `package.module:name`, with these options."""
+    """How a replica is made: a process by `opened`, and there a policy by `maker`, `package.module:name`, with these options.
+
+    Does what it makes take over weights `within` an action?
+    """
 
     opened: Opening
     maker: str
     options: Mapping[str, Any]
+    within: bool = False
 
 
 class Lives:

@@ -27,7 +27,8 @@ class ReplicatedPolicy:
     """Answers as one of its replicas would: they are made alike, and which of them is asked changes nothing that is drawn.
 
     A session stays at a replica as long as that has room (`routing`). `load` publishes the weights as files in memory, and returns when
-    every replica that serves has them; replicas that act drain one after the other, and the others go on meanwhile. A replica that is lost
+    every replica that serves has them; replicas that act drain one after the other, and the others go on meanwhile. Where weights change
+    within an action nobody drains. A replica that is lost
     is made anew and loads the newest weights before it is asked (`lives`). Its events have a thread of their own.
     """
 
@@ -46,7 +47,7 @@ class ReplicatedPolicy:
         self._context, self._version = context, 0
         self._home = KeptFolder("patchgrad-weights-", sum(weight.nbytes for weight in weights.values()))
         self._publications = Publications(self._home.path, config, self._tokenizer, untied=untied)
-        present = Present(count, self._publications.publish(weights, 0), patience)
+        present = Present(count, self._publications.publish(weights, 0), patience, made.within)
         self._updates = Updates(present)
         self._questions = Questions(present, self._updates)
         self.lives = Lives(present, self._updates, made, self._questions.leave)

@@ -28,11 +28,15 @@ PATIENT = Patience()
 
 @dataclass(slots=True)
 class Present:
-    """Replicas by their numbers, of `count` that there should be; why some are given up; the newest weights. All in one event loop."""
+    """Replicas by their numbers, of `count` that there should be; why some are given up; the newest weights. All in one event loop.
+
+    They take over weights when they do not act, or `within` an action.
+    """
 
     count: int
     newest: Published
     patience: Patience = PATIENT
+    within: bool = False
     replicas: dict[int, Replica] = field(default_factory=dict)
     over: dict[int, PatchgradError] = field(default_factory=dict)
     _news: asyncio.Event = field(default_factory=asyncio.Event)

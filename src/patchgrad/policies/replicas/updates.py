@@ -57,10 +57,14 @@ class Updates:
         old = standing.state == "serving" and standing.weights != self._present.newest.digest
         return old or standing.state in ("stale", "suspect", "draining")
 
+    def _idle(self, replica: Replica) -> bool:
+        """May it take over weights, as far as its actions go?"""
+        return self._present.within or not replica.acting
+
     async def _load(self, replica: Replica) -> None:
         if replica.standing.state == "serving":
             replica.move("draining")
-        await self._present.until(lambda: replica.lost or (not replica.acting and replica.standing.state != "suspect"))
+        await self._present.until(lambda: replica.lost or (self._idle(replica) and replica.standing.state != "suspect"))
         wanted = self._present.newest
         async with asyncio.timeout(self._present.patience.loading):
             found = await replica.ask(Load(Where.of(wanted)))

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from patchgrad.policies.vllm.policy import VllmPolicy
-from patchgrad.policies.vllm.server import Server
+from patchgrad.policies.vllm.server import Installed, Server
 
-__all__ = ["Server", "VllmPolicy"]
+__all__ = ["Installed", "Server", "VllmPolicy"]

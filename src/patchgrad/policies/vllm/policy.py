@@ -8,8 +8,9 @@ import tempfile
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,9 +20,11 @@ from patchgrad.networks.decoder import DecoderConfig
 from patchgrad.policies.publications import Publications, Published, roomy
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.policies.vllm.gate import Gate
-from patchgrad.policies.vllm.server import MODEL, Server
+from patchgrad.policies.vllm.server import MODEL, Installed, Server
 from patchgrad.policies.vllm.serving import Serving
 from patchgrad.values import Action, Ids, Message, Origin, Sampling, floats, ids, stream_digest
+
+INSTALLED = Installed()
 
 
 class VllmPolicy:
@@ -29,8 +32,9 @@ class VllmPolicy:
 
     Weights go through a folder, in memory where the machine has `/dev/shm`, and are reloaded in place; what is `Published` has one already.
     A restarted server begins with the last ones. A server that dies is started again and asked again: an action is drawn from its own seed,
-    so nothing is drawn twice. `load` waits until the actions under way have ended, because an action has one version. Every setting is sent
-    with every question, and the server takes none from the model's `generation_config.json`.
+    so nothing is drawn twice. `load` waits until the actions under way have ended; where weights change `within` an action, vLLM holds them
+    meanwhile, and reads their streams again under the new weights. Which version drew which token is what the server says. Every setting
+    is sent with every question, and the server takes none from the model's `generation_config.json`.
     """
 
     def __init__(
@@ -41,24 +45,24 @@ class VllmPolicy:
         *,
         context: int,
         sessions: int = 64,
-        python: str = "python",
-        options: Sequence[str] = (),
+        vllm: Installed = INSTALLED,
+        within: bool = False,
     ) -> None:
         self._tokenizer = tokenizer
         self._context, self._version = context, weights.version if isinstance(weights, Published) else 0
         self._eos = tokenizer.eos | frozenset(config.eos)
         home = Path(tempfile.mkdtemp(prefix="patchgrad-vllm-", dir=roomy(weights)))
         self._threads = ThreadPoolExecutor(sessions, "vllm")
-        self._gate = Gate()
+        self._gate, self._within = Gate(), within
         self._publications = Publications(home, config, tokenizer, untied=True)
         try:
             folder = _folder(self._publications, weights, 0)
-            server = Server(folder, home, context=context, python=python, options=options)
+            server = Server(folder, home, context=context, vllm=vllm)
         except BaseException:
             shutil.rmtree(home, ignore_errors=True)
             raise
-        self._serving = Serving(server, folder, self._gate)
         self._end = weakref.finalize(self, server.stop)
+        self._serving = Serving(server, folder, self._version, self._gate)
 
     @property
     def version(self) -> int:
@@ -93,21 +97,22 @@ class VllmPolicy:
         return await asyncio.wrap_future(self._threads.submit(self._act, tokens, sampling, limit))
 
     def _act(self, tokens: Ids, sampling: Sampling, limit: int) -> Action:
-        with self._gate.acting():
+        with nullcontext() if self._within else self._gate.acting():
             told = self._serving.ask(_question(tokens, sampling, limit, self._eos))
-            drawn, logprobs = ids(told["token_ids"]), floats(np.minimum(told["logprobs"]["token_logprobs"], 0.0))
-            stopped = int(drawn[-1]) in self._eos
-            text = self.tokenizer.decode(drawn[: len(drawn) - stopped].tolist())
-            origin = Origin(stream_digest(tokens), self.tokenizer.fingerprint)
-            return Action(drawn, logprobs, self._version, text, "stop" if stopped else "length", origin=origin)
+        drawn, stopped = ids(told.tokens), told.tokens[-1] in self._eos
+        text = self.tokenizer.decode(told.tokens[: len(drawn) - stopped])
+        origin = Origin(stream_digest(tokens), self.tokenizer.fingerprint)
+        finish: Literal["stop", "length"] = "stop" if stopped else "length"
+        spans = told.spans if len(told.spans) > 1 else ()
+        return Action(drawn, floats(np.minimum(told.logprobs, 0.0)), told.spans[0][0], text, finish, origin=origin, spans=spans)
 
     def release(self, session: str) -> None:
         """Nothing to forget: vLLM drops the prefixes that were not used for longest."""
 
     def load(self, weights: Weights, version: int) -> None:
-        """Has the server take over weights in place and drop every cache; returns when no action runs under the old ones."""
-        with self._gate.loading():
-            self._serving.take_over(_folder(self._publications, weights, version))
+        """Has the server take over weights in place and drop every cache; returns when no action goes on under the old ones."""
+        with nullcontext() if self._within else self._gate.loading():
+            self._serving.take_over(_folder(self._publications, weights, version), version)
             self._version = version
             self._publications.keep(1)
 
@@ -130,16 +135,17 @@ def _question(tokens: Ids, sampling: Sampling, limit: int, eos: frozenset[int]) 
     """What vLLM is asked: every setting is sent, so that none comes from elsewhere."""
     return {
         "model": MODEL,
-        "prompt": tokens.tolist(),
-        "max_tokens": limit,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k or -1,
-        "min_p": sampling.min_p,
-        "repetition_penalty": sampling.repetition_penalty,
-        "seed": sampling.seed % (1 << 63),
-        "stop_token_ids": sorted(eos),
-        "logprobs": 0,
-        "return_token_ids": True,
-        "skip_special_tokens": False,
+        "token_ids": tokens.tolist(),
+        "sampling_params": {
+            "max_tokens": limit,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k or -1,
+            "min_p": sampling.min_p,
+            "repetition_penalty": sampling.repetition_penalty,
+            "seed": sampling.seed % (1 << 63),
+            "stop_token_ids": sorted(eos),
+            "logprobs": 0,
+            "detokenize": False,
+        },
     }

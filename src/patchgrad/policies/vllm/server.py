@@ -14,7 +14,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,26 +24,36 @@ from patchgrad.policies.vllm import keeper as keepers
 
 MODEL = "policy"  # what the served model is called
 ENVIRONMENT = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1"}
-"""Weights are reloaded through what vLLM calls development mode; it reports to nobody and downloads nothing."""
+"""Weights are reloaded through what vLLM calls development mode. It reports to nobody and downloads nothing."""
 
 OPENS, ANSWERS = 900.0, 1800.0  # seconds to start in and to answer in
 TAIL = 15  # lines of the log that an error quotes
 
 
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The Python of an environment that has vLLM, and options of its server's own (`--tensor-parallel-size 2`)."""
+
+    python: str = "python"
+    options: tuple[str, ...] = ()
+
+
 class Server:
     """Serves `folder` from its start to `stop`; all that it writes lies in `home`, its log as `vllm.log`, and goes with it.
 
-    `options` are vLLM's own (`--tensor-parallel-size 2`). Raises `MissingDependency` where there is no such Python, `ConfigError`
+    Raises `MissingDependency` where there is no such Python, `ConfigError`
     with the end of the log where it does not open, and `PolicyFault` where it does not answer.
     """
 
-    def __init__(self, folder: Path, home: Path, *, context: int, python: str = "python", options: Sequence[str] = ()) -> None:
-        self._home, self._python, self._context, self._options = home, python, context, tuple(options)
+    def __init__(self, folder: Path, home: Path, *, context: int, vllm: Installed) -> None:
+        self._home, self._vllm, self._context = home, vllm, context
         self._keeper: subprocess.Popen[bytes] | None = None
         self._socket = home / "vllm.sock"
         self.log = home / "vllm.log"
-        if shutil.which(python) is None:
-            raise MissingDependency(f"There is no {python}: install vLLM in an environment of its own, and name its Python in policy.vllm.")
+        if shutil.which(vllm.python) is None:
+            raise MissingDependency(
+                f"There is no {vllm.python}: install vLLM in an environment of its own, and name its Python in policy.vllm."
+            )
         if len(os.fsencode(self._socket)) > 100:
             raise ConfigError(f"{self._socket} is too long a path for a socket: take a shorter folder.")
         home.mkdir(parents=True, exist_ok=True)
@@ -52,10 +63,10 @@ class Server:
         """A fresh server on this folder; one that runs is ended first."""
         self.stop(keep=True)
         self._socket.unlink(missing_ok=True)
-        command = [self._python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder), "--served-model-name", MODEL]
-        command += ["--uds", str(self._socket)]
+        command = [self._vllm.python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder), "--served-model-name", MODEL]
+        command += ["--uds", str(self._socket), "--enable-scale-out"]  # answers with token ids, and with the weights' version
         command += ["--max-model-len", str(self._context), "--enable-prefix-caching", "--logprobs-mode", "raw_logprobs"]
-        command += ["--generation-config", "vllm", "--seed", "0", *self._options]  # never a model's own generation_config.json
+        command += ["--generation-config", "vllm", "--seed", "0", *self._vllm.options]  # never a model's own generation_config.json
         keeper = [sys.executable, keepers.__file__, str(self._home), *command]
         with self.log.open("ab") as log:
             started = subprocess.Popen(

@@ -18,7 +18,7 @@ from patchgrad.policies.embedded import EmbeddedPolicy
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.policies.vllm import VllmPolicy
 from patchgrad.recipes.recipe import Recipe
-from patchgrad.runs.build.replicas import replicated
+from patchgrad.runs.build.replicas import installed, replicated
 from patchgrad.runs.build.sharded import sharded
 from patchgrad.runs.components.construct import conforming, construct
 from patchgrad.runs.components.registry import BY_NAME, Registry
@@ -106,8 +106,8 @@ def policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, registry:
             tokenizer,
             context=choice.context,
             sessions=recipe.sandbox.concurrency,
-            python=choice.vllm,
-            options=("--dtype", precision, *(f"--{option}" for option in choice.options)),
+            vllm=installed(recipe),
+            within=choice.update == "token",
         )
     return EmbeddedPolicy(
         network,
@@ -117,6 +117,7 @@ def policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, registry:
         threads=choice.threads,
         room=caches(recipe) if recipe.machine.gpus else 0,
         precision=precision,
+        within=choice.update == "token",
     )
 
 

@@ -15,6 +15,7 @@ from patchgrad.policies.replicas.lives import Made, Opening
 from patchgrad.policies.replicas.making import EMBEDDED, VLLM
 from patchgrad.policies.replicas.policy import ReplicatedPolicy
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
+from patchgrad.policies.vllm import Installed
 from patchgrad.recipes.recipe import Recipe
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -22,17 +23,25 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 def replicated(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, cluster: str = "") -> ReplicatedPolicy:
     """The recipe's replicas, with a session for each live attempt at any of them: one may be left alone with all."""
-    choice, precision = recipe.policy, settled(recipe.sampled_in, recipe.machine.gpus > 0)
-    options: dict[str, Any] = {"context": choice.context}
+    choice = recipe.policy
+    options: dict[str, Any] = {"context": choice.context, "within": choice.update == "token"}
     if choice.by_vllm:
-        told = ("--dtype", precision, *(f"--{option}" for option in choice.options))
-        options |= {"sessions": recipe.sandbox.concurrency, "python": choice.vllm, "options": told}
+        options |= {"sessions": recipe.sandbox.concurrency, "vllm": installed(recipe)}
     else:
-        options |= {"sessions": 2 * recipe.sandbox.concurrency, "threads": choice.threads, "precision": precision}
-        options |= {"gpu": recipe.machine.gpus > 0}
-    made = Made(actors(recipe) if cluster else processes(recipe), VLLM if choice.by_vllm else EMBEDDED, options)
+        gpu = recipe.machine.gpus > 0
+        options |= {"sessions": 2 * recipe.sandbox.concurrency, "threads": choice.threads, "precision": settled(recipe.sampled_in, gpu)}
+        options |= {"gpu": gpu}
+    made = Made(
+        actors(recipe) if cluster else processes(recipe), VLLM if choice.by_vllm else EMBEDDED, options, within=choice.update == "token"
+    )
     model = network.config, merged(network), tokenizer
     return ReplicatedPolicy(made, choice.replicas, model, context=choice.context, untied=choice.by_vllm)
+
+
+def installed(recipe: Recipe) -> Installed:
+    """The recipe's vLLM, which computes in the precision that is sampled in."""
+    precision = settled(recipe.sampled_in, recipe.machine.gpus > 0)
+    return Installed(recipe.policy.vllm, ("--dtype", precision, *(f"--{option}" for option in recipe.policy.options)))
 
 
 def processes(recipe: Recipe) -> Opening:

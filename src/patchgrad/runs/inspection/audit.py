@@ -143,7 +143,7 @@ def _audited(run: Run, learned: _Learned, twice: Collection[str]) -> Audited:
     versions: Counter[int] = Counter()
     for sample in samples:
         turns = sample.segment.turns
-        drawn = np.repeat([turn.action.version for turn in turns], [len(turn.action.token_ids) for turn in turns])
+        drawn = np.concatenate([turn.action.drawn_under for turn in turns])
         versions.update(drawn[sample.trained].tolist())
     own = {one.trajectory.id for one in rollouts}
     return Audited(

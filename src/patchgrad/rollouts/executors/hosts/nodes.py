@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,6 +23,9 @@ from patchgrad.errors import ClusterFault
 
 STORE = 100 << 20
 """Bytes of a node's object store: attempts are small, and weights go other ways."""
+
+ENDS = 60.0
+"""Seconds in which a keeper ends its nodes; it took less than 10 on a busy machine."""
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -49,9 +53,19 @@ class Nodes:
                 why = (said.read().strip().splitlines() or ["it gave no reason"])[-1]
                 raise ClusterFault(f"Ray could not start {count} nodes on this machine: {why}")
 
-    def close(self) -> None:
-        """Nothing of them is left."""
-        self._keeper.communicate()
+    @property
+    def pid(self) -> int:
+        """The keeper's, below which all of them run."""
+        return self._keeper.pid
+
+    def close(self, seconds: float = ENDS) -> None:
+        """Nothing of them is left; a keeper that has not ended them after so many seconds is killed with all that it has started."""
+        try:
+            self._keeper.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            _kill(below(self._keeper.pid))
+            self._keeper.kill()
+            self._keeper.communicate()
 
 
 def main(count: int, cells: int) -> None:
@@ -78,30 +92,34 @@ def main(count: int, cells: int) -> None:
 
 def _end_children() -> None:
     """Kills what is below this process, until nothing is."""
-    while children := _children():
-        for child in children:
-            with suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
+    while children := below(os.getpid()):
+        _kill(children)
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         time.sleep(0.02)
 
 
-def _children() -> list[int]:
+def _kill(processes: Iterable[int]) -> None:
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+def below(root: int) -> list[int]:
     """The processes below this one, those that have ended and were not waited for too."""
     parents = dict[int, int]()
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
-    return [process for process in parents if _below(process, parents)]
+    return [process for process in parents if root in _above(process, parents)]
 
 
-def _below(process: int, parents: dict[int, int]) -> bool:
+def _above(process: int, parents: Mapping[int, int]) -> list[int]:
+    found: list[int] = []
     while process := parents.get(process, 0):
-        if process == os.getpid():
-            return True
-    return False
+        found.append(process)
+    return found
 
 
 if __name__ == "__main__":
