@@ -18,8 +18,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -35,8 +33,8 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.library.batches import DRAWN, TURN, group
-from benchmarks.library.command import parser, tell
 from benchmarks.library.pairing import spread
+from benchmarks.library.parts import run, so_far
 
 from patchgrad.learning.objectives.clipped import Clipped
 from patchgrad.networks.decoder import Decoder, DecoderConfig
@@ -64,7 +62,6 @@ PEAKS = {"H100": 989e12, "H200": 989e12, "A100": 312e12, "L40S": 362e12, "4090":
 TIMES = 3
 SHORT = 2048
 STEP = StepSettings(1e-3)
-ALL = 600  # seconds after which a part is given up, whatever there is left
 
 
 def network(shape: DecoderConfig, device: torch.device, spread: float = 0.02) -> Decoder:
@@ -275,12 +272,6 @@ class Bench:
         return {**point, "planned": said, "seen": seen, "error": said / seen - 1 if seen else None}
 
 
-def so_far(found: dict[str, Any]) -> dict[str, Any]:
-    """What a part has found, told in case that it does not come to its end."""
-    tell(found)
-    return found
-
-
 def compared(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Points, and how far what was planned is from what was seen."""
     errors = [abs(row["error"]) for row in rows if row["error"] is not None]
@@ -315,47 +306,15 @@ PARTS: dict[str, Callable[[Bench], dict[str, Any]]] = {
 }
 
 
-def main() -> None:
-    """Runs the parts, each in a process of its own, and prints what they found."""
-    asked = parser(__doc__)
-    asked.add_argument("--minutes", type=float, default=8.8)
-    asked.add_argument("--parts", default=",".join(PARTS))
-    asked.add_argument("--device", default="cuda")
-    asked.add_argument("--small", action="store_true")
-    asked.add_argument("--one", help=argparse.SUPPRESS)
-    options = asked.parse_args()
-    if options.one:
-        tell(PARTS[options.one](Bench(options.device, options.small)))
-        return
-    until, found = time.monotonic() + 60 * options.minutes, {}
-    for name in options.parts.split(","):
-        found[name] = apart(name, options, until - time.monotonic())
-        print(f"{name}: {json.dumps(found[name])}", file=sys.stderr, flush=True)
-    card = torch.cuda.get_device_name() if options.device == "cuda" and torch.cuda.is_available() else options.device
-    tell({"device": card, "torch": torch.__version__, "small": options.small, "parts": found})
+def _part(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    return PARTS[name](Bench(options.device, options.small))
 
 
-def apart(name: str, options: argparse.Namespace, left: float) -> dict[str, Any]:
-    """A part's figures, or why there are none."""
-    if left < 10:
-        return {"left_out": "there was no time for it"}
-    words = [sys.executable, __file__, "--one", name, "--device", options.device, *(["--small"] if options.small else [])]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=min(left, ALL), check=False)
-    except subprocess.TimeoutExpired as error:
-        return {**_last((error.stdout or b"").decode()), "left_out": f"it was not done in {min(left, ALL):.0f} seconds"}
-    if done.returncode:
-        return {**_last(done.stdout), "failed": (done.stderr.strip().splitlines() or ["without a word"])[-1]}
-    return _last(done.stdout)
-
-
-def _last(told: str) -> dict[str, Any]:
-    """The last whole line that a part has told."""
-    for line in reversed(told.splitlines()):
-        with contextlib.suppress(ValueError, TypeError):
-            return dict(json.loads(line))
-    return {}
+def facts(device: str) -> dict[str, Any]:
+    """The card and its torch."""
+    card = torch.cuda.get_device_name() if device == "cuda" and torch.cuda.is_available() else device
+    return {"device": card, "torch": torch.__version__}
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, __file__, {name: partial(_part, name) for name in PARTS}, facts)
