@@ -57,7 +57,12 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
         "local": "one process, on the cores or on one GPU; on several GPUs the same as sharded",
         "sharded": "a process a GPU, or several on the cores, with a part of the network each (FSDP2, Ulysses)",
     },
-    "trackers": {"terminal": "progress for people"},
+    "trackers": {
+        "terminal": "progress for people",
+        "tensorboard": "TensorBoard's files below the run",
+        "wandb": "Weights & Biases, offline where there is no key",
+        "trackio": "Trackio's database",
+    },
 }
 """The names that need no package, by what they are names of, with what each of them is."""
 

@@ -26,6 +26,11 @@ class PhaseId:
         return f"stage{self.stage}" if self.stage else "rft"
 
     @property
+    def reported(self) -> str:
+        """What the policy after it is called in the table: `+ RFT`, `+ stage 1 RL`."""
+        return f"+ stage {self.stage} RL" if self.stage else "+ RFT"
+
+    @property
     def label(self) -> str:
         """What the ids of its attempts begin with: `stage1/0`."""
         return f"{self.trained}/{self.iteration}"

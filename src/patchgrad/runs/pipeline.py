@@ -60,10 +60,9 @@ def _phase(recipe: Recipe, id: PhaseId) -> Phase:
         return Phase(id, partial(choose, id=id))
     if id.kind == "evaluate base":
         return Phase(id, partial(evaluate, name="base", trained=None))
-    name = f"+ stage {id.stage} RL" if id.stage else "+ RFT"
     trained = recipe.stages[id.stage - 1] if id.stage else recipe.rft
     last = id.stage == len(recipe.stages)
-    return Phase(id, partial(evaluate, name=name, trained=None if last else trained))
+    return Phase(id, partial(evaluate, name=id.reported, trained=None if last else trained))
 
 
 def _over(context: RunContext, session: Session, id: PhaseId, stage: Stage) -> bool:
