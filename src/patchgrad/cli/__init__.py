@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from patchgrad import __version__
-from patchgrad.cli import audit, check, cluster, compare, components, evaluate, fork, models, plan, replay, tasks, track, train, view
+from patchgrad.cli import audit, check, cluster, compare, components, evaluate, fork, models, plan, query, replay, tasks, track, train, view
 from patchgrad.cli.options import declare, split
 from patchgrad.cli.stopping import Stopped, stoppable
 from patchgrad.errors import PatchgradError
@@ -25,6 +25,7 @@ VERBS = {
     "tasks": tasks,
     "models": models,
     "view": view,
+    "query": query,
     "track": track,
     "audit": audit,
     "compare": compare,
