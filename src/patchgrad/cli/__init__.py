@@ -13,7 +13,24 @@ import sys
 from collections.abc import Sequence
 
 from patchgrad import __version__
-from patchgrad.cli import audit, check, cluster, compare, components, evaluate, fork, models, plan, query, replay, tasks, track, train, view
+from patchgrad.cli import (
+    audit,
+    check,
+    cluster,
+    compare,
+    components,
+    evaluate,
+    export,
+    fork,
+    models,
+    plan,
+    query,
+    replay,
+    tasks,
+    track,
+    train,
+    view,
+)
 from patchgrad.cli.options import declare, split
 from patchgrad.cli.stopping import Stopped, stoppable
 from patchgrad.errors import PatchgradError
@@ -27,6 +44,7 @@ VERBS = {
     "view": view,
     "query": query,
     "track": track,
+    "export": export,
     "audit": audit,
     "compare": compare,
     "replay": replay,

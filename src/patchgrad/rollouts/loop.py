@@ -24,7 +24,6 @@ from patchgrad.values import (
     NO_IDS,
     Action,
     Attempt,
-    Budget,
     Call,
     Ids,
     Observation,
@@ -131,7 +130,7 @@ async def _turns(bench: Workbench, dialogue: _Dialogue, environment: Environment
             return dialogue.out_of_time()
         try:
             async with asyncio.timeout(left):
-                said = await dialogue.act(_announced(step, budget, budget.turns - len(dialogue.turns)))
+                said = await dialogue.act(announced(step, budget.announced, budget.turns - len(dialogue.turns)))
         except TimeoutError:
             return dialogue.out_of_time()
         except ContextFault:
@@ -147,12 +146,12 @@ async def _turns(bench: Workbench, dialogue: _Dialogue, environment: Environment
             return "failed"
 
 
-def _announced(step: Extend | Restart, budget: Budget, left: int) -> Extend | Restart:
-    """The step, which begins its last message with how many turns are left where the budget announces it."""
-    if left > budget.announced:
+def announced(step: Extend | Restart, last: int, left: int) -> Extend | Restart:
+    """The step, which begins its last message with how many turns are left where these are among the `last` ones."""
+    if left > last:
         return step
-    *before, last = step.messages
-    return replace(step, messages=(*before, replace(last, content=f"{turns_left(left)}\n{last.content}")))
+    *before, said = step.messages
+    return replace(step, messages=(*before, replace(said, content=f"{turns_left(left)}\n{said.content}")))
 
 
 def turns_left(count: int) -> str:

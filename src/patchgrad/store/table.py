@@ -75,7 +75,7 @@ def _schema(arrow: Any) -> pa.Schema:
 def write(path: Path, phase: str, iteration: int, rollouts: Sequence[Rollout]) -> None:
     """One file, whole or not at all."""
     arrow = _arrow()
-    table = arrow.Table.from_pylist([_readable(_row(phase, iteration, rollout)) for rollout in rollouts], schema=_schema(arrow))
+    table = arrow.Table.from_pylist([readable(_row(phase, iteration, rollout)) for rollout in rollouts], schema=_schema(arrow))
     put(path, lambda partial: arrow.parquet.write_table(table, partial, compression="zstd"))
 
 
@@ -156,10 +156,10 @@ def _turn(turn: Turn) -> dict[str, Any]:
     }
 
 
-def _readable(item: Any) -> Any:
+def readable(item: Any) -> Any:
     """Text that parquet can hold: bytes that were no UTF-8 become question marks here, and stay exact in the journal."""
     if isinstance(item, str):
         return item.encode(errors="replace").decode()
     if isinstance(item, dict):
-        return {key: _readable(part) for key, part in item.items()}
-    return [_readable(part) for part in item] if isinstance(item, list) else item
+        return {key: readable(part) for key, part in item.items()}
+    return [readable(part) for part in item] if isinstance(item, list) else item

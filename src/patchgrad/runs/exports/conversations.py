@@ -1,0 +1,104 @@
+"""An attempt as messages: what was said to the policy before each of its turns, held against the tokens that it was sampled after.
+
+The agent is asked again what it says. A run knows the tokens that the policy has read, so where the run has a tokenizer each message is
+proved: what encodes to other tokens is told as a fault of the attempt, and never exported as if it had been said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from patchgrad.contracts import Agent, Finish, Restart, Tokenizer
+from patchgrad.errors import ConfigError, Refuse, StoreError, one_of_many
+from patchgrad.recipes import Recipe
+from patchgrad.recipes.evaluation import Evaluation
+from patchgrad.rollouts.loop import announced
+from patchgrad.runs.build import harness as harnesses
+from patchgrad.runs.components.code import registry_of
+from patchgrad.runs.reading import setting_of
+from patchgrad.store import Run
+from patchgrad.values import Action, Message, Rollout, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What was said to the policy, and the turn that it took. A context `begins` with some; those of a fork's beginning are `replayed`."""
+
+    messages: tuple[Message, ...]
+    turn: Turn
+    begins: bool
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """An attempt with what was said in it, where in the run it stands, and whether tokens prove the messages."""
+
+    phase: str
+    iteration: int
+    rollout: Rollout
+    exchanges: tuple[Exchange, ...]
+    proved: bool
+
+
+def conversations(run: Run, phase: str, refuse: Refuse) -> Iterator[Conversation]:
+    """Those of a phase, or with `*` of all, in the order of the tables. An attempt that cannot be told goes to `refuse`."""
+    setting, tokenizer = setting_of(run), _tokenizer(run)
+    agents = _agents(run, setting)
+    tables = dict.fromkeys(
+        (row["phase"], row["iteration"]) for row in run.rollouts.rows(phase, columns=["phase", "iteration"], refuse=refuse)
+    )
+    if not tables:
+        raise ConfigError(f"{run.folder} has no attempts of the phase {phase}." if phase != "*" else f"{run.folder} has no attempts yet.")
+    for name, iteration in tables:
+        for rollout in run.rollouts.read(name, iteration, refuse):
+            with one_of_many(refuse):
+                exchanges = tuple(_exchanges(rollout, agents, setting.agent.announced, tokenizer))
+                yield Conversation(name, iteration, rollout, exchanges, tokenizer is not None and _of_tokens(rollout))
+
+
+def _agents(run: Run, setting: Recipe | Evaluation) -> list[Agent]:
+    """The run's agent; and as it is with the demonstration that a recipe may put before its fine-tuning."""
+    registry, shown = registry_of(run), isinstance(setting, Recipe) and setting.rft.demonstration
+    return [harnesses.agent(setting.agent, registry, demonstration=one) for one in ([False, True] if shown else [False])]
+
+
+def _tokenizer(run: Run) -> Tokenizer | None:
+    """Of the run's policies, which all have the same; nothing where no policy lies in the folder."""
+    if not run.checkpoints.all():
+        return None
+    from patchgrad.policies.tokenizers.chat import ChatTokenizer
+
+    return ChatTokenizer.load(run.checkpoints.find())
+
+
+def _of_tokens(rollout: Rollout) -> bool:
+    return all(turn.action.trainable for turn in rollout.trajectory.turns)
+
+
+def _exchanges(rollout: Rollout, agents: list[Agent], last: int, tokenizer: Tokenizer | None) -> Iterator[Exchange]:
+    turns, starts, place = rollout.trajectory.turns, set[int](), 0
+    for segment in rollout.trajectory.segments:
+        starts.add(place)
+        place += len(segment.turns)
+    for number, turn in enumerate(turns):
+        previous = None if number in starts else turns[number - 1].action
+        asked = [agent.prompt(rollout.task.instruction, turns[:number]) for agent in agents]
+        steps = [step for step in asked if not isinstance(step, Finish) and isinstance(step, Restart) <= (number in starts)]
+        said = [announced(step, last, left).messages for left in range(last + 1, 0, -1) for step in steps]
+        messages = next((one for one in said if _said(one, turn, previous, tokenizer)), None)
+        if messages is None:
+            raise StoreError(
+                f"The attempt {rollout.trajectory.id} cannot be told: before turn {number + 1} its agent now says something else."
+            )
+        yield Exchange(messages, turn, number in starts, number < rollout.trajectory.replayed)
+
+
+def _said(messages: tuple[Message, ...], turn: Turn, previous: Action | None, tokenizer: Tokenizer | None) -> bool:
+    """Are these the tokens that came before the turn's action? Nobody knows without a tokenizer, or where the policy is text."""
+    if tokenizer is None or not turn.action.trainable:
+        return True
+    return np.array_equal(tokenizer.encode(messages, previous), turn.context)
