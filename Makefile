@@ -50,7 +50,7 @@ sets/rebuilt: | $(VENV)/.train
 	$(BIN)/patchgrad tasks rebuild sets/packages --out sets/rebuilt --partly
 
 .PHONY: test
-test: install $(VENV)/.dev podman ## the tests
+test: install $(VENV)/.dev podman chromium ## the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not slow" -n auto --maxprocesses 8 --dist worksteal
 
 .PHONY: test-slow
@@ -107,6 +107,14 @@ podman:
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo "Installing podman and runc, for the tests of containers."; \
 	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends podman runc; } >/dev/null 2>&1 </dev/null; \
+	fi; exit 0
+
+.PHONY: chromium
+chromium:
+	@command -v chromium >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Installing Chromium, for the tests of the page."; \
+	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium; } >/dev/null 2>&1 </dev/null; \
 	fi; exit 0
 
 .PHONY: always

@@ -6,6 +6,10 @@ that differ in nothing but their seed are one recipe's:
   patchgrad view runs/laptop
   patchgrad view runs/laptop --open
   patchgrad view runs/a-1 runs/a-2 runs/b-1 runs/b-2 --out comparison.html
+
+With --serve a browser shows every attempt and every token, and what is new while a run goes on (pip install 'patchgrad[view]'):
+
+  patchgrad view runs/laptop --serve
 """
 
 from __future__ import annotations
@@ -25,11 +29,19 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", nargs="+", help="a run's folder; of several the first is what others are compared with")
     parser.add_argument("--out", metavar="FILE", help="the page about several runs (default: comparison.html)")
     parser.add_argument("--open", action="store_true", help="show it in the browser")
+    parser.add_argument("--serve", action="store_true", help="serve the page with all attempts until it is stopped")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="where it listens: this machine alone unless a --key is given (default: 127.0.0.1)"
+    )
+    parser.add_argument("--port", type=int, default=8517, help="the port (default: 8517)")
+    parser.add_argument("--key", default="", help="what each request has to bring, as `Authorization: Bearer KEY` or once as ?key=KEY")
     parser.add_argument("--json", action="store_true", help="the page's path as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page anew from what the folders hold; 1 where some of that cannot be read, which is told."""
+    if arguments.serve:
+        return _served(arguments)
     refused = Refused()
     if len(arguments.run) == 1:
         if arguments.out:
@@ -41,3 +53,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.open and not webbrowser.open(page.as_uri()):
         print("No browser could be started here; open the file above in one.")
     return told(refused.sentences)
+
+
+def _served(arguments: argparse.Namespace) -> int:
+    from patchgrad.viewer.site.server import Place, serve
+
+    place = Place(arguments.host, arguments.port, arguments.key)
+    address = f"http://{place.host}:{place.port}/" + ("?key=..." if place.key else "")
+    print(f"The page is at {address}, until Ctrl-C.", flush=True)
+    if arguments.open:
+        webbrowser.open(address)
+    serve([Path(folder) for folder in arguments.run], place)
+    return 0

@@ -64,14 +64,16 @@ def points(rows: Sequence[Mapping[str, Any]], reports: Sequence[Report]) -> list
             sums[name] += row.get(key) or 0.0
         found.append(Point(number, {**_measured(row), **sums}, str(row["phase"]), int(row["iteration"])))
         last = number == len(rows) or rows[number]["phase"] != row["phase"]
-        if last and (report := after.get(_stage(str(row["phase"])).reported)):
+        if last and (report := after.get(_reported(str(row["phase"])))):
             found.append(Point(number, _evaluated(report)))
     return found
 
 
-def _stage(trained: str) -> PhaseId:
-    """The evaluation after what is filed under this name."""
-    return PhaseId("evaluate", int(trained.removeprefix("stage")) if trained.startswith("stage") else 0)
+def _reported(trained: str) -> str:
+    """What the policy is called that is evaluated after what is filed under this name; nothing where none is."""
+    number = trained.removeprefix("stage")
+    stage = 0 if trained == "rft" else int(number) if number.isdecimal() else None
+    return "" if stage is None else PhaseId("evaluate", stage).reported
 
 
 def _measured(row: Mapping[str, Any]) -> dict[str, float]:

@@ -1,0 +1,135 @@
+"use strict";
+/* One attempt: its turns with each token that was drawn, what the sandbox answered, and what the tests said. */
+
+const COLOURS = { none: "no colours", probability: "probability", version: "version of the weights" };
+
+function attemptView(place, run, about, id, given) {
+  let over = false, colour = given.get("colour") || "probability", turn = Number(given.get("turn")) || 0, data = null;
+  place.replaceChildren(h("p", { class: "muted", role: "status" }, "reading …"));
+  source.attempt(run, id).then(show).catch(failed);
+
+  function show(found) {
+    if (over) return;
+    data = found;
+    const versions = [...new Set(data.turns.flatMap((one) => [one.version, ...one.spans.map(([version]) => version)]))].sort((a, b) => a - b);
+    const select = h("select", { id: "colour", change: () => paint(select.value) }, Object.entries(COLOURS).map(([name, title]) => h("option", { value: name }, title)));
+    select.value = colour;
+    const turns = data.turns.map((one) => turnOf(one, versions));
+    place.replaceChildren(...there(
+      h("p", {}, h("a", { href: `#/list/${run}` }, "← all attempts"), " ", h("span", { class: "muted" }, visible(about.name))),
+      h("h1", {}, visible(data.id)),
+      facts(),
+      relatives(),
+      h("details", { open: true }, h("summary", {}, "The issue"), told(data.instruction)),
+      h("div", { class: "bar" }, h("label", { for: "colour" }, "Tokens coloured by "), select, h("span", { class: "scale", "aria-hidden": "true" }, "unlikely ", h("span", { class: "ramp" }), " likely")),
+      h("div", { id: "turns", "data-colour": colour }, turns),
+      verdict(),
+      h("details", {}, h("summary", {}, `The patch (${count(data.submission.split("\n").length - (data.submission ? 1 : 0))} lines)`), patch(data.submission))));
+    paint(colour);
+    if (turn) go(turn);
+  }
+
+  function facts() {
+    const outcome = data.fault ? "not judged" : data.solved ? "solved" : "not solved";
+    const said = [["task", data.task], ["end", data.stop], ["reward", data.reward], ["turns", data.turns.length], ["tokens", count(data.turns.reduce((sum, one) => sum + one.ids.length, 0))], ["time", seconds(data.seconds)]];
+    return h("dl", { class: "facts" }, h("div", {}, h("dt", {}, "outcome"), h("dd", { class: data.solved ? "good" : "bad" }, outcome)), said.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, visible(value)))));
+  }
+
+  function relatives() {
+    const link = (one) => h("a", { href: `#/attempt/${run}/${encodeURIComponent(one)}` }, visible(one));
+    const found = [];
+    if (data.origin) found.push("It began in ", link(data.origin), ". ");
+    if (data.forks.length) found.push(`${data.forks.length} began in it: `, ...data.forks.slice(0, 20).flatMap((one) => [link(one), " "]));
+    return found.length ? h("p", {}, found) : null;
+  }
+
+  function turnOf(one, versions) {
+    const tokens = h("pre", { class: "tokens" });
+    const call = one.malformed ? h("span", { class: "bad" }, one.malformed) : h("span", { class: "tool" }, visible(one.tool));
+    const answer = one.failure ? `${one.failure}` : one.exit_code === null ? "" : `exit ${one.exit_code}`;
+    const box = h("section", { class: `turn${one.replayed ? " replayed" : ""}`, id: `turn-${one.number}`, tabindex: "-1", "aria-label": `Turn ${one.number}` },
+      h("h2", {}, h("a", { href: `#/attempt/${run}/${encodeURIComponent(id)}?turn=${one.number}` }, `Turn ${one.number}`), " ", call,
+        h("span", { class: "muted" }, ` version ${one.version}${one.replayed ? ", replayed" : ""}${one.begins && one.number > 1 ? ", context begun anew" : ""}`)),
+      tokens,
+      h("div", { class: "answer" }, h("p", { class: "muted" }, `${answer} ${seconds(one.seconds)}`), told(one.observation, { class: one.failure ? "failed" : undefined })),
+      one.changes.map((change) => h("details", { class: "change", open: one.changes.length < 4 }, h("summary", {}, visible(change.path)), change.why ? h("p", { class: "muted" }, visible(change.why)) : null, change.diff ? patch(change.diff) : change.now ? told(change.now) : null)));
+    lazily(box, () => fill(tokens, one, versions));
+    return box;
+  }
+
+  function fill(tokens, one, versions) {
+    if (!one.ids.length) {
+      tokens.append(visible(one.text));
+      return;
+    }
+    const starts = one.spans.length ? one.spans : [[one.version, 0]];
+    let span = 0;
+    const made = one.ids.map((number, place) => {
+      if (starts[span + 1] && starts[span + 1][1] <= place) span++;
+      const likely = Math.exp(one.logprobs[place]), version = starts[span][0];
+      return h("span", { class: `token p${Math.min(9, Math.floor(10 * likely))} v${versions.indexOf(version) % 6}`, "data-id": number, "data-logprob": one.logprobs[place], "data-version": version }, visible(one.pieces[place]) || "\u200b");
+    });
+    tokens.append(...made);
+  }
+
+  function verdict() {
+    const failed = data.tests.filter((one) => !one.satisfied);
+    const line = data.fault ? `Nobody judged it: ${data.fault}` : !data.tests.length ? "No tests ran." : failed.length ? `${failed.length} of ${data.tests.length} tests do not hold.` : `All ${data.tests.length} tests hold.`;
+    return h("details", { open: true }, h("summary", {}, "The verdict"), h("p", {}, visible(line)),
+      data.tamper.length ? h("p", { class: "bad" }, "Tampered with: ", visible(data.tamper.join("; "))) : null,
+      h("table", { class: "tests" }, h("thead", {}, h("tr", {}, ["test", "was to", "ended"].map((title) => h("th", { scope: "col" }, title)))),
+        h("tbody", {}, [...failed, ...data.tests.filter((one) => one.satisfied)].slice(0, 500).map((one) => h("tr", { class: one.satisfied ? "good" : "bad" }, h("td", {}, visible(one.id)), h("td", {}, one.expected === "fail_to_pass" ? "begin to pass" : "go on passing"), h("td", {}, one.status))))));
+  }
+
+  function paint(name) {
+    colour = COLOURS[name] ? name : "none";
+    document.getElementById("turns").dataset.colour = colour;
+    document.querySelector(".scale").hidden = colour !== "probability";
+    address();
+  }
+
+  function address() {
+    const next = new URLSearchParams({ ...(turn ? { turn } : {}), ...(colour === "probability" ? {} : { colour }) });
+    history.replaceState(null, "", `#/attempt/${run}/${encodeURIComponent(id)}${next.size ? `?${next}` : ""}`);
+  }
+
+  function go(number) {
+    const box = document.getElementById(`turn-${number}`);
+    if (!box) return;
+    turn = number;
+    address();
+    box.scrollIntoView({ block: "start" });
+    box.focus({ preventScroll: true });
+  }
+
+  const step = (by) => data && go(Math.min(Math.max(1, turn + by), data.turns.length));
+  const cycle = () => {
+    const names = Object.keys(COLOURS), select = document.getElementById("colour");
+    select.value = names[(names.indexOf(colour) + 1) % names.length];
+    paint(select.value);
+  };
+  return { update: () => {}, close: () => { over = true; }, keys: { n: () => step(1), p: () => step(-1), c: cycle, Escape: () => { location.hash = `#/list/${run}`; } } };
+}
+
+/** A patch, its lines coloured by what they do. */
+function patch(text) {
+  if (!text) return h("p", { class: "muted" }, "Nothing was changed.");
+  if (text.length > LONG) return told(text);
+  return h("pre", { class: "patch" }, text.split("\n").map((line) => h("span", { class: /^(\+\+\+|---|diff|index)/.test(line) ? "muted" : line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : line.startsWith("@@") ? "place" : undefined }, visible(line) + "\n")));
+}
+
+const waiting = new WeakMap();
+const seen = new IntersectionObserver((entries) => {
+  for (const { isIntersecting, target } of entries) {
+    if (!isIntersecting || !waiting.has(target)) continue;
+    waiting.get(target)();
+    waiting.delete(target);
+    seen.unobserve(target);
+  }
+}, { rootMargin: "1000px" });
+
+/** Fills an element when it is nearly in sight: an attempt may have a hundred thousand tokens. */
+function lazily(element, fill) {
+  waiting.set(element, fill);
+  seen.observe(element);
+}

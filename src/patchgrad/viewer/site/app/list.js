@@ -1,0 +1,179 @@
+"use strict";
+/* All attempts of a run: columns in memory, of which the rows in sight are drawn. Filters and order stand in the address. */
+
+const SHOWN = [
+  ["attempt", "attempt", "text"], ["task", "task", "text"], ["phase", "phase", "text"], ["solved", "solved", "flag"], ["reward", "reward", "number"],
+  ["stop", "end", "text"], ["turns", "turns", "number"], ["malformed", "no call", "number"], ["action_tokens", "tokens", "number"],
+  ["seconds", "seconds", "number"], ["policy_version", "version", "number"],
+];
+const HEIGHT = 28; // of a row, in pixels
+
+/** The columns of a run, a chunk after the other; `grown` is called after each. */
+class Attempts {
+  constructor(run) {
+    this.run = run;
+    this.count = 0;
+    this.columns = {};
+    this.chunks = [];
+  }
+
+  async load(chunks, grown) {
+    for (let number = 0; number < chunks; number++) {
+      if (number < this.chunks.length - 1) continue; // only the last one may have grown
+      this.chunks[number] = await source.chunk(this.run, number);
+      this.join();
+      grown();
+    }
+  }
+
+  join() {
+    this.count = this.chunks.reduce((sum, chunk) => sum + chunk.count, 0);
+    this.columns = {};
+    for (const name of Object.keys(this.chunks[0].columns)) {
+      this.columns[name] = this.chunks.flatMap(({ columns }) => {
+        const column = columns[name];
+        return Array.isArray(column) ? column : column.index.map((one) => (one === null ? null : column.values[one]));
+      });
+    }
+  }
+
+  /** Numbers of the rows that fit, in order. `hits` are ids, or null where no text is looked for. */
+  chosen({ words, phase, solved, stop, sort }, hits) {
+    const { attempt, task } = this.columns;
+    const low = words.toLowerCase();
+    const rows = [];
+    for (let row = 0; row < this.count; row++) {
+      if (phase && this.columns.phase[row] !== phase) continue;
+      if (stop && this.columns.stop[row] !== stop) continue;
+      if (solved && String(this.columns.solved[row]) !== solved) continue;
+      if (hits ? !hits.has(attempt[row]) : low && !attempt[row].toLowerCase().includes(low) && !task[row].toLowerCase().includes(low)) continue;
+      rows.push(row);
+    }
+    if (sort) {
+      const column = this.columns[sort.replace(/^-/, "")], way = sort.startsWith("-") ? -1 : 1;
+      const order = (a, b) => (a === b ? 0 : a === null ? 1 : b === null ? -1 : a < b ? -way : way);
+      if (column) rows.sort((a, b) => order(column[a], column[b]));
+    }
+    return rows;
+  }
+}
+
+const kept = new Map(); // Attempts by run
+function attemptsOf(run) {
+  if (!kept.has(run)) kept.set(run, new Attempts(run));
+  return kept.get(run);
+}
+
+/** The view: draws itself into `place`, and has `update` for when the run has grown. */
+function listView(place, run, about, given) {
+  const data = attemptsOf(run);
+  const filter = { words: given.get("words") || "", phase: given.get("phase") || "", solved: given.get("solved") || "", stop: given.get("stop") || "", sort: given.get("sort") || "", text: given.get("text") || "" };
+  let rows = [], hits = null, current = 0, over = false;
+
+  const words = h("input", { type: "search", id: "words", value: filter.words, placeholder: "attempt or task  ( / )", "aria-label": "Search", input: () => set("words", words.value) });
+  const inText = h("input", { type: "checkbox", id: "text", checked: filter.text === "1", change: () => set("text", inText.checked ? "1" : "") });
+  const selects = { phase: choice("phase"), stop: choice("stop"), solved: choice("solved") };
+  const total = h("span", { class: "muted", role: "status" });
+  const head = h("div", { class: "row head", role: "row" }, SHOWN.map(([name, title, kind]) =>
+    h("div", { role: "columnheader", class: `cell ${name} ${kind}`, "data-name": name }, h("button", { type: "button", click: () => set("sort", filter.sort === name ? `-${name}` : filter.sort === `-${name}` ? "" : name) }, title))));
+  const body = h("div", { class: "body", role: "rowgroup" });
+  const view = h("div", { class: "scroll", tabindex: "0", "aria-label": "Attempts", scroll: draw, keydown: moved }, body);
+  const table = h("div", { class: "table", role: "table", "aria-label": "Attempts" }, h("div", { role: "rowgroup" }, head), view);
+  place.replaceChildren(h("h1", {}, about.name), policies(about),
+    h("div", { class: "filters" }, words, h("label", { for: "text" }, inText, " in all text"), ...Object.values(selects), total), table);
+
+  function choice(name) {
+    return h("select", { "aria-label": name, change: (event) => set(name, event.target.value) }, h("option", { value: "" }, `any ${name === "stop" ? "end" : name}`));
+  }
+
+  function set(name, value) {
+    filter[name] = value;
+    const next = new URLSearchParams(Object.entries(filter).filter(([, one]) => one));
+    history.replaceState(null, "", `#/list/${run}?${next}`);
+    current = 0;
+    look();
+  }
+
+  let asked = 0;
+  async function look() {
+    const number = ++asked;
+    if (filter.text && filter.words) {
+      total.textContent = "searching …";
+      const found = new Set(await source.search(run, filter.words));
+      if (number !== asked || over) return;
+      hits = found;
+    } else hits = null;
+    fill();
+  }
+
+  function fill() {
+    if (over || !data.count) return;
+    for (const [name, select] of Object.entries(selects)) {
+      const there = [...new Set(data.columns[name].map(String))].sort();
+      if (select.options.length !== there.length + 1) {
+        select.replaceChildren(select.options[0], ...there.map((one) => h("option", { value: one }, name === "solved" ? (one === "true" ? "solved" : "not solved") : one)));
+      }
+      select.value = filter[name];
+    }
+    rows = data.chosen(filter, hits);
+    total.textContent = `${count(rows.length)} of ${count(data.count)} attempts`;
+    for (const cell of head.children) {
+      const name = cell.dataset.name;
+      cell.setAttribute("aria-sort", filter.sort === name ? "ascending" : filter.sort === `-${name}` ? "descending" : "none");
+    }
+    table.setAttribute("aria-rowcount", rows.length + 1);
+    body.style.height = `${rows.length * HEIGHT}px`;
+    draw();
+  }
+
+  function draw() {
+    const first = Math.max(0, Math.floor(view.scrollTop / HEIGHT) - 10);
+    const last = Math.min(rows.length, first + Math.ceil(view.clientHeight / HEIGHT) + 20);
+    body.replaceChildren(...rows.slice(first, last).map((row, place) => line(row, first + place)));
+  }
+
+  function line(row, place) {
+    const id = data.columns.attempt[row];
+    const cells = SHOWN.map(([name, , kind]) => {
+      const value = data.columns[name][row];
+      const text = name === "seconds" ? seconds(value) : name === "solved" ? (value ? "✓ solved" : "✗ not") : value === null ? "" : typeof value === "number" ? (Number.isInteger(value) ? count(value) : value.toPrecision(3)) : visible(value);
+      const content = name === "attempt" ? h("a", { href: `#/attempt/${run}/${encodeURIComponent(id)}`, tabindex: "-1" }, visible(id)) : text;
+      return h("div", { role: "cell", class: `cell ${name} ${kind} ${name === "solved" ? (value ? "good" : "bad") : ""}`, title: kind === "text" ? visible(value ?? "") : undefined }, content);
+    });
+    return h("div", { role: "row", class: `row${place === current ? " current" : ""}`, "aria-rowindex": place + 2, style: { top: `${place * HEIGHT}px` }, click: () => open(place) }, cells);
+  }
+
+  function open(place) {
+    if (rows[place] !== undefined) location.hash = `#/attempt/${run}/${encodeURIComponent(data.columns.attempt[rows[place]])}`;
+  }
+
+  function moved(event) {
+    const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity }[event.key];
+    if (event.key === "Enter") open(current);
+    if (step === undefined) return;
+    event.preventDefault();
+    current = Math.min(Math.max(0, current + step), Math.max(0, rows.length - 1));
+    const top = current * HEIGHT;
+    if (top < view.scrollTop) view.scrollTop = top;
+    if (top + HEIGHT > view.scrollTop + view.clientHeight) view.scrollTop = top + HEIGHT - view.clientHeight;
+    draw();
+  }
+
+  const update = (now) => data.load(now.chunks, fill);
+  update(about).then(look).catch(failed);
+  view.focus({ preventScroll: true });
+  return { update, close: () => { over = true; }, keys: { "/": () => words.focus() }, around: (id) => neighbours(id) };
+
+  function neighbours(id) {
+    const at = rows.findIndex((row) => data.columns.attempt[row] === id);
+    return [rows[at - 1], rows[at + 1]].map((row) => (at < 0 || row === undefined ? null : data.columns.attempt[row]));
+  }
+}
+
+/** The table of a run's policies. */
+function policies(about) {
+  if (!about.reports.length) return h("p", { class: "muted" }, `${count(about.iterations)} iterations so far; no policy was evaluated yet.`);
+  return h("table", { class: "policies" }, h("thead", {}, h("tr", {}, ["policy", "tasks", "Pass@1"].map((title) => h("th", { scope: "col" }, title)))),
+    h("tbody", {}, about.reports.map((one) => h("tr", {}, h("th", { scope: "row" }, visible(one.name)), h("td", {}, count(one.tasks)),
+      h("td", {}, share(one.pass_at_1) + (one.error === null ? "" : ` ± ${(100 * one.error).toFixed(1)}`))))));
+}

@@ -1,0 +1,67 @@
+"use strict";
+/* Which view is shown: the address says it. Keys, and the tip about the token under the pointer. */
+
+const main = document.getElementById("main");
+let view = null, overview = null;
+
+function failed(error) {
+  main.replaceChildren(h("h1", {}, "That cannot be shown"), h("p", { class: "bad", role: "alert" }, visible(error.message)), h("p", {}, h("a", { href: "#/" }, "all runs")));
+}
+
+async function route() {
+  if (view) view.close();
+  view = null;
+  try {
+    overview = overview || (await source.overview());
+  } catch (error) {
+    failed(error);
+    return;
+  }
+  const [path, query] = location.hash.replace(/^#/, "").split("?");
+  const [, name, run, ...rest] = path.split("/");
+  const about = overview.runs[Number(run)], given = new URLSearchParams(query || "");
+  document.getElementById("nav").replaceChildren(...overview.runs.map((one, number) => h("a", { href: `#/list/${number}`, "aria-current": about === one ? "page" : undefined }, visible(one.name))));
+  if (name === "attempt" && about) view = attemptView(main, Number(run), about, decodeURIComponent(rest.join("/")), given);
+  else if (name === "list" && about) view = listView(main, Number(run), about, given);
+  else if (overview.runs.length === 1) {
+    history.replaceState(null, "", "#/list/0");
+    await route();
+  } else main.replaceChildren(h("h1", {}, "Runs"), ...overview.runs.map((one, number) => h("section", {}, h("h2", {}, h("a", { href: `#/list/${number}` }, visible(one.name))), policies(one))));
+}
+
+document.addEventListener("keydown", (event) => {
+  const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+  if (typing && event.key === "Escape") event.target.blur();
+  if (typing || event.ctrlKey || event.metaKey || event.altKey || !view) return;
+  const act = view.keys[event.key];
+  if (act) {
+    event.preventDefault();
+    act();
+  }
+});
+
+const tip = h("div", { id: "tip", role: "tooltip", hidden: true });
+document.body.append(tip);
+document.addEventListener("pointerover", (event) => {
+  const token = event.target.closest ? event.target.closest(".token") : null;
+  tip.hidden = !token;
+  if (!token) return;
+  const { id, logprob, version } = token.dataset;
+  tip.textContent = `id ${id}   log-probability ${logprob}   probability ${Math.exp(Number(logprob)).toFixed(4)}   version ${version}`;
+  const box = token.getBoundingClientRect();
+  tip.style.left = `${Math.min(box.left, window.innerWidth - tip.offsetWidth - 8)}px`;
+  tip.style.top = `${box.bottom + 4}px`;
+});
+
+source.watch(async () => {
+  try {
+    overview = await source.overview();
+    document.getElementById("state").textContent = `new at ${new Date().toLocaleTimeString()}`;
+    const about = overview.runs[Number(location.hash.split("?")[0].split("/")[2]) || 0];
+    if (view && about) view.update(about);
+  } catch (error) {
+    document.getElementById("state").textContent = "the server does not answer";
+  }
+});
+window.addEventListener("hashchange", route);
+route();

@@ -1,0 +1,222 @@
+"""The server of the page. It listens on this machine alone unless it is told otherwise, answers GET alone, and nobody else's pages.
+
+A page of another site could ask for what lies here: the browser is on this machine. So a request has to name this host, and where it tells
+from which page it comes, that has to be this one's (`Host`, `Origin`). Beyond this machine each request has to bring a key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from patchgrad.errors import ConfigError, MissingDependency, PatchgradError
+from patchgrad.store import Run
+from patchgrad.store.codec import finite
+from patchgrad.viewer.site import listed, shown
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+APP = Path(__file__).parent / "app"
+EVERY = 1.0
+"""Seconds after which the folders are looked at again."""
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+COOKIE = "patchgrad_key"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where it listens. Raises `ConfigError` for a host beyond this machine without a `key`."""
+
+    host: str = "127.0.0.1"
+    port: int = 8517
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.key and not self.local:
+            raise ConfigError(f"{self.host} can be reached by others: say with --key what their requests have to bring.")
+
+    @property
+    def local(self) -> bool:
+        """Is it reached from this machine alone?"""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def names(self, host: str) -> bool:
+        """Does a request's `Host` name this place? With a key any name does, as a machine has many."""
+        if self.key:
+            return True
+        return host in {f"{name}:{self.port}" for name in (self.host, "localhost", "127.0.0.1", "[::1]")}
+
+
+def app(folders: Sequence[Path], place: Place) -> Starlette:
+    """The application: the page, and the data of the runs in these folders; `MissingDependency` without starlette."""
+    try:
+        from starlette.applications import Starlette
+        from starlette.middleware import Middleware
+        from starlette.routing import Mount, Route
+        from starlette.staticfiles import StaticFiles
+    except ModuleNotFoundError:
+        raise MissingDependency("The page is served by starlette and uvicorn: pip install 'patchgrad[view]'.") from None
+    data = Data([Run.open(folder) for folder in folders])
+    routes = [
+        Route("/data/overview", data.overview),
+        Route("/data/{run:int}/list/{chunk:int}", data.listing),
+        Route("/data/{run:int}/search", data.search),
+        Route("/data/{run:int}/attempt", data.attempt),
+        Route("/data/events", data.events),
+        Mount("/", StaticFiles(directory=APP, html=True)),
+    ]
+    return Starlette(routes=routes, middleware=[Middleware(Guard, place=place)])
+
+
+class Guard:
+    """Lets through what comes from the page itself, and puts on each answer what keeps a browser from running what is shown."""
+
+    def __init__(self, app: ASGIApp, place: Place) -> None:
+        self._app, self._place = app, place
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        from starlette.datastructures import MutableHeaders
+        from starlette.requests import Request
+
+        request = Request(scope)
+        refusal = self._refused(request)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+
+        async def with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                if self._place.key and request.query_params.get("key"):
+                    headers.append("Set-Cookie", f"{COOKIE}={self._place.key}; HttpOnly; SameSite=Strict; Path=/")
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+    def _refused(self, request: Request) -> Response | None:
+        from starlette.responses import PlainTextResponse
+
+        host, origin = request.headers.get("host", ""), request.headers.get("origin")
+        if not self._place.names(host):
+            return PlainTextResponse("This page is not served under that name.", 403)
+        if origin is not None and origin != f"{request.url.scheme}://{host}":
+            return PlainTextResponse("Pages of other sites get nothing here.", 403)
+        if request.method not in ("GET", "HEAD"):
+            return PlainTextResponse("Nothing can be changed here.", 405)
+        if self._place.key and not self._brought(request):
+            return PlainTextResponse("Bring the key that the server was started with.", 401, {"WWW-Authenticate": "Bearer"})
+        return None
+
+    def _brought(self, request: Request) -> bool:
+        scheme, _, said = request.headers.get("authorization", "").partition(" ")
+        given = [said] if scheme.lower() == "bearer" else []
+        given += [request.query_params.get("key", ""), request.cookies.get(COOKIE, "")]
+        return any(hmac.compare_digest(one.encode(), self._place.key.encode()) for one in given)
+
+
+class Data:
+    """What the page asks for; each answer is read from the folders when it is asked for."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self._runs = list(runs)
+
+    async def overview(self, request: Request) -> Response:
+        """All runs."""
+        return await self._told(lambda: listed.overview(self._runs))
+
+    async def listing(self, request: Request) -> Response:
+        """A chunk of the list of a run."""
+        number = request.path_params["chunk"]
+        return await self._of(request, lambda run: listed.listed((listed.chunks(run)[number:] or [[]])[0]))
+
+    async def search(self, request: Request) -> Response:
+        """Ids of the attempts in which a text stands."""
+        words = request.query_params.get("words", "")
+        return await self._of(request, lambda run: listed.found(run, words) if words else [])
+
+    async def attempt(self, request: Request) -> Response:
+        """An attempt by its id."""
+        return await self._of(request, lambda run: shown.shown(run, request.query_params.get("id", "")))
+
+    async def events(self, request: Request) -> Response:
+        """A line whenever a run has more attempts or iterations, as server-sent events."""
+        from starlette.responses import StreamingResponse
+
+        async def told() -> AsyncIterator[str]:
+            before = ""
+            while not await request.is_disconnected():
+                now = await asyncio.to_thread(self._state)
+                yield ": alive\n\n" if now == before else f"data: {now}\n\n"
+                before = now
+                await asyncio.sleep(EVERY)
+
+        return StreamingResponse(told(), media_type="text/event-stream")
+
+    def _state(self) -> str:
+        """How much each run has: it is another text when there is more."""
+        sizes = [(len(run.rollouts.files()), _size(run.folder / "metrics.jsonl"), _size(run.folder / "report.json")) for run in self._runs]
+        return ";".join(",".join(map(str, one)) for one in sizes)
+
+    async def _of(self, request: Request, ask: Any) -> Response:
+        number = request.path_params["run"]
+        if number >= len(self._runs):
+            return _json({"error": f"There is no run {number}."}, 404)
+        return await self._told(lambda: ask(self._runs[number]))
+
+    async def _told(self, ask: Any) -> Response:
+        try:
+            return _json(await asyncio.to_thread(ask))
+        except PatchgradError as error:
+            return _json(shown.sentence(error), 404)
+
+
+def _json(told: Any, status: int = 200) -> Response:
+    """As ASCII, since what an agent printed may be no text; a number that is not finite is null."""
+    from starlette.responses import Response
+
+    return Response(json.dumps(finite(told)), status, media_type="application/json")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def serve(folders: Sequence[Path], place: Place) -> None:
+    """Serves until it is stopped. Raises `ConfigError` where somebody else listens there."""
+    made = app(folders, place)
+    import uvicorn
+
+    try:
+        uvicorn.run(made, host=place.host, port=place.port, log_level="warning", access_log=False)
+    except SystemExit as end:
+        raise ConfigError(f"Nobody can listen at {place.host}:{place.port}: name another --port.") from end

@@ -1,0 +1,122 @@
+"""One attempt with all that a page shows of it: turns, their tokens with log-probabilities, the verdict, and its relatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from patchgrad.errors import PatchgradError, Refused, StoreError
+from patchgrad.store import Run
+from patchgrad.values import Action, Call, Rollout, Turn
+from patchgrad.viewer.site.changes import changes
+
+
+def shown(run: Run, attempt: str) -> dict[str, Any]:
+    """The attempt of this id; `StoreError` where there is none, or where it cannot be read."""
+    place = next(
+        (row for row in run.rollouts.rows(columns=["phase", "iteration", "attempt"], refuse=Refused()) if row["attempt"] == attempt), None
+    )
+    if place is None:
+        raise StoreError(f"{run.folder} has no attempt {attempt}.")
+    refused = Refused()
+    found = run.rollouts.read(place["phase"], place["iteration"], refused, attempt)
+    if not found:
+        raise StoreError(next(iter(refused.sentences), f"The attempt {attempt} cannot be read."))
+    return {"phase": place["phase"], "iteration": place["iteration"], "forks": _forks(run, attempt), **_attempt(run, found[0])}
+
+
+def _attempt(run: Run, rollout: Rollout) -> dict[str, Any]:
+    trajectory, verdict, spell = rollout.trajectory, rollout.verdict, _spelling(run)
+    starts, place = set[int](), 0
+    for segment in trajectory.segments:
+        starts.add(place)
+        place += len(segment.turns)
+    turns = [
+        _turn(number, turn, spell) | {"begins": number in starts, "replayed": number < trajectory.replayed, "changes": changed}
+        for number, (turn, changed) in enumerate(
+            zip(trajectory.turns, changes(run, rollout.task.repository, trajectory.turns), strict=True)
+        )
+    ]
+    tests = [{"id": test.id, "expected": test.expected, "status": test.status, "satisfied": test.satisfied} for test in verdict.tests]
+    return {
+        "id": trajectory.id,
+        "task": trajectory.task,
+        "solved": rollout.solved,
+        "reward": rollout.reward.value,
+        "parts": dict(rollout.reward.parts),
+        "stop": trajectory.stop,
+        "fault": verdict.fault,
+        "tamper": list(verdict.tamper),
+        "seconds": trajectory.seconds,
+        "origin": trajectory.origin,
+        "instruction": rollout.task.instruction,
+        "submission": trajectory.submission,
+        "tests": tests,
+        "turns": turns,
+    }
+
+
+def _turn(number: int, turn: Turn, spell: Any) -> dict[str, Any]:
+    action, call, answer = turn.action, turn.call, turn.observation
+    said = {"tool": call.tool, "arguments": call.arguments} if isinstance(call, Call) else {"malformed": call.kind}
+    return {
+        "number": number + 1,
+        "text": action.text,
+        "finish": action.finish,
+        "version": action.version,
+        "spans": [list(span) for span in action.spans],
+        "context": len(turn.context),
+        **_tokens(action, spell),
+        **said,
+        "observation": answer.content,
+        "exit_code": answer.exit_code,
+        "failure": answer.failure,
+        "directory": answer.tool_state.directory,
+        "seconds": answer.seconds,
+    }
+
+
+def _tokens(action: Action, spell: Any) -> dict[str, Any]:
+    """The ids that were drawn, how each is spelt, and its log-probability; nothing where a policy tells text alone."""
+    if not action.trainable:
+        return {"ids": [], "pieces": [], "logprobs": []}
+    ids = action.token_ids.tolist()
+    return {"ids": ids, "pieces": spell(ids), "logprobs": [round(float(value), 4) for value in action.logprobs]}
+
+
+def _forks(run: Run, attempt: str) -> list[str]:
+    """Attempts that began in this one: their ids are its own with `+T.K` behind."""
+    rows = run.rollouts.rows(columns=["attempt"], refuse=Refused())
+    return [row["attempt"] for row in rows if row["attempt"].startswith(f"{attempt}+")]
+
+
+def _spelling(run: Run) -> Any:
+    """From ids to text, a piece for each, by the tokenizer of the run's policies; ids in brackets without one."""
+    for folder in reversed(run.checkpoints.all()):
+        if (folder / "tokenizer.json").is_file():
+            return _spelt(folder / "tokenizer.json")
+    return lambda ids: [f"[{one}]" for one in ids]
+
+
+@cache
+def _spelt(path: Path) -> Any:
+    try:
+        from tokenizers import Tokenizer
+        from tokenizers.decoders import DecodeStream
+    except ModuleNotFoundError:
+        return lambda ids: [f"[{one}]" for one in ids]
+    tokenizer = Tokenizer.from_file(str(path))
+
+    def pieces(ids: Sequence[int]) -> list[str]:
+        """Bytes of a letter that are not whole yet are shown with the token that completes it."""
+        stream = DecodeStream(skip_special_tokens=False)
+        return [stream.step(tokenizer, one) or "" for one in ids]
+
+    return pieces
+
+
+def sentence(error: PatchgradError) -> dict[str, str]:
+    """What a page shows in place of what cannot be read."""
+    return {"error": str(error)}
