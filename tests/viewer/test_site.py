@@ -295,6 +295,32 @@ def test_a_link_opens_a_turn_and_a_token_tells_its_id_and_probability(place: Pla
         assert "colour=version" in page.url
 
 
+def test_two_attempts_are_read_side_by_side_from_the_turn_at_which_they_part(tmp_path: Path) -> None:
+    one, other = episode("stage1/0", True), episode("stage1/1", True)
+    turns = list(other.trajectory.turns)
+    turns[3] = replace(turns[3], action=replace(turns[3].action, text="Something else."))
+    for number in range(4, len(turns)):
+        turns[number] = replace(turns[number], parent=turns[number - 1].address)
+    segment = replace(other.trajectory.segments[0], turns=tuple(turns))
+    with Run.create(tmp_path / "run", RECIPE) as run:
+        run.rollouts.write("stage1", 0, [one, replace(other, trajectory=replace(other.trajectory, segments=(segment,)))])
+    with served([run.folder]) as place, browser() as page:
+        page.goto(f"http://127.0.0.1:{place.port}/#/attempt/0/stage1%2F0")
+        page.select_option("#other", "stage1/1")
+        page.wait_for_selector(".parted")
+        assert page.locator(".parted").get_attribute("id") == "turn-4"
+        assert "Their first 3 turns are the same." in page.inner_text("main")
+        assert page.evaluate("() => document.activeElement.id") == "turn-4"
+        page.goto(f"http://127.0.0.1:{place.port}/#/list/0")
+        until(page, 2)
+        page.focus(".scroll")
+        page.keyboard.press("x")
+        page.keyboard.press("j")
+        page.keyboard.press("x")
+        page.wait_for_selector(".parted")
+        assert "one=0%3Astage1%2F0" in page.url
+
+
 def test_nothing_that_an_agent_wrote_runs_or_acts_on_the_reader(tmp_path: Path) -> None:
     with Run.create(tmp_path / "run", RECIPE) as run:
         run.rollouts.write("stage1", 0, [hostile("stage1/0")])

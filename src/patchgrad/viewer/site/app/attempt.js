@@ -6,7 +6,8 @@ const COLOURS = { none: "no colours", probability: "probability", version: "vers
 function attemptView(place, run, about, id, given) {
   let over = false, colour = given.get("colour") || "probability", turn = Number(given.get("turn")) || 0, data = null;
   place.replaceChildren(h("p", { class: "muted", role: "status" }, "reading …"));
-  source.attempt(run, id).then(show).catch(failed);
+  const list = attemptsOf(run);
+  Promise.all([source.attempt(run, id), list.count ? null : list.load(about.chunks, () => {})]).then(([found]) => show(found)).catch(failed);
 
   function show(found) {
     if (over) return;
@@ -20,6 +21,7 @@ function attemptView(place, run, about, id, given) {
       h("h1", {}, visible(data.id)),
       facts(),
       relatives(),
+      others(),
       h("details", { open: true }, h("summary", {}, "The issue"), told(data.instruction)),
       h("div", { class: "bar" }, h("label", { for: "colour" }, "Tokens coloured by "), select, h("span", { class: "scale", "aria-hidden": "true" }, "unlikely ", h("span", { class: "ramp" }), " likely")),
       h("div", { id: "turns", "data-colour": colour }, turns),
@@ -33,6 +35,16 @@ function attemptView(place, run, about, id, given) {
     const outcome = data.fault ? "not judged" : data.solved ? "solved" : "not solved";
     const said = [["task", data.task], ["end", data.stop], ["reward", data.reward], ["turns", data.turns.length], ["tokens", count(data.turns.reduce((sum, one) => sum + one.ids.length, 0))], ["time", seconds(data.seconds)]];
     return h("dl", { class: "facts" }, h("div", {}, h("dt", {}, "outcome"), h("dd", { class: data.solved ? "good" : "bad" }, outcome)), said.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, visible(value)))));
+  }
+
+  /** Other attempts at the same task, which can be read beside this one. */
+  function others() {
+    const { columns, count: there } = attemptsOf(run);
+    const same = Array.from({ length: there }, (_, row) => row).filter((row) => columns.task[row] === data.task && columns.attempt[row] !== id);
+    if (!same.length) return null;
+    const select = h("select", { id: "other", change: () => { location.hash = `#/pair?${new URLSearchParams({ one: `${run}:${id}`, two: `${run}:${select.value}` })}`; } },
+      h("option", { value: "" }, "another attempt at this task …"), same.slice(0, 200).map((row) => h("option", { value: columns.attempt[row] }, `${visible(columns.attempt[row])} ${columns.solved[row] ? "✓" : "✗"}`)));
+    return h("p", {}, h("label", { for: "other" }, "Read beside "), select);
   }
 
   function relatives() {

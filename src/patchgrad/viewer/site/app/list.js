@@ -64,6 +64,17 @@ function attemptsOf(run) {
   return kept.get(run);
 }
 
+/** Attempts that were marked to be compared, as `run:id`; the second opens the page of both. */
+const marked = [];
+function mark(run, id) {
+  const one = `${run}:${id}`, at = marked.indexOf(one);
+  if (at >= 0) marked.splice(at, 1);
+  else marked.push(one);
+  if (marked.length < 2) return;
+  location.hash = `#/pair?${new URLSearchParams({ one: marked[0], two: marked[1] })}`;
+  marked.length = 0;
+}
+
 /** The view: draws itself into `place`, and has `update` for when the run has grown. */
 function listView(place, run, about, given) {
   const data = attemptsOf(run);
@@ -140,7 +151,7 @@ function listView(place, run, about, given) {
       const content = name === "attempt" ? h("a", { href: `#/attempt/${run}/${encodeURIComponent(id)}`, tabindex: "-1" }, visible(id)) : text;
       return h("div", { role: "cell", class: `cell ${name} ${kind} ${name === "solved" ? (value ? "good" : "bad") : ""}`, title: kind === "text" ? visible(value ?? "") : undefined }, content);
     });
-    return h("div", { role: "row", class: `row${place === current ? " current" : ""}`, "aria-rowindex": place + 2, style: { top: `${place * HEIGHT}px` }, click: () => open(place) }, cells);
+    return h("div", { role: "row", class: `row${place === current ? " current" : ""}${marked.includes(`${run}:${id}`) ? " marked" : ""}`, "aria-rowindex": place + 2, style: { top: `${place * HEIGHT}px` }, click: () => open(place) }, cells);
   }
 
   function open(place) {
@@ -150,6 +161,10 @@ function listView(place, run, about, given) {
   function moved(event) {
     const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity }[event.key];
     if (event.key === "Enter") open(current);
+    if (event.key === "x" && rows[current] !== undefined) {
+      mark(run, data.columns.attempt[rows[current]]);
+      draw();
+    }
     if (step === undefined) return;
     event.preventDefault();
     current = Math.min(Math.max(0, current + step), Math.max(0, rows.length - 1));

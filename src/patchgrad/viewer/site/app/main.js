@@ -22,6 +22,7 @@ async function route() {
   const about = overview.runs[Number(run)], given = new URLSearchParams(query || "");
   document.getElementById("nav").replaceChildren(...overview.runs.map((one, number) => h("a", { href: `#/list/${number}`, "aria-current": about === one ? "page" : undefined }, visible(one.name))));
   if (name === "attempt" && about) view = attemptView(main, Number(run), about, decodeURIComponent(rest.join("/")), given);
+  else if (name === "pair") view = pairView(main, ["one", "two"].map((side) => ({ run: Number((given.get(side) || "").split(":")[0]), id: (given.get(side) || "").split(":").slice(1).join(":") })));
   else if (name === "list" && about) view = listView(main, Number(run), about, given);
   else if (overview.runs.length === 1) {
     history.replaceState(null, "", "#/list/0");
