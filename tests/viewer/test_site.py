@@ -352,6 +352,21 @@ def test_new_attempts_appear_while_a_run_goes_on(tmp_path: Path) -> None:
             until(page, 3)
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_can_be_read_by_those_who_do_not_see_it(scheme: str, place: Place) -> None:
+    """axe-core finds nothing: names, roles, contrasts, order."""
+    axe = pytest.importorskip("axe_playwright_python")
+    source = next(Path(axe.__file__).parent.rglob("axe.min.js")).read_text()
+    views = {"#/list/0": ".body .row", "#/attempt/0/rft%2F0": ".token", "#/pair?one=0%3Arft%2F0&two=0%3Arft%2F1": ".pair section"}
+    with browser(color_scheme=scheme) as page:
+        for address, ready in views.items():
+            page.goto(f"http://127.0.0.1:{place.port}/{address}")
+            page.wait_for_selector(ready)
+            page.evaluate(source)
+            found = page.evaluate("() => axe.run()")["violations"]
+            assert [(one["id"], one["nodes"][0]["html"]) for one in found] == [], address
+
+
 def test_a_narrow_dark_screen_can_be_read(place: Place) -> None:
     with browser(viewport={"width": 380, "height": 800}, color_scheme="dark") as page:
         page.goto(f"http://127.0.0.1:{place.port}/#/attempt/0/rft%2F0")

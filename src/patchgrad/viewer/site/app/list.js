@@ -87,8 +87,8 @@ function listView(place, run, about, given) {
   const total = h("span", { class: "muted", role: "status" });
   const head = h("div", { class: "row head", role: "row" }, SHOWN.map(([name, title, kind]) =>
     h("div", { role: "columnheader", class: `cell ${name} ${kind}`, "data-name": name }, h("button", { type: "button", click: () => set("sort", filter.sort === name ? `-${name}` : filter.sort === `-${name}` ? "" : name) }, title))));
-  const body = h("div", { class: "body", role: "rowgroup" });
-  const view = h("div", { class: "scroll", tabindex: "0", "aria-label": "Attempts", scroll: draw, keydown: moved }, body);
+  const body = h("div", { class: "body", role: "presentation" });
+  const view = h("div", { class: "scroll", role: "rowgroup", tabindex: "0", scroll: draw, keydown: moved }, body);
   const table = h("div", { class: "table", role: "table", "aria-label": "Attempts" }, h("div", { role: "rowgroup" }, head), view);
   place.replaceChildren(h("h1", {}, about.name), policies(about),
     h("div", { class: "filters" }, words, h("label", { for: "text" }, inText, " in all text"), ...Object.values(selects), total), table);
