@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.viewer.synthetic import episode
+from tests.viewer.synthetic import episode, make
 
 from patchgrad import recipes
 from patchgrad.cli import main
@@ -131,6 +131,42 @@ def test_a_package_that_is_not_installed_is_named(tmp_path: Path, name: str) -> 
     said = apart("train", "smoke", "--run", str(tmp_path / "run"), before=missing)
     assert said == f"{name} is not installed, and this needs it: pip install 'patchgrad[train]'."
     assert not (tmp_path / "run").exists()
+
+
+NEEDS = {
+    "plan smoke": "train",
+    "view {run} --serve": "view",
+    "query {run} select": "query",
+    "track {run} --to tensorboard": "tensorboard",
+    "track {run} --to wandb": "wandb",
+    "track {run} --to trackio": "trackio",
+    "export {run} --to atif --out {run}.out": "train",
+    "export {run} --to hf-messages --out {run}.out": "train",
+    "audit {run}": "train",
+    "models show {run}": "train",
+}
+"""By a command line the extra that it needs."""
+
+
+@pytest.mark.parametrize("line", NEEDS)
+def test_a_verb_whose_packages_are_not_installed_says_what_installs_them(tmp_path: Path, line: str) -> None:
+    make(tmp_path / "run")
+    optional = (
+        "torch",
+        "numba",
+        "safetensors",
+        "tokenizers",
+        "jinja2",
+        "pyarrow",
+        "duckdb",
+        "starlette",
+        "uvicorn",
+        "tensorboardX",
+        "wandb",
+    )
+    missing = f"import sys; sys.modules.update(dict.fromkeys({(*optional, 'trackio', 'ray')!r}))"
+    said = apart(*line.format(run=tmp_path / "run").split(), before=missing)
+    assert said.endswith(f"pip install 'patchgrad[{NEEDS[line]}]'.")
 
 
 def test_a_model_without_safetensors_is_not_opened(refused: Refused, tmp_path: Path) -> None:

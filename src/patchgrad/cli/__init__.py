@@ -31,7 +31,7 @@ from patchgrad.cli import (
     train,
     view,
 )
-from patchgrad.cli.options import declare, split
+from patchgrad.cli.options import declare, installed, split
 from patchgrad.cli.stopping import Stopped, stoppable
 from patchgrad.errors import PatchgradError
 
@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ):  # names of files and texts of others are told also where the terminal has no letter for them
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        with stoppable():
+        with stoppable(), installed():
             known, changes = split(words)
             arguments = parser().parse_args(known)
             arguments.changes = changes

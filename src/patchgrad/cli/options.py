@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", "Recipe", "Evaluation")
 FLAGS = {"--json", "--help"}
-PACKAGES = ("torch", "safetensors", "tokenizers", "jinja2", "pyarrow")
+PACKAGES = ("torch", "numba", "safetensors", "tokenizers", "jinja2", "pyarrow")
 """What training needs."""
 SHORT, FULL = "short", "full"
 """What `--print` prints: what differs from the preset, which is what it says alone, or every key."""
@@ -159,7 +159,10 @@ def told(refused: Sequence[str]) -> int:
 
 @contextmanager
 def installed() -> Iterator[None]:
-    """A package of the extra `train` that is missing is named, with the command that installs it."""
+    """A package of the extra `train` that is missing is named, with the command that installs it.
+
+    The command is within it as a whole. Whoever makes a folder is within it too, so that the folder is taken away again.
+    """
     try:
         yield
     except ModuleNotFoundError as error:

@@ -55,15 +55,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.cluster:
         return _on_a_cluster(recipe, arguments)
     room, beside = _bytes("memory", arguments.memory), _bytes("host-memory", arguments.host_memory)
-    with shared.installed():
-        from patchgrad.runs.planning.advice import advice
-        from patchgrad.runs.planning.calibration import calibrate, known, seconds
-        from patchgrad.runs.planning.estimate import plan
+    from patchgrad.runs.planning.advice import advice
+    from patchgrad.runs.planning.calibration import calibrate, known, seconds
+    from patchgrad.runs.planning.estimate import plan
 
-        found = plan(recipe, room, beside)
-        changes, then = advice(recipe, room, beside)
-        speed = calibrate() if arguments.calibrate else known()
-        steps = seconds(recipe, speed) if speed and not recipe.machine.gpus else {}
+    found = plan(recipe, room, beside)
+    changes, then = advice(recipe, room, beside)
+    speed = calibrate() if arguments.calibrate else known()
+    steps = seconds(recipe, speed) if speed and not recipe.machine.gpus else {}
     if arguments.json:
         told = {**plain(found), "peak": found.peak, "fits": found.fits, "seconds": steps, "advice": {"changes": changes, "peak": then.peak}}
         print(json.dumps(told))
@@ -77,20 +76,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _on_a_cluster(recipe: Recipe, arguments: argparse.Namespace) -> int:
-    with shared.installed():
-        from patchgrad.runs.planning.cluster.page import page
-        from patchgrad.runs.planning.cluster.planned import Asked, planned
-        from patchgrad.runs.planning.cluster.recorded import recorded
-        from patchgrad.runs.planning.cluster.world import Machines
-        from patchgrad.store import Run
+    from patchgrad.runs.planning.cluster.page import page
+    from patchgrad.runs.planning.cluster.planned import Asked, planned
+    from patchgrad.runs.planning.cluster.recorded import recorded
+    from patchgrad.runs.planning.cluster.world import Machines
+    from patchgrad.store import Run
 
-        if arguments.cells < 1 or arguments.cores < 1:
-            raise ConfigError("--cells and --cores must be at least 1.")
-        like = recorded(Run.open(arguments.like)) if arguments.like else None
-        asked = Asked(Machines.named(arguments.cluster, arguments.cores), arguments.cells, like)
-        scale = ("--scale", arguments.scale) if arguments.scale else ()
-        changes = [word for key, value in arguments.changes.items() if key not in CHOSEN for word in (f"--{key}", value)]
-        found = planned(recipe, (arguments.recipe, *scale, *changes), asked, lambda text: print(text, file=sys.stderr))
+    if arguments.cells < 1 or arguments.cores < 1:
+        raise ConfigError("--cells and --cores must be at least 1.")
+    like = recorded(Run.open(arguments.like)) if arguments.like else None
+    asked = Asked(Machines.named(arguments.cluster, arguments.cores), arguments.cells, like)
+    scale = ("--scale", arguments.scale) if arguments.scale else ()
+    changes = [word for key, value in arguments.changes.items() if key not in CHOSEN for word in (f"--{key}", value)]
+    found = planned(recipe, (arguments.recipe, *scale, *changes), asked, lambda text: print(text, file=sys.stderr))
     print(json.dumps({**plain(found), "fits": found.fits}) if arguments.json else "\n".join(page(found, arguments.like or "")))
     return 0 if found.fits else 1
 

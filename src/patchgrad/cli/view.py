@@ -56,12 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _served(arguments: argparse.Namespace) -> int:
-    from patchgrad.viewer.site.server import Place, serve
+    from patchgrad.viewer.site.server import Place, app, serve
 
     place = Place(arguments.host, arguments.port, arguments.key)
+    made = app([Path(folder) for folder in arguments.run], place)
     address = f"http://{place.host}:{place.port}/" + ("?key=..." if place.key else "")
     print(f"The page is at {address}, until Ctrl-C.", flush=True)
     if arguments.open:
         webbrowser.open(address)
-    serve([Path(folder) for folder in arguments.run], place)
+    serve(made, place)
     return 0

@@ -73,6 +73,7 @@ class Place:
 def app(folders: Sequence[Path], place: Place) -> Starlette:
     """The application: the page, and the data of the runs in these folders; `MissingDependency` without starlette."""
     try:
+        import uvicorn  # noqa: F401  it is started later; what is missing is told now
         from starlette.applications import Starlette
         from starlette.middleware import Middleware
         from starlette.routing import Mount, Route
@@ -211,9 +212,8 @@ def _size(path: Path) -> int:
         return 0
 
 
-def serve(folders: Sequence[Path], place: Place) -> None:
+def serve(made: Starlette, place: Place) -> None:
     """Serves until it is stopped. Raises `ConfigError` where somebody else listens there."""
-    made = app(folders, place)
     import uvicorn
 
     try:
