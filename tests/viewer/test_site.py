@@ -341,6 +341,22 @@ def test_nothing_that_an_agent_wrote_runs_or_acts_on_the_reader(tmp_path: Path) 
         assert "\u24231b" in text
 
 
+def test_a_very_long_answer_is_fetched_when_it_is_asked_for(tmp_path: Path) -> None:
+    plain, long = episode("stage1/0", True), "line\n" * 100_000
+    turn = plain.trajectory.turns[0]
+    turns = (replace(turn, observation=Observation(long, turn.observation.tool_state, 0)),)
+    segment = replace(plain.trajectory.segments[0], turns=turns)
+    with Run.create(tmp_path / "run", RECIPE) as run:
+        run.rollouts.write("stage1", 0, [replace(plain, trajectory=replace(plain.trajectory, segments=(segment,)))])
+    with served([run.folder]) as place, browser() as page:
+        assert asked(place, "/data/0/observation?id=stage1%2F0&turn=1")[1] == long
+        assert asked(place, "/data/0/observation?id=stage1%2F0&turn=2")[0] == 404
+        page.goto(f"http://127.0.0.1:{place.port}/#/attempt/0/stage1%2F0")
+        page.click("text=fetch all of it (300,000 letters more)")
+        page.click("text=show more (480,000 letters are left)")
+        page.wait_for_selector("text=show more (280,000 letters are left)")
+
+
 def test_new_attempts_appear_while_a_run_goes_on(tmp_path: Path) -> None:
     with Run.create(tmp_path / "run", RECIPE) as run:
         run.rollouts.write("stage1", 0, [episode("stage1/0/0", True)])

@@ -86,6 +86,7 @@ def app(folders: Sequence[Path], place: Place) -> Starlette:
         Route("/data/{run:int}/list/{chunk:int}", data.listing),
         Route("/data/{run:int}/search", data.search),
         Route("/data/{run:int}/attempt", data.attempt),
+        Route("/data/{run:int}/observation", data.observation),
         Route("/data/events", data.events),
         Mount("/", StaticFiles(directory=APP, html=True)),
     ]
@@ -165,6 +166,12 @@ class Data:
     async def attempt(self, request: Request) -> Response:
         """An attempt by its id."""
         return await self._of(request, lambda run: shown.shown(run, request.query_params.get("id", "")))
+
+    async def observation(self, request: Request) -> Response:
+        """The whole answer to a turn, which an attempt has the beginning of."""
+        words = request.query_params.get("turn", "")
+        number = int(words) if words.isdecimal() else 0
+        return await self._of(request, lambda run: shown.observation(run, request.query_params.get("id", ""), number))
 
     async def events(self, request: Request) -> Response:
         """A line whenever a run has more attempts or iterations, as server-sent events."""

@@ -12,19 +12,34 @@ from patchgrad.store import Run
 from patchgrad.values import Action, Call, Rollout, Turn
 from patchgrad.viewer.site.changes import changes
 
+LONG = 200_000
+"""Letters of an observation that come with an attempt; the rest is asked for."""
+
 
 def shown(run: Run, attempt: str) -> dict[str, Any]:
     """The attempt of this id; `StoreError` where there is none, or where it cannot be read."""
-    place = next(
-        (row for row in run.rollouts.rows(columns=["phase", "iteration", "attempt"], refuse=Refused()) if row["attempt"] == attempt), None
-    )
+    phase, iteration, rollout = _found(run, attempt)
+    return {"phase": phase, "iteration": iteration, "forks": _forks(run, attempt), **_attempt(run, rollout)}
+
+
+def observation(run: Run, attempt: str, number: int) -> str:
+    """What a turn was answered, whole; `StoreError` where there is no such turn."""
+    turns = _found(run, attempt)[2].trajectory.turns
+    if not 1 <= number <= len(turns):
+        raise StoreError(f"The attempt {attempt} has no turn {number}.")
+    return turns[number - 1].observation.content
+
+
+def _found(run: Run, attempt: str) -> tuple[str, int, Rollout]:
+    rows = run.rollouts.rows(columns=["phase", "iteration", "attempt"], refuse=Refused())
+    place = next((row for row in rows if row["attempt"] == attempt), None)
     if place is None:
         raise StoreError(f"{run.folder} has no attempt {attempt}.")
     refused = Refused()
     found = run.rollouts.read(place["phase"], place["iteration"], refused, attempt)
     if not found:
         raise StoreError(next(iter(refused.sentences), f"The attempt {attempt} cannot be read."))
-    return {"phase": place["phase"], "iteration": place["iteration"], "forks": _forks(run, attempt), **_attempt(run, found[0])}
+    return place["phase"], place["iteration"], found[0]
 
 
 def _attempt(run: Run, rollout: Rollout) -> dict[str, Any]:
@@ -70,7 +85,8 @@ def _turn(number: int, turn: Turn, spell: Any) -> dict[str, Any]:
         "context": len(turn.context),
         **_tokens(action, spell),
         **said,
-        "observation": answer.content,
+        "observation": answer.content[:LONG],
+        "left": max(0, len(answer.content) - LONG),
         "exit_code": answer.exit_code,
         "failure": answer.failure,
         "directory": answer.tool_state.directory,

@@ -63,7 +63,7 @@ function attemptView(place, run, about, id, given) {
       h("h2", {}, h("a", { href: `#/attempt/${run}/${encodeURIComponent(id)}?turn=${one.number}` }, `Turn ${one.number}`), " ", call,
         h("span", { class: "muted" }, ` version ${one.version}${one.replayed ? ", replayed" : ""}${one.begins && one.number > 1 ? ", context begun anew" : ""}`)),
       tokens,
-      h("div", { class: "answer" }, h("p", { class: "muted" }, `${answer} ${seconds(one.seconds)}`), told(one.observation, { class: one.failure ? "failed" : undefined })),
+      h("div", { class: "answer" }, h("p", { class: "muted" }, `${answer} ${seconds(one.seconds)}`), observed(run, id, one)),
       one.changes.map((change) => h("details", { class: "change", open: one.changes.length < 4 }, h("summary", {}, visible(change.path)), change.why ? h("p", { class: "muted" }, visible(change.why)) : null, change.diff ? patch(change.diff) : change.now ? told(change.now) : null)));
     lazily(box, () => fill(tokens, one, versions));
     return box;
@@ -121,6 +121,14 @@ function attemptView(place, run, about, id, given) {
     paint(select.value);
   };
   return { update: () => {}, close: () => { over = true; }, keys: { n: () => step(1), p: () => step(-1), c: cycle, Escape: () => { location.hash = `#/list/${run}`; } } };
+}
+
+/** What a turn was answered; of a very long answer the rest is fetched when it is asked for. */
+function observed(run, id, one) {
+  const attributes = { class: one.failure ? "failed" : undefined };
+  const box = h("div", {}, told(one.observation, attributes));
+  if (one.left) box.append(h("button", { type: "button", class: "more", click: () => source.observation(run, id, one.number).then((whole) => box.replaceChildren(told(whole, attributes))).catch(failed) }, `fetch all of it (${count(one.left)} letters more)`));
+  return box;
 }
 
 /** A patch, its lines coloured by what they do. */

@@ -31,7 +31,7 @@ function pairView(place, sides) {
   function cell(one, number, side) {
     if (!one) return h("div", { class: "muted" }, "no such turn");
     const tokens = h("pre", { class: "tokens" }, visible(one.text));
-    return h("section", { "aria-label": `Turn ${one.number} of ${side.id}` }, h("h3", {}, h("a", { href: `${attemptAddress(side)}?turn=${number + 1}` }, `Turn ${one.number}`)), tokens, told(one.observation, { class: one.failure ? "failed" : undefined }), one.changes.map((change) => (change.diff ? patch(change.diff) : null)));
+    return h("section", { "aria-label": `Turn ${one.number} of ${side.id}` }, h("h3", {}, h("a", { href: `${attemptAddress(side)}?turn=${number + 1}` }, `Turn ${one.number}`)), tokens, observed(side.run, side.id, one), one.changes.map((change) => (change.diff ? patch(change.diff) : null)));
   }
 
   return { update: () => {}, close: () => { over = true; }, keys: { Escape: () => history.back() } };

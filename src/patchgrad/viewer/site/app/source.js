@@ -11,6 +11,7 @@ const source = {
   overview: () => source.ask("data/overview"),
   chunk: (run, number) => source.ask(`data/${run}/list/${number}`),
   attempt: (run, id) => source.ask(`data/${run}/attempt?id=${encodeURIComponent(id)}`),
+  observation: (run, id, turn) => source.ask(`data/${run}/observation?id=${encodeURIComponent(id)}&turn=${turn}`),
   search: (run, words) => source.ask(`data/${run}/search?words=${encodeURIComponent(words)}`),
   /** Calls back whenever a run has more. */
   watch(changed) {
