@@ -152,6 +152,7 @@ GIVEN: dict[str, dict[str, dict[str, str]]] = {
         "sets/mine": {},
     },
     "run-folder": {"runs/laptop": {}, "runs/again": {}},
+    "viewer": {"runs/laptop": {}},
 }
 """What a page supposes to be there, and what its recipe has other than the run that was made."""
 

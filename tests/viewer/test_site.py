@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import difflib
 import http.client
+import http.server
 import io
 import json
 import subprocess
 import tarfile
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -26,6 +30,7 @@ from patchgrad.values import Observation, Repository, Snapshot, Turn
 from patchgrad.viewer.site import changes as changing
 from patchgrad.viewer.site import listed
 from patchgrad.viewer.site.server import Place, app
+from patchgrad.viewer.site.written import write
 
 pytest.importorskip("starlette")
 
@@ -355,6 +360,49 @@ def test_a_very_long_answer_is_fetched_when_it_is_asked_for(tmp_path: Path) -> N
         page.click("text=fetch all of it (300,000 letters more)")
         page.click("text=show more (480,000 letters are left)")
         page.wait_for_selector("text=show more (280,000 letters are left)")
+
+
+@pytest.mark.parametrize("opened", ["by a double click", "from a server"])
+def test_the_page_as_a_folder_shows_the_same(opened: str, run: Run, place: Place, tmp_path: Path) -> None:
+    rows = run.rollouts.rows()
+    assert write([run.folder], tmp_path / "page") == len(rows)
+    with plain(tmp_path / "page") as port, browser() as page:
+        start = (tmp_path / "page" / "index.html").as_uri() if opened == "by a double click" else f"http://127.0.0.1:{port}/index.html"
+        page.goto(start)
+        until(page, len(rows))
+        page.check("#text")
+        page.fill("#words", "EDIT 14:14")
+        said = [row for row in rows if any("edit 14:14" in turn["text"] for turn in row["conversation"])]
+        until(page, len(said))
+        here = []
+        for address in (f"{start}#/attempt/0/rft%2F0", f"http://127.0.0.1:{place.port}/#/attempt/0/rft%2F0"):
+            page.goto(address)
+            page.wait_for_selector(".token")
+            here.append(page.inner_text("main"))
+        assert here[0] == here[1]
+        assert page.evaluate("() => document.querySelectorAll('script').length") < 10
+
+
+@contextmanager
+def plain(folder: Path) -> Iterator[int]:
+    """Any server of files."""
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+def test_hostile_texts_do_not_run_in_the_folder_either(tmp_path: Path) -> None:
+    with Run.create(tmp_path / "run", RECIPE) as run:
+        run.rollouts.write("stage1", 0, [hostile("stage1/0")])
+    write([run.folder], tmp_path / "page")
+    with browser() as page:
+        page.goto((tmp_path / "page" / "index.html").as_uri() + "#/attempt/0/stage1%2F0")
+        page.wait_for_selector(".turn .answer")
+        assert page.evaluate("() => window.ran") is None
+        assert "<script>window.ran = true</script>" in page.inner_text("main")
 
 
 def test_new_attempts_appear_while_a_run_goes_on(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ that differ in nothing but their seed are one recipe's:
 With --serve a browser shows every attempt and every token, and what is new while a run goes on (pip install 'patchgrad[view]'):
 
   patchgrad view runs/laptop --serve
+  patchgrad view runs/laptop --site page     the same as a folder, which a double click on its index.html opens
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", nargs="+", help="a run's folder; of several the first is what others are compared with")
     parser.add_argument("--out", metavar="FILE", help="the page about several runs (default: comparison.html)")
     parser.add_argument("--open", action="store_true", help="show it in the browser")
+    parser.add_argument("--site", metavar="DIR", help="write the page with all attempts as a folder, which needs no server")
     parser.add_argument("--serve", action="store_true", help="serve the page with all attempts until it is stopped")
     parser.add_argument(
         "--host", default="127.0.0.1", help="where it listens: this machine alone unless a --key is given (default: 127.0.0.1)"
@@ -42,6 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the page anew from what the folders hold; 1 where some of that cannot be read, which is told."""
     if arguments.serve:
         return _served(arguments)
+    if arguments.site:
+        return _written(arguments)
     refused = Refused()
     if len(arguments.run) == 1:
         if arguments.out:
@@ -53,6 +57,18 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.open and not webbrowser.open(page.as_uri()):
         print("No browser could be started here; open the file above in one.")
     return told(refused.sentences)
+
+
+def _written(arguments: argparse.Namespace) -> int:
+    from patchgrad.viewer.site.written import write
+
+    out = Path(arguments.site)
+    count = write([Path(folder) for folder in arguments.run], out)
+    page = (out / "index.html").resolve()
+    print(json.dumps({"page": str(page), "attempts": count}) if arguments.json else f"{count} attempts are in {page}")
+    if arguments.open:
+        webbrowser.open(page.as_uri())
+    return 0
 
 
 def _served(arguments: argparse.Namespace) -> int:

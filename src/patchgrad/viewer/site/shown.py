@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,13 @@ LONG = 200_000
 def shown(run: Run, attempt: str) -> dict[str, Any]:
     """The attempt of this id; `StoreError` where there is none, or where it cannot be read."""
     phase, iteration, rollout = _found(run, attempt)
-    return {"phase": phase, "iteration": iteration, "forks": _forks(run, attempt), **_attempt(run, rollout)}
+    return {"phase": phase, "iteration": iteration, "forks": _forks(run, attempt), **_attempt(run, rollout, LONG)}
+
+
+def whole(run: Run, phase: str, iteration: int) -> Iterator[dict[str, Any]]:
+    """All attempts of a table, whole; one that cannot be read is left out."""
+    for rollout in run.rollouts.read(phase, iteration, Refused()):
+        yield {"phase": phase, "iteration": iteration, "forks": _forks(run, rollout.trajectory.id), **_attempt(run, rollout, sys.maxsize)}
 
 
 def observation(run: Run, attempt: str, number: int) -> str:
@@ -42,14 +49,14 @@ def _found(run: Run, attempt: str) -> tuple[str, int, Rollout]:
     return place["phase"], place["iteration"], found[0]
 
 
-def _attempt(run: Run, rollout: Rollout) -> dict[str, Any]:
+def _attempt(run: Run, rollout: Rollout, most: int) -> dict[str, Any]:
     trajectory, verdict, spell = rollout.trajectory, rollout.verdict, _spelling(run)
     starts, place = set[int](), 0
     for segment in trajectory.segments:
         starts.add(place)
         place += len(segment.turns)
     turns = [
-        _turn(number, turn, spell) | {"begins": number in starts, "replayed": number < trajectory.replayed, "changes": changed}
+        _turn(number, turn, spell, most) | {"begins": number in starts, "replayed": number < trajectory.replayed, "changes": changed}
         for number, (turn, changed) in enumerate(
             zip(trajectory.turns, changes(run, rollout.task.repository, trajectory.turns), strict=True)
         )
@@ -73,7 +80,7 @@ def _attempt(run: Run, rollout: Rollout) -> dict[str, Any]:
     }
 
 
-def _turn(number: int, turn: Turn, spell: Any) -> dict[str, Any]:
+def _turn(number: int, turn: Turn, spell: Any, most: int) -> dict[str, Any]:
     action, call, answer = turn.action, turn.call, turn.observation
     said = {"tool": call.tool, "arguments": call.arguments} if isinstance(call, Call) else {"malformed": call.kind}
     return {
@@ -85,8 +92,8 @@ def _turn(number: int, turn: Turn, spell: Any) -> dict[str, Any]:
         "context": len(turn.context),
         **_tokens(action, spell),
         **said,
-        "observation": answer.content[:LONG],
-        "left": max(0, len(answer.content) - LONG),
+        "observation": answer.content[:most],
+        "left": max(0, len(answer.content) - most),
         "exit_code": answer.exit_code,
         "failure": answer.failure,
         "directory": answer.tool_state.directory,
@@ -104,8 +111,14 @@ def _tokens(action: Action, spell: Any) -> dict[str, Any]:
 
 def _forks(run: Run, attempt: str) -> list[str]:
     """Attempts that began in this one: their ids are its own with `+T.K` behind."""
-    rows = run.rollouts.rows(columns=["attempt"], refuse=Refused())
-    return [row["attempt"] for row in rows if row["attempt"].startswith(f"{attempt}+")]
+    return [name for name in _names(run.folder, len(run.rollouts.files())) if name.startswith(f"{attempt}+")]
+
+
+@lru_cache(maxsize=4)
+def _names(folder: Path, tables: int) -> tuple[str, ...]:
+    """Ids of the forks of a run that has so many tables."""
+    rows = Run.open(folder).rollouts.rows(columns=["attempt"], refuse=Refused())
+    return tuple(row["attempt"] for row in rows if "+" in row["attempt"].rpartition("/")[2])
 
 
 def _spelling(run: Run) -> Any:
