@@ -37,6 +37,7 @@ from patchgrad.policies.replicas.messages import Act, Load, Open, Question
 from patchgrad.policies.replicas.policy import ReplicatedPolicy
 from patchgrad.policies.replicas.present import Patience
 from patchgrad.policies.replicas.routing import SLACK, Router
+from patchgrad.policies.vllm import Installed
 from patchgrad.testing import check_trainable_policy
 from patchgrad.values import Action, Sampling
 from patchgrad.values import Message as Said
@@ -326,7 +327,7 @@ def test_replicas_are_servers_of_vllm_too_and_one_whose_process_is_killed_is_ope
         return link
 
     state = {name: parameter.detach() for name, parameter in NETWORK.named_parameters()}
-    model, options = (NETWORK.config, state, SERVED), {"context": 400, "python": double(tmp_path)}
+    model, options = (NETWORK.config, state, SERVED), {"context": 400, "vllm": Installed(double(tmp_path))}
     policy = ReplicatedPolicy(Made(opened, VLLM, options), 2, model, context=400, untied=True, patience=USUAL)
     one = served(double(tmp_path))
     expected = asyncio.run(drawn(one))

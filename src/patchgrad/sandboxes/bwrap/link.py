@@ -133,7 +133,7 @@ class Link:
                 answer, content = await waiting
         except TimeoutError as error:
             raise SandboxFault(f"the nest did not answer {header['op']!r} within {seconds:g} seconds") from error
-        except ConnectionError as error:  # told by the write before the listener has read the end: nobody may pick this nest again
+        except (ConnectionError, RuntimeError) as error:  # of the write, before the listener has read the end; uvloop's is the second
             self._broken = "the nest is gone"
             raise SandboxFault(self._broken) from error
         finally:
