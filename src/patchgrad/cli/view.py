@@ -19,6 +19,7 @@ import argparse
 import json
 import webbrowser
 from pathlib import Path
+from urllib.parse import quote
 
 from patchgrad.cli.options import told
 from patchgrad.errors import ConfigError, Refused
@@ -76,9 +77,9 @@ def _served(arguments: argparse.Namespace) -> int:
 
     place = Place(arguments.host, arguments.port, arguments.key)
     made = app([Path(folder) for folder in arguments.run], place)
-    address = f"http://{place.host}:{place.port}/" + ("?key=..." if place.key else "")
-    print(f"The page is at {address}, until Ctrl-C.", flush=True)
+    address = f"http://{place.host}:{place.port}/"
+    print(f"The page is at {address}{'?key=KEY' if place.key else ''}, until Ctrl-C.", flush=True)
     if arguments.open:
-        webbrowser.open(address)
+        webbrowser.open(address + (f"?key={quote(place.key)}" if place.key else ""))
     serve(made, place)
     return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchgrad.errors import ConfigError, MissingDependency, Refuse, StoreError, stop
-from patchgrad.runs.inspection.columns import METRICS, TABLES
+from patchgrad.runs.inspection.columns import TABLES
 from patchgrad.store import Run
 from patchgrad.values import Report
 
@@ -75,8 +75,8 @@ def _open(database: duckdb.DuckDBPyConnection, folders: Sequence[Path], refuse: 
     _keep(database, "files", [{"run": name, "path": path} for name, path in files], {"run": "VARCHAR", "path": "VARCHAR"})
     _attempts(database, [path for _, path in files])
     metrics = [{"run": name, **_flat("", row)} for name, run in runs for row in run.results.metrics(refuse)]
-    numbers = dict.fromkeys(METRICS.columns, "DOUBLE") | dict.fromkeys(("run", "phase", "spot_worst"), "VARCHAR")
-    own = {column: numbers.get(column, "DOUBLE") for row in metrics for column in row}
+    texts = {column for row in metrics for column, value in row.items() if isinstance(value, str)}
+    own = {column: "VARCHAR" if column in texts else "DOUBLE" for row in metrics for column in row}
     _keep(database, "metrics", metrics, own or {"run": "VARCHAR", "phase": "VARCHAR", "iteration": "BIGINT"})
     reports = [(name, report) for name, run in runs for report in run.results.reports()]
     _keep(database, "policies", [_policy(name, report) for name, report in reports], _POLICY)

@@ -87,7 +87,7 @@ def _has(column: Any, words: str) -> Any:
     import pyarrow.compute
 
     found = pyarrow.compute.match_substring(column, words, ignore_case=True).fill_null(False)
-    return found.to_numpy(zero_copy_only=False).astype(bool) if hasattr(found, "to_numpy") else found
+    return found.to_numpy(zero_copy_only=False).astype(bool)
 
 
 def overview(runs: Sequence[Run]) -> dict[str, Any]:

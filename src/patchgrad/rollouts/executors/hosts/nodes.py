@@ -25,7 +25,7 @@ STORE = 100 << 20
 """Bytes of a node's object store: attempts are small, and weights go other ways."""
 
 ENDS = 60.0
-"""Seconds in which a keeper ends its nodes; it took less than 10 on a busy machine."""
+"""Seconds in which a keeper ends its nodes."""
 
 PR_SET_CHILD_SUBREAPER = 36
 

@@ -177,12 +177,7 @@ function listView(place, run, about, given) {
   const update = (now) => data.load(now.chunks, fill);
   update(about).then(look).catch(failed);
   view.focus({ preventScroll: true });
-  return { update, close: () => { over = true; }, keys: { "/": () => words.focus() }, around: (id) => neighbours(id) };
-
-  function neighbours(id) {
-    const at = rows.findIndex((row) => data.columns.attempt[row] === id);
-    return [rows[at - 1], rows[at + 1]].map((row) => (at < 0 || row === undefined ? null : data.columns.attempt[row]));
-  }
+  return { update, close: () => { over = true; }, keys: { "/": () => words.focus() } };
 }
 
 /** The table of a run's policies. */
