@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.tasks import format_rows
 
@@ -40,12 +40,22 @@ def read(row: dict[str, Any], format: str = "") -> Member:
     return to_member(named(format) if format else detect(placed), placed)
 
 
+def read_or_refused(row: dict[str, Any], format: str) -> Member:
+    """The member, unless one more column has a name that means something, and a value that cannot mean it: then it is named."""
+    try:
+        return read(row, format)
+    except TaskError as error:
+        more = row.keys() - format_rows.COLUMNS[format].keys()
+        assume(not any(f"column {name} " in str(error) for name in more))
+        raise
+
+
 @pytest.mark.parametrize("format", FORMATS)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_a_row_comes_back_the_same(format: str, data: st.DataObject) -> None:
     row = data.draw(format_rows.rows(format))
-    assert json.dumps(to_row(FORMATS[format], read(row, format))) == json.dumps(row)
+    assert json.dumps(to_row(FORMATS[format], read_or_refused(row, format))) == json.dumps(row)
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -61,7 +71,7 @@ def test_a_member_made_elsewhere_comes_back_the_same(format: str, member: Member
 @given(data=st.data(), first=st.sampled_from(list(FORMATS)), second=st.sampled_from(list(FORMATS)))
 def test_a_row_survives_the_way_through_another_format(data: st.DataObject, first: str, second: str) -> None:
     row = data.draw(format_rows.rows(first))
-    there = to_row(FORMATS[second], read(row, first))
+    there = to_row(FORMATS[second], read_or_refused(row, first))
     assert json.dumps(to_row(FORMATS[first], read(there, second))) == json.dumps(row)
 
 
@@ -208,6 +218,10 @@ def test_a_digest_that_the_row_has_not_is_filled_in_and_kept() -> None:
         ("patch", ["x"], "the column patch holds ['x'], not text"),
         ("FAIL_TO_PASS", "t.py::a", "the column FAIL_TO_PASS is neither a list of tests nor the JSON text of one"),
         ("PASS_TO_PASS", [1], "the column PASS_TO_PASS holds [1], not a list of tests"),
+        ("log_parser", ["x"], "the column log_parser has a log parser that is no text"),
+        ("install_config", {"log_parser": 3}, "the column install_config has a log parser that is no text"),
+        ("test_cmds", [None], "the column test_cmds has a test command that is no text"),
+        ("eval_script", {"a": 1}, "the column eval_script has a test command that is no text"),
         ("install_config", "no", "the column install_config is neither an object nor the JSON text of one"),
         ("test_patch", "--- a/x\n+++ b/../y\n@@ -1 +1 @@\n-a\n+b\n", "reaches outside of the repository, to 'b/../y'"),
         ("patch", "diff --git a/.git/config b/.git/config\n", "reaches outside"),

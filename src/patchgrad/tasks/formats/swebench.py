@@ -88,13 +88,20 @@ def judged(row: Row) -> tuple[tuple[str, ...], str]:
 
     `test_cmd: ["make check"], log_parser: "parse_log_jq"` -> `(("bash", "-c", "make check"), "parse_log_jq")`.
     """
-    config = row.table("install_config")
-    parser = row.columns.get("log_parser") or config.get("log_parser")
-    script = row.columns.get("eval_script") or row.columns.get("test_cmd") or row.columns.get("test_cmds") or config.get("test_cmd")
-    lines = [script] if isinstance(script, str) else script if isinstance(script, list) else []
-    if not all(isinstance(line, str) for line in lines) or not (parser is None or isinstance(parser, str)):
-        raise row.broken("test_cmd" if "test_cmd" in row.columns else "install_config", "has a test command or log parser that is no text")
-    return (("bash", "-c", "\n".join(lines)) if lines else ("pytest",)), parser or "report"
+    parser = _said(row, ("log_parser",), "log_parser")
+    if not isinstance(parser[1], str | None):
+        raise row.broken(parser[0], "has a log parser that is no text")
+    script = _said(row, ("eval_script", "test_cmd", "test_cmds"), "test_cmd")
+    lines = [script[1]] if isinstance(script[1], str) else script[1] or []
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise row.broken(script[0], "has a test command that is no text")
+    return (("bash", "-c", "\n".join(lines)) if lines else ("pytest",)), parser[1] or "report"
+
+
+def _said(row: Row, names: Sequence[str], key: str) -> tuple[str, Any]:
+    """The first of these columns that says anything, else what `install_config` has under the key, and where it stood."""
+    given = ((name, row.columns[name]) for name in names if row.columns.get(name))
+    return next(given, ("install_config", row.table("install_config").get(key) or None))
 
 
 def pins(row: Row) -> tuple[str, ...]:
