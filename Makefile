@@ -50,7 +50,7 @@ sets/rebuilt: | $(VENV)/.train
 	$(BIN)/patchgrad tasks rebuild sets/packages --out sets/rebuilt --partly
 
 .PHONY: test
-test: install $(VENV)/.dev podman chromium ## the tests
+test: install $(VENV)/.dev podman chromium $(VENV)/agents ## the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not slow" -n auto --maxprocesses 8 --dist worksteal
 
 .PHONY: test-slow
@@ -116,6 +116,11 @@ chromium:
 	  echo "Installing Chromium, for the tests of the page."; \
 	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium; } >/dev/null 2>&1 </dev/null; \
 	fi; exit 0
+
+# Agents of others, each in an environment of its own beside the project's; where one cannot be installed its tests are skipped and say so.
+$(VENV)/agents: | $(BIN)/python
+	@$(BIN)/python -m venv $@/mini-swe-agent && \
+	{ $@/mini-swe-agent/bin/pip install -q --disable-pip-version-check 'mini-swe-agent==2.4.6' 2>/dev/null || echo "mini-swe-agent cannot be installed."; }
 
 .PHONY: always
 always:

@@ -9,11 +9,13 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 
+from patchgrad.contracts import Finish
 from patchgrad.errors import ContextFault
 from patchgrad.grading import Grader
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes import Recipe
 from patchgrad.rollouts.attempts import NEUTRAL, derive_seed, rewarded, run_attempt
+from patchgrad.rollouts.conversations import first_step
 from patchgrad.rollouts.harness import Harness
 from patchgrad.rollouts.journals import NullJournal
 from patchgrad.runs.algorithms import with_length_penalty
@@ -96,8 +98,8 @@ class Bench:
 
     def first(self, number: int) -> str:
         """What an attempt at this task is told first."""
-        said = self.harness.agent.prompt(self.tasks[number].instruction, ())
-        return str(said.messages[0].content)  # type: ignore[union-attr]
+        said = asyncio.run(first_step(self.harness.agent, self.tasks[number].instruction))
+        return "" if isinstance(said, Finish) else said.messages[0].content
 
 
 def environment(bench: Bench) -> type:

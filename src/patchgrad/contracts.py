@@ -215,6 +215,32 @@ class Agent(Protocol):
     def parse(self, text: str) -> Call | Malformed: ...
 
 
+class Conversation(Protocol):
+    """One attempt of an agent. `prompt` says what it asks after these turns, or that it is over; `close` ends it, at whatever point.
+
+    Raises `ProgramFault` where a program broke.
+    """
+
+    async def prompt(self, turns: Sequence[Turn]) -> Extend | Restart | Finish: ...
+    async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Program(Protocol):
+    """An agent of others that owns its loop: it asks a server for answers, and has the commands run that these answers call.
+
+    `begin` starts it on an instruction. Each turn is made here; the program is told of it when it is asked what comes next. So the same
+    turns lead another process of it to the same place, and an attempt that was interrupted goes on.
+
+    Implementation: `agents.gateway.MiniSweAgent`.
+    """
+
+    @property
+    def tools(self) -> Mapping[str, Tool]: ...
+    def begin(self, instruction: str) -> Conversation: ...
+    def parse(self, text: str) -> Call | Malformed: ...
+
+
 # --- policy and trainer --------------------------------------------------------------------------
 
 Weights = Mapping[str, "torch.Tensor"]

@@ -108,6 +108,10 @@ class PolicyFault(Fault):
     """The policy could not answer."""
 
 
+class ProgramFault(Fault):
+    """An agent of others broke, or asked for something else than it did after the same turns."""
+
+
 class ContextFault(PolicyFault):
     """The conversation does not fit into the policy's context: a limit of the policy, which an attempt ends at, and no broken machine."""
 

@@ -16,8 +16,9 @@ from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes.warmup import DemonstratorOptions
 from patchgrad.runs.demonstrations.demonstrator import Demonstrator
 from patchgrad.runs.demonstrations.edits import Edit, Edits, line_edit, wrong_edits
+from patchgrad.runs.demonstrations.idioms import Blocks
 from patchgrad.runs.demonstrations.known_bugs import known
-from patchgrad.runs.demonstrations.way import LOOK, reproduction, turn
+from patchgrad.runs.demonstrations.way import LOOK, reproduction
 from patchgrad.tasks.archive import open_archive
 from patchgrad.tasks.synthetic import synthetic_tasks
 from patchgrad.tasks.synthetic.bugs import SWAPS, bugs_of, call
@@ -202,7 +203,7 @@ def test_an_apprentice_that_slips_in_a_name_finds_no_file_and_opens_the_right_on
     assert all(text.startswith("Look.\n```command\nopen ") for text in said)
     names = {text.split()[3] for text in said}
     assert not names & {PurePosixPath(path).name for path in open_archive(task.repository)}
-    assert plays(replace(FLAWLESS, slips=0.0), ("", "File x not found."), tmp_path)[0] == turn(LOOK, known(task).place)
+    assert plays(replace(FLAWLESS, slips=0.0), ("", "File x not found."), tmp_path)[0] == Blocks().turn(LOOK, known(task).place)
 
 
 def test_practice_is_told_apart_by_its_thought(tmp_path: Path) -> None:

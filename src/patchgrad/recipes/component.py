@@ -29,7 +29,10 @@ Kind = Literal[
 BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
     "rewards": {"tests": "1 where the hidden tests pass after a submission, else 0"},
     "judges": {"patch-size": "the lines that a submission adds and removes, and its files"},
-    "scaffolds": {"react": "one thought and one command a turn, the whole history in sight (arXiv 2508.03501)"},
+    "scaffolds": {
+        "react": "one thought and one command a turn, the whole history in sight (arXiv 2508.03501)",
+        "mini-swe-agent": "the agent of that package, its own loop and prompts, one tool bash",
+    },
     "tools": {},
     "estimators": {
         "normalised": "reward less the group's mean, divided by its deviation (GRPO, DAPO)",

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from patchgrad.contracts import Policy, RewardFunction
 from patchgrad.errors import ClusterFault, SandboxFault
+from patchgrad.rollouts.conversations import segments_of
 from patchgrad.rollouts.harness import Harness, Workbench
-from patchgrad.rollouts.loop import rolled, segments_of
+from patchgrad.rollouts.loop import rolled
 from patchgrad.rollouts.ownership import REOPENED, judged, works
 from patchgrad.values import (
     Attempt,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from patchgrad.contracts import Agent, Executor, Journal, Judge, Sandboxes
+from patchgrad.contracts import Agent, Executor, Journal, Judge, Program, Sandboxes
 from patchgrad.rollouts.journals import NullJournal
 from patchgrad.rollouts.repository import commit
 from patchgrad.rollouts.tool_cache import ToolCache
@@ -21,7 +21,7 @@ class Workbench:
     not run again. `commits` remembers what `commit_of` has asked.
     """
 
-    agent: Agent
+    agent: Agent | Program
     sandboxes: Sandboxes
     grade: Callable[[Task, str], Awaitable[Verdict]]
     journal: Journal = field(default_factory=NullJournal)

@@ -11,13 +11,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
-from patchgrad.contracts import Agent, Extend, Finish, Policy, Restart
-from patchgrad.errors import ComponentError, ContextFault, Fault, PolicyFault, ProvenanceError, SandboxFault, SandboxLost
+from patchgrad.contracts import Conversation, Extend, Finish, Policy, Program, Restart
+from patchgrad.errors import (
+    ComponentError,
+    ContextFault,
+    Fault,
+    PolicyFault,
+    ProgramFault,
+    ProvenanceError,
+    SandboxFault,
+    SandboxLost,
+)
+from patchgrad.rollouts.conversations import conversing, go_on, segments_of
 from patchgrad.rollouts.environment import Environment
 from patchgrad.rollouts.harness import Workbench
 from patchgrad.values import (
@@ -26,10 +37,10 @@ from patchgrad.values import (
     Attempt,
     Call,
     Ids,
+    Malformed,
     Observation,
     Segment,
     Stop,
-    Task,
     ToolState,
     Trajectory,
     Turn,
@@ -40,6 +51,7 @@ from patchgrad.values import (
 )
 
 log = logging.getLogger(__name__)
+Parse = Callable[[str], Call | Malformed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +85,14 @@ async def rolled(
     """
     began = time.monotonic() if began is None else began
     environment = Environment(attempt.task, bench.agent.tools, bench.sandboxes, bench.journal, bench.cache)
-    dialogue = _Dialogue(attempt, bench.agent, policy, segments_of(bench.agent, attempt.task, taken), by_agent)
+    dialogue = _Dialogue(attempt, bench.agent.parse, policy, segments_of(bench.agent, attempt.task, taken), by_agent)
+    conversation = conversing(bench.agent, attempt.task.instruction)
     submission = ""
     stop: Stop = "failed"
     broke: Fault | None = None
     try:
         base = await (environment.resume(taken, await bench.commit_of(attempt.task)) if taken else environment.begin())
-        stop = await _turns(bench, dialogue, environment)
+        stop = await _turns(bench, dialogue, conversation, environment)
         if stop not in ("failed", "sandbox lost"):
             submission = await environment.submission(base)
     except (SandboxFault, SandboxLost) as error:
@@ -92,6 +105,7 @@ async def rolled(
         raise ComponentError(f"{attempt.id}: {error}") from error
     finally:
         dialogue.release()
+        await conversation.close()
         await environment.close()
     seconds = time.monotonic() - began
     replayed = len(attempt.prefix)
@@ -99,51 +113,46 @@ async def rolled(
     return Rolled(done, (broke or dialogue.broke) if stop == "failed" else None)
 
 
-def segments_of(agent: Agent, task: Task, turns: Sequence[Turn]) -> tuple[Segment, ...]:
-    """The turns of an attempt as the token streams that they form: an agent that is asked again says again where it began a new one."""
-    found: list[list[Turn]] = []
-    for number, turn in enumerate(turns):
-        if not number or isinstance(agent.prompt(task.instruction, tuple(turns[:number])), Restart):
-            found.append([])
-        found[-1].append(turn)
-    return tuple(Segment(tuple(segment)) for segment in found)
-
-
-async def _turns(bench: Workbench, dialogue: _Dialogue, environment: Environment) -> Stop:
+async def _turns(bench: Workbench, dialogue: _Dialogue, conversation: Conversation, environment: Environment) -> Stop:
     """Turn after turn; why there is no other one."""
-    budget, agent = dialogue.attempt.budget, bench.agent
-    deadline = time.monotonic() + budget.seconds  # the wait for a first sandbox is not the attempt's
+    deadline = time.monotonic() + dialogue.attempt.budget.seconds  # the wait for a first sandbox is not the attempt's
+    again = isinstance(bench.agent, Program) and bool(dialogue.turns)  # another process of it has to be where this one was
     while True:
         if dialogue.turns and dialogue.turns[-1].observation.failure == "sandbox lost":
             return "sandbox lost"
-        step = agent.prompt(dialogue.attempt.task.instruction, tuple(dialogue.turns))
-        if isinstance(step, Finish):
-            return step.stop
-        if len(dialogue.turns) >= budget.turns:
-            return "turn limit"
-        if dialogue.lost():
-            return "format errors"
-        if dialogue.stuck():
-            return "repeats"
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return dialogue.out_of_time()
-        try:
-            async with asyncio.timeout(left):
-                said = await dialogue.act(announced(step, budget.announced, budget.turns - len(dialogue.turns)))
-        except TimeoutError:
-            return dialogue.out_of_time()
-        except ContextFault:
-            return "context limit"
-        except PolicyFault as fault:
-            log.warning("%s: %s", dialogue.attempt.id, fault)
-            dialogue.broke = fault
-            return "failed"
+        said = await _said(dialogue, conversation, deadline, again)
+        if isinstance(said, str):
+            return said
         turn = await _answered(dialogue, environment, *said)
         await bench.journal.turn(dialogue.attempt.id, turn)
         dialogue.append(turn)
         if turn.observation.failure == "infrastructure":
             return "failed"
+        again = False
+
+
+async def _said(dialogue: _Dialogue, conversation: Conversation, deadline: float, again: bool) -> tuple[Ids, Action] | Stop:
+    """The ids that come next and what the policy says after them, or why it says nothing any more."""
+    try:
+        async with asyncio.timeout(deadline - time.monotonic()):
+            if again:
+                await go_on(conversation, dialogue.segments, dialogue.encoded)
+            step = await conversation.prompt(tuple(dialogue.turns))
+            if isinstance(step, Finish):
+                return step.stop
+            if stop := dialogue.over():
+                return stop
+            if time.monotonic() >= deadline:
+                return dialogue.out_of_time()
+            return await dialogue.act(step)
+    except TimeoutError:
+        return dialogue.out_of_time()
+    except ContextFault:
+        return "context limit"
+    except (PolicyFault, ProgramFault) as fault:
+        log.warning("%s: %s", dialogue.attempt.id, fault)
+        dialogue.broke = fault
+        return "failed"
 
 
 def announced(step: Extend | Restart, last: int, left: int) -> Extend | Restart:
@@ -168,7 +177,7 @@ def told_left(text: str) -> int | None:
 
 async def _answered(dialogue: _Dialogue, environment: Environment, context: Ids, action: Action) -> Turn:
     """Run the action's call and seal the turn."""
-    call, attempt, turns = dialogue.agent.parse(action.text), dialogue.attempt, dialogue.turns
+    call, attempt, turns = dialogue.parse(action.text), dialogue.attempt, dialogue.turns
     state = turns[-1].observation.tool_state if turns else ToolState()
     try:
         observation = await environment.call(call, state)
@@ -184,8 +193,8 @@ async def _answered(dialogue: _Dialogue, environment: Environment, context: Ids,
 class _Dialogue:
     """The token streams of one attempt as they grow, and the policy that goes on with them."""
 
-    def __init__(self, attempt: Attempt, agent: Agent, policy: Policy, taken: Sequence[Segment], by_agent: bool) -> None:
-        self.attempt, self.agent, self._policy, self._by_agent = attempt, agent, policy, by_agent
+    def __init__(self, attempt: Attempt, parse: Parse, policy: Policy, taken: Sequence[Segment], by_agent: bool) -> None:
+        self.attempt, self.parse, self._policy, self._by_agent = attempt, parse, policy, by_agent
         self.broke: Fault | None = None
         self.turns = [turn for segment in taken for turn in segment.turns]
         self._begun = [len(segment.turns) for segment in taken]  # turns of each segment
@@ -208,7 +217,14 @@ class _Dialogue:
 
     async def act(self, step: Extend | Restart) -> tuple[Ids, Action]:
         """The ids that the step adds, and what the policy says after them; `ContextFault` where there is no room for an answer."""
-        context = self._encode(step)
+        fresh = isinstance(step, Restart) or not self._begun
+        if fresh:
+            self._begun.append(0)
+            self._stream = NO_IDS
+        if fresh or not self._session:  # a restart, and the first step, open a segment and with it a policy session
+            self.release()
+            self._session = f"{self.attempt.id}#{len(self._begun) - 1}"
+        context = self.encoded(step, len(self.turns), None if fresh else self.turns[-1].action)
         budget, attempt = self.attempt.budget, self.attempt
         room = min(budget.context, self._policy.context) - self._used() - len(context)
         if room < 1:
@@ -223,34 +239,26 @@ class _Dialogue:
         finally:
             self._waited += time.monotonic() - began
 
-    def _encode(self, step: Extend | Restart) -> Ids:
-        """The ids that the step adds; a restart, and the first step, open a segment and with it a policy session."""
-        fresh = isinstance(step, Restart) or not self._begun
-        if fresh:
-            self._begun.append(0)
-            self._stream = NO_IDS
-        if fresh or not self._session:
-            self.release()
-            self._session = f"{self.attempt.id}#{len(self._begun) - 1}"
-        previous = None if fresh else self.turns[-1].action
-        return ids(self._policy.encode(step.messages, previous))
+    def encoded(self, step: Extend | Restart, number: int, previous: Action | None) -> Ids:
+        """The ids that the step adds before the turn of this number, counted from 0, after the action `previous`."""
+        budget = self.attempt.budget
+        return ids(self._policy.encode(announced(step, budget.announced, budget.turns - number).messages, previous))
 
     def _used(self) -> int:
         """The tokens of the stream so far, as the server counted them where the ids only spell it."""
         last = self.turns[-1].action.usage if self._begun[-1] else None
         return len(self._stream) if last is None else last.prompt + last.completion
 
-    def lost(self) -> bool:
-        """Were the last turns all unreadable, as many as end an attempt?"""
-        count = self.attempt.budget.format_errors
-        last = self.turns[-count:] if count else []
-        return 0 < len(last) == count and all(turn.observation.failure == "malformed" for turn in last)
-
-    def stuck(self) -> bool:
-        """Were so many calls made again in the same state as end an attempt?"""
-        count = self.attempt.budget.repeats
-        again = zip(self.turns, repeated(self.turns), strict=True) if count else ()
-        return 0 < count <= sum(isinstance(turn.call, Call) and made for turn, made in again)
+    def over(self) -> Literal["turn limit", "format errors", "repeats"] | None:
+        """Which limit has been reached: so many turns; the last ones all unreadable; so many calls made again in the same state."""
+        budget = self.attempt.budget
+        if len(self.turns) >= budget.turns:
+            return "turn limit"
+        last = self.turns[-budget.format_errors :] if budget.format_errors else []
+        if 0 < len(last) == budget.format_errors and all(turn.observation.failure == "malformed" for turn in last):
+            return "format errors"
+        again = zip(self.turns, repeated(self.turns), strict=True) if budget.repeats else ()
+        return "repeats" if 0 < budget.repeats <= sum(isinstance(turn.call, Call) and made for turn, made in again) else None
 
     def lost_by(self, error: SandboxFault | SandboxLost) -> bool:
         """Did the agent lose its sandbox, and no machine?"""

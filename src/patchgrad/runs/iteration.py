@@ -13,6 +13,7 @@ from patchgrad.learning.algorithm import Algorithm, IterationSizes
 from patchgrad.learning.loop import Iteration, iterate, iterate_ahead
 from patchgrad.learning.replay import Made, Priorities
 from patchgrad.rollouts.attempts import AttemptSettings
+from patchgrad.rollouts.conversations import first_step
 from patchgrad.rollouts.harness import Harness
 from patchgrad.runs.guards import AT_ONCE, Watch, figures
 from patchgrad.runs.phase_id import PhaseId
@@ -97,7 +98,7 @@ async def _probed(context: RunContext, session: Session, budget: Budget, seed: i
     There another rope than the trainer's shows, and no update makes another: it is read once a phase, as a long context takes a minute.
     """
     policy = session.learner.policy
-    prompts = [context.agent.prompt(task.instruction, ()) for task in context.tasks.train[:PROBED]]
+    prompts = [await first_step(context.agent, task.instruction) for task in context.tasks.train[:PROBED]]
     first = [policy.encode(said.messages, None) for said in prompts if isinstance(said, Extend)]
     tokens = min(budget.action_tokens, PROBE_TOKENS)
     seen = await probe(policy, session.learner.trainer, before(first, budget.context - tokens, far=far), tokens, seed)

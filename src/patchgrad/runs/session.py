@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from patchgrad.contracts import Agent, StagedCurriculum, Tracker
+from patchgrad.contracts import Agent, Program, StagedCurriculum, Tracker
 from patchgrad.learning.ahead import Ahead
 from patchgrad.learning.curricula import Prefixes
 from patchgrad.learning.loop import Learner
@@ -46,7 +46,7 @@ class RunContext:
     cluster: str = ""
 
     @property
-    def agent(self) -> Agent:
+    def agent(self) -> Agent | Program:
         return self.harness.agent
 
     def begin(self, name: str, total: int) -> None:

@@ -6,7 +6,7 @@
     check_judge(judge)                         check_reward(reward)                     check_scorer(scorer, task, trajectories)
     check_estimator(estimator)                 check_curriculum(make)                   check_executor(make)
     check_journal(make)                        check_tracker(make)                      check_task_source(source)
-    check_staged_curriculum(make)
+    check_staged_curriculum(make)              check_program(program, calls, odd)
 
 Each raises `AssertionError` with a sentence for the first rule that is broken. None needs more than its implementation does. Those of what
 is asynchronous are coroutines: `asyncio.run(check_journal(MemoryJournal))`. `make` gives a fresh one each time, equal to the last.
@@ -25,6 +25,7 @@ from patchgrad.testing.journal import check_journal
 from patchgrad.testing.judge import check_judge
 from patchgrad.testing.objective import check_objective
 from patchgrad.testing.policy import check_policy
+from patchgrad.testing.program import check_program
 from patchgrad.testing.reward import check_reward
 from patchgrad.testing.sandbox import check_sandbox
 from patchgrad.testing.sandbox_double import LocalSandboxes
@@ -52,6 +53,7 @@ __all__ = [
     "check_judge",
     "check_objective",
     "check_policy",
+    "check_program",
     "check_reward",
     "check_sandbox",
     "check_scorer",

@@ -6,6 +6,7 @@ agent = ReactAgent(toolset(View(lines=40, brief=True)), prompts="brief")
 
 from __future__ import annotations
 
+from patchgrad.agents.tools.bash import Bash
 from patchgrad.agents.tools.edits import Create, Edit, Replace
 from patchgrad.agents.tools.functions import FunctionTool
 from patchgrad.agents.tools.shell import Shell
@@ -14,6 +15,7 @@ from patchgrad.agents.tools.window import View
 from patchgrad.contracts import Tool
 
 __all__ = [
+    "Bash",
     "Create",
     "Edit",
     "FunctionTool",

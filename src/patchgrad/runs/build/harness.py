@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 
 from patchgrad.agents import ReactAgent
-from patchgrad.agents.tools import FunctionTool, View, toolset
-from patchgrad.contracts import Agent, Executor, Journal, Judge, RewardFunction, Sandboxes, Tokenizer, Tool
+from patchgrad.agents.tools import Bash, FunctionTool, View, toolset
+from patchgrad.contracts import Agent, Executor, Journal, Judge, Program, RewardFunction, Sandboxes, Tokenizer, Tool
 from patchgrad.errors import ConfigError
 from patchgrad.grading import Grader
 from patchgrad.grading.judges import FunctionJudge, PatchSize
@@ -27,7 +27,7 @@ from patchgrad.sandboxes.oci import OciSandboxes
 from patchgrad.values import Rollout
 
 
-def agent(choice: AgentChoice, registry: Registry = BY_NAME, *, demonstration: bool = False) -> Agent:
+def agent(choice: AgentChoice, registry: Registry = BY_NAME, *, demonstration: bool = False) -> Agent | Program:
     """The recipe's scaffold over the paper's tools and those of the recipe, which take the place of others of the same name."""
     view = View(lines=choice.window, limit=choice.longest, brief=choice.prompts == "brief")
     own = tools(choice, registry)
@@ -36,6 +36,16 @@ def agent(choice: AgentChoice, registry: Registry = BY_NAME, *, demonstration: b
         given = {"tools": all_tools, "prompts": choice.prompts, "demonstration": demonstration, "repeats": choice.repeats > 0}
         made: Agent = construct("agent.scaffold", ReactAgent, choice.scaffold.options, given)
         return made
+    if choice.scaffold.name == "mini-swe-agent":
+        if own or demonstration:
+            what = "rft.demonstration is a prompt of the scaffold react" if demonstration else "agent.tools do not reach mini-swe-agent"
+            raise ConfigError(f"{what}: leave it out.")
+        from patchgrad.agents.gateway import MiniSweAgent  # with a server, which other agents do without
+
+        program: Program = construct(
+            "agent.scaffold", MiniSweAgent, choice.scaffold.options, {"tools": {"bash": Bash(view)}, "prompts": choice.prompts}
+        )
+        return program
     if demonstration:
         raise ConfigError(f"rft.demonstration is a prompt of the scaffold react, and the agent is {choice.scaffold.name}: set it to false.")
     found = registry.find("scaffolds", choice.scaffold, "agent.scaffold")

@@ -16,11 +16,13 @@ from dataclasses import replace
 
 from patchgrad.agents.react import AGAIN
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
+from patchgrad.recipes.recipe import AgentChoice
 from patchgrad.recipes.warmup import DemonstratorOptions
 from patchgrad.rollouts.loop import told_left
 from patchgrad.runs.demonstrations.edits import Edits
+from patchgrad.runs.demonstrations.idioms import idiom
 from patchgrad.runs.demonstrations.known_bugs import known, place
-from patchgrad.runs.demonstrations.way import Way, turn
+from patchgrad.runs.demonstrations.way import Way
 from patchgrad.tasks.synthetic.names import gibberish
 from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, floats
 
@@ -28,6 +30,7 @@ from patchgrad.values import Action, Ids, Message, Rollout, Sampling, Task, floa
 UNLESS = " && echo passed || git checkout ."
 # In words that no issue has: `Fix it` goes on as `itself` where that stands in sight. Practice is told apart by its own.
 TRY, NEXT, DONE = "Try.", "Next.", "Done."
+OURS = AgentChoice()
 
 
 class Demonstrator:
@@ -46,6 +49,7 @@ class Demonstrator:
         tokenizer: ChatTokenizer,
         context: int,
         practising: bool = False,
+        agent: AgentChoice = OURS,
     ) -> None:
         self.context = context
         self._practising = practising
@@ -54,16 +58,14 @@ class Demonstrator:
         self._options = replace(options, retries_when_red=retries)
         self._tokenizer = tokenizer
         self._edits = Edits(known(task), options, self._random)
-        self._way = Way(self._edits.known, task.instruction, options, self._random)
+        self._way = Way(self._edits.known, task.instruction, options, idiom(agent, self._edits.known), self._random)
         self._said: dict[bytes, tuple[Action, str]] = {}
         self._observation = ""
         self._last = ""
 
     def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
         self._observation = messages[-1].content
-        first = re.match(r"\[File: .*\n([0-9]+):", self._observation)
-        if first:
-            self._edits.window = int(first[1])
+        self._edits.window = self._way.idiom.window(self._observation, self._edits.window)
         return self._tokenizer.encode(messages, previous)
 
     async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
@@ -93,19 +95,19 @@ class Demonstrator:
         """A turn in sight of the wrong line."""
         chance = self._random.random
         if self._ends() or (self._told_again() and chance() < self._options.stops_when_told):
-            return "submit", turn(DONE, "submit")
+            return "submit", self._way.say(DONE, "submit")
         if self._practising and self._edits.exhausted:
-            return "submit", turn(DONE, "submit")
+            return "submit", self._way.say(DONE, "submit")
         if self._practising:
-            return "edit", turn(NEXT, self._edits.fresh().command())
+            return "edit", self._way.idiom.turn(NEXT, self._way.idiom.edit(self._edits.fresh()))
         resigned = self._last in ("open", "read") and chance() < self._options.resigns
         if resigned or self._last == "edit" or (self._last == "try" and self._submits()):
-            return "submit", turn(DONE, "submit")
+            return "submit", self._way.say(DONE, "submit")
         tested = chance() < self._options.tests
         edit = (None if self._told_again() else self._edits.again()) or self._edits.next()
         quoted = edit.line and self._options.quotes and chance() < self._options.quotes
-        command = edit.command() + f" && {self._options.test}{UNLESS}" * tested
-        return ("try" if tested else "edit"), turn(edit.line if quoted else TRY, command)
+        command = self._way.idiom.edit(edit) + f" && {self._options.test}{UNLESS}" * tested
+        return ("try" if tested else "edit"), self._way.idiom.turn(edit.line if quoted else TRY, command)
 
     def _told_again(self) -> bool:
         """Was it told that its last call had been made before?"""
@@ -126,7 +128,8 @@ class Demonstrator:
 
 def _garbled(text: str, chance: random.Random) -> str:
     """Without its fence, or said twice."""
-    return chance.choice((text.replace("```command\n", "").replace("\n```", ""), f"{text}\n{text}"))
+    bare = re.sub(r"```command\n|\n```|</?tool_call>\n?", "", text)
+    return chance.choice((bare, f"{text}\n{text}"))
 
 
 def shows(rollout: Rollout, lines: Set[str]) -> bool:

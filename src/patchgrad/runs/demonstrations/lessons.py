@@ -92,14 +92,15 @@ def _ending_early(budget: Budget, lesson: Lesson) -> Iterator[Budget]:
 async def show(shared: _Shared, attempt: Attempt) -> Graded:
     """One episode."""
     recipe, tokenizer = shared.recipe, shared.tokenizer
-    options = recipe.warmup.demonstrator
+    options, told = recipe.warmup.demonstrator, recipe.agent.repeats and recipe.agent.scaffold.name == "react"
     demonstrator = Demonstrator(
         attempt.task,
-        options if recipe.agent.repeats else replace(options, repeats=0.0),  # who is not told of them learns nothing by them
+        options if told else replace(options, repeats=0.0),  # who is not told of them learns nothing by them
         int(digest(attempt.id, str(recipe.seed))[:15], 16),
         tokenizer,
         recipe.policy.context,
         shared.lesson.practice == "edits",
+        recipe.agent,
     )
     return await run_attempt((shared.bench, demonstrator), attempt)
 

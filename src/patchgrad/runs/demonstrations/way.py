@@ -9,6 +9,7 @@ import string
 from collections.abc import Callable
 
 from patchgrad.recipes.warmup import DemonstratorOptions
+from patchgrad.runs.demonstrations.idioms import Idiom
 from patchgrad.runs.demonstrations.known_bugs import Known
 
 LOOK, REPRODUCE, FIND, READ = "Look.", "Reproduce.", "Find.", "Read on."
@@ -17,25 +18,29 @@ LOOK, REPRODUCE, FIND, READ = "Look.", "Reproduce.", "Find.", "Read on."
 class Way:
     """The turns of one episode before the wrong line is in sight."""
 
-    def __init__(self, known: Known, issue: str, options: DemonstratorOptions, chance: random.Random) -> None:
-        self._known, self._issue, self._options, self._random = known, issue, options, chance
+    def __init__(self, known: Known, issue: str, options: DemonstratorOptions, idiom: Idiom, chance: random.Random) -> None:
+        self._known, self._issue, self._options, self.idiom, self._random = known, issue, options, idiom, chance
 
     def next(self, last: str, observation: str, ends: Callable[[], bool]) -> tuple[str, str] | None:
         """The kind of the turn after one of the kind `last`, and its text; nothing once the line is in sight, or the attempt `ends`."""
         known, options = self._known, self._options
         if last == "" and options.reproduces and self._random.random() < options.reproduces:
-            return "reproduce", turn(REPRODUCE, reproduction(self._issue, options.test))
+            return "reproduce", self.say(REPRODUCE, reproduction(self._issue, options.test))
         if last in ("", "slip", "reproduce") and known.place:
             if self._random.random() < options.slips:
-                return "slip", turn(LOOK, _misspelt(known.place, self._random))
-            return "open", turn(LOOK, known.place)
+                return "slip", self.say(LOOK, _misspelt(known.place, self._random))
+            return "open", self.say(LOOK, known.place)
         if last in ("", "reproduce"):
-            return "find", turn(FIND, f'grep -rn "def {known.function.rpartition(".")[2]}\\b" --include=*.py .')
+            return "find", self.say(FIND, f'grep -rn "def {known.function.rpartition(".")[2]}\\b" --include=*.py .')
         if last == "find":
-            return "open", turn(LOOK, f"open {known.file} {self._found(observation)}")
+            return "open", self.say(LOOK, f"open {known.file} {self._found(observation)}")
         if last in ("open", "read") and not known.place and 0 < _shown(observation) < known.line and not ends():
-            return "read", turn(READ, "scroll_down")
+            return "read", self.say(READ, "scroll_down")
         return None
+
+    def say(self, thought: str, command: str) -> str:
+        """A thought and a command of ours, in the words of the agent."""
+        return self.idiom.turn(thought, self.idiom.command(command))
 
     def _found(self, observation: str) -> int:
         """Where the search has found the function: the last place in its file that is not behind the wrong line."""
@@ -71,8 +76,3 @@ def _misspelt(place: str, chance: random.Random) -> str:
     at = chance.randrange(max(1, len(name) - len(".py")))
     other = chance.choice(string.ascii_lowercase.replace(name[at].lower(), ""))
     return f"{tool} {name[:at]}{chance.choice((other, ''))}{name[at + 1 :]} {line}"
-
-
-def turn(thought: str, command: str) -> str:
-    """An action's text in the agent's protocol: `Test it.` and one fenced command block."""
-    return f"{thought}\n```command\n{command}\n```"

@@ -1,17 +1,18 @@
 """An attempt as messages: what was said to the policy before each of its turns, held against the tokens that it was sampled after.
 
 The agent is asked again what it says. A run knows the tokens that the policy has read, so where the run has a tokenizer each message is
-proved: what encodes to other tokens is told as a fault of the attempt, and never exported as if it had been said.
+proved: what encodes to other tokens is told as a fault of the attempt, and never exported as if it had been said. What a program of others
+said is told from the tokens alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from patchgrad.contracts import Agent, Finish, Restart, Tokenizer
+from patchgrad.contracts import Agent, Finish, Program, Restart, Tokenizer
 from patchgrad.errors import ConfigError, Refuse, StoreError, one_of_many
 from patchgrad.recipes import Recipe
 from patchgrad.recipes.evaluation import Evaluation
@@ -20,7 +21,7 @@ from patchgrad.runs.build import harness as harnesses
 from patchgrad.runs.components.code import registry_of
 from patchgrad.runs.reading import setting_of
 from patchgrad.store import Run
-from patchgrad.values import Action, Message, Rollout, Turn
+from patchgrad.values import Action, Message, Rollout, Task, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def conversations(run: Run, phase: str, refuse: Refuse) -> Iterator[Conversation
                 yield Conversation(name, iteration, rollout, exchanges, tokenizer is not None and _of_tokens(rollout))
 
 
-def _agents(run: Run, setting: Recipe | Evaluation) -> list[Agent]:
+def _agents(run: Run, setting: Recipe | Evaluation) -> list[Agent | Program]:
     """The run's agent; and as it is with the demonstration that a recipe may put before its fine-tuning."""
     registry, shown = registry_of(run), isinstance(setting, Recipe) and setting.rft.demonstration
     return [harnesses.agent(setting.agent, registry, demonstration=one) for one in ([False, True] if shown else [False])]
@@ -79,22 +80,37 @@ def _of_tokens(rollout: Rollout) -> bool:
     return all(turn.action.trainable for turn in rollout.trajectory.turns)
 
 
-def _exchanges(rollout: Rollout, agents: list[Agent], last: int, tokenizer: Tokenizer | None) -> Iterator[Exchange]:
+def _exchanges(rollout: Rollout, agents: list[Agent | Program], last: int, tokenizer: Tokenizer | None) -> Iterator[Exchange]:
     turns, starts, place = rollout.trajectory.turns, set[int](), 0
     for segment in rollout.trajectory.segments:
         starts.add(place)
         place += len(segment.turns)
+    ours = [agent for agent in agents if not isinstance(agent, Program)]
     for number, turn in enumerate(turns):
         previous = None if number in starts else turns[number - 1].action
-        asked = [agent.prompt(rollout.task.instruction, turns[:number]) for agent in agents]
-        steps = [step for step in asked if not isinstance(step, Finish) and isinstance(step, Restart) <= (number in starts)]
-        said = [announced(step, last, left).messages for left in range(last + 1, 0, -1) for step in steps]
+        said = _again(ours, rollout, number, number in starts, last)
         messages = next((one for one in said if _said(one, turn, previous, tokenizer)), None)
+        if not ours:
+            messages = _read(rollout.task, turns[:number], turn, tokenizer)
         if messages is None:
             raise StoreError(
                 f"The attempt {rollout.trajectory.id} cannot be told: before turn {number + 1} its agent now says something else."
             )
         yield Exchange(messages, turn, number in starts, number < rollout.trajectory.replayed)
+
+
+def _again(agents: list[Agent], rollout: Rollout, number: int, begins: bool, last: int) -> Iterator[tuple[Message, ...]]:
+    """What agents may have said before a turn: with how many turns are left, or without, where these are among the `last` ones."""
+    asked = [agent.prompt(rollout.task.instruction, rollout.trajectory.turns[:number]) for agent in agents]
+    steps = [step for step in asked if not isinstance(step, Finish) and isinstance(step, Restart) <= begins]
+    return (announced(step, last, left).messages for left in range(last + 1, 0, -1) for step in steps)
+
+
+def _read(task: Task, before: Sequence[Turn], turn: Turn, tokenizer: Tokenizer | None) -> tuple[Message, ...]:
+    """What a policy read before a turn of a program, which cannot be asked again."""
+    if tokenizer is not None and turn.action.trainable:
+        return (Message("user", tokenizer.decode([int(token) for token in turn.context])),)
+    return (Message("user", before[-1].observation.content if before else task.instruction),)
 
 
 def _said(messages: tuple[Message, ...], turn: Turn, previous: Action | None, tokenizer: Tokenizer | None) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Literal
 
-from patchgrad.contracts import Agent, Sandbox, Sandboxes
+from patchgrad.contracts import Agent, Program, Sandbox, Sandboxes
 from patchgrad.errors import Refused, SandboxLost, StoreError
 from patchgrad.rollouts.environment import told as told_lost
 from patchgrad.store import Run
@@ -54,7 +54,7 @@ def find(run: Run, attempt: str) -> Rollout:
     return next(iter(run.rollouts.read(row["phase"], row["iteration"], attempt=attempt)))
 
 
-async def replay(turns: Sequence[Turn], agent: Agent, sandbox: Sandbox) -> AsyncIterator[Replayed]:
+async def replay(turns: Sequence[Turn], agent: Agent | Program, sandbox: Sandbox) -> AsyncIterator[Replayed]:
     """Takes each turn's call again, in a sandbox that was opened from the task; what no tool was called for is not run."""
     tool_state = ToolState()
     for number, turn in enumerate(turns, 1):

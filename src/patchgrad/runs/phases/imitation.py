@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from patchgrad.contracts import Extend, TrainablePolicy
+from patchgrad.contracts import Extend, Program, TrainablePolicy
 from patchgrad.errors import ConfigError
 from patchgrad.learning.algorithm import IterationSizes
 from patchgrad.recipes.rft import Rft
@@ -46,7 +46,7 @@ def _first_prompt(context: RunContext, policy: TrainablePolicy) -> Callable[[Tas
     """The first prompt of an attempt, as RL and evaluations give it."""
 
     def first(task: Task) -> Ids:
-        said = context.agent.prompt(task.instruction, ())
+        said = None if isinstance(context.agent, Program) else context.agent.prompt(task.instruction, ())
         if not isinstance(said, Extend):
             raise ConfigError("rft.demonstration needs an agent whose attempts begin with a prompt; set it to false")
         return policy.encode(said.messages, None)

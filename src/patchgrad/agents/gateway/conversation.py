@@ -1,0 +1,117 @@
+"""An attempt of a program of others: it is told of each turn, and what it asks then is the next step.
+
+    it asks -> the step; the turn is made -> it gets the answer, has the command run, gets the turn's observation -> it asks ...
+
+A turn is made before the program learns of it, so another process of the same program, told of the same turns, stands at the same place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from patchgrad.agents.gateway import chat
+from patchgrad.agents.gateway.calls import read
+from patchgrad.agents.gateway.history import History
+from patchgrad.agents.gateway.server import Gateway, gateway
+from patchgrad.agents.gateway.session import Ended, Question
+from patchgrad.contracts import Extend, Finish, Restart
+from patchgrad.errors import ProgramFault
+from patchgrad.values import Call, Stop, Turn
+
+NOT_RUN = {"output": "", "returncode": -1, "exception_info": "The command was not run: an answer makes one call."}
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """How a program is started: `start(address, token, ended)` begins it and gives what stops it; it tells `ended` how it was over.
+
+    `stops` are its words for how an attempt ends; with others it broke. `tells_tools`: is the policy told of its tools?
+    """
+
+    start: Callable[[str, str, Callable[[str, str], None]], Callable[[], None]]
+    stops: Mapping[str, Stop]
+    tells_tools: bool = True
+
+
+class ProgramConversation:
+    """A `Conversation`. The program is started when it is first asked, in a thread, since that may take seconds."""
+
+    def __init__(self, begun: Begun) -> None:
+        self._begun = begun
+        self._gateway: Gateway = gateway()
+        self._session = self._gateway.open()
+        self._history = History(begun.tells_tools)
+        self._now: tuple[Question, Extend | Restart] | Ended | None = None
+        self._stop: Callable[[], None] | None = None
+        self._turns = 0  # that the program was told of
+        self._tokens = 0  # of the stream
+
+    async def prompt(self, turns: Sequence[Turn]) -> Extend | Restart | Finish:
+        """Tells the program of turns that it does not know, and gives what it asks then, or how it ended."""
+        if self._stop is None:
+            token, ended = self._session.token, self._session.end
+            self._stop = await asyncio.to_thread(self._begun.start, self._gateway.address, token, ended)
+            self._now = await self._next(None)
+        for turn in turns[self._turns :]:
+            if not isinstance(self._now, tuple):
+                raise ProgramFault(f"the program ended before turn {self._turns + 1}, which it took before: {_told(self._now)}")
+            self._now = await self._tell(turn, *self._now)
+        if isinstance(self._now, tuple):
+            return self._now[1]
+        stop = self._begun.stops.get(self._now.status) if self._now else None
+        if stop is None:
+            raise ProgramFault(f"the program broke: {_told(self._now)}")
+        return Finish(stop)
+
+    async def close(self) -> None:
+        """Ends the program; whoever it asks is told that the attempt is over."""
+        self._gateway.leave(self._session)
+        if self._stop is not None:
+            self._stop()
+
+    async def _tell(self, turn: Turn, question: Question, step: Extend | Restart) -> tuple[Question, Extend | Restart] | Ended:
+        """Answers what the program has asked, and what it has run then, with what the turn says."""
+        answered = read(turn.action.text)
+        self._tokens = (0 if isinstance(step, Restart) else self._tokens) + len(turn.context)
+        _reply(question.reply, chat.answer(answered, turn.action, self._tokens, self._turns))
+        self._history.answered(chat.said(answered))
+        self._tokens += turn.action.tokens
+        self._turns += 1
+        return await self._next(turn)
+
+    async def _next(self, turn: Turn | None) -> tuple[Question, Extend | Restart] | Ended:
+        """Until the program asks again or is over. The one command that is the turn's gives what it gave; no other one is run."""
+        given = turn
+        while True:
+            event = await self._session.next()
+            if isinstance(event, Question):
+                return event, self._history.step(event.request)
+            if isinstance(event, Ended):
+                return event
+            if given is not None and given.call == Call("bash", event.command):
+                _reply(event.reply, _result(given))
+                given = None
+            else:
+                _reply(event.reply, NOT_RUN)
+
+
+def _result(turn: Turn) -> Mapping[str, Any]:
+    """What a command gave, as programs read it."""
+    seen = turn.observation
+    failure = "" if seen.failure is None else f"The command ended otherwise: {seen.failure}."
+    return {"output": seen.content, "returncode": -1 if seen.exit_code is None else seen.exit_code, "exception_info": failure}
+
+
+def _reply(reply: Future[Mapping[str, Any]], told: Mapping[str, Any]) -> None:
+    if not reply.done():
+        reply.set_result(told)
+
+
+def _told(now: Ended | tuple[Any, ...] | None) -> str:
+    if not isinstance(now, Ended):
+        return "it asked something"
+    return f"{now.status}: {now.detail}" if now.detail else now.status or "it said nothing"

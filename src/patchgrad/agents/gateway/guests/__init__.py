@@ -1,0 +1,1 @@
+"""Files that are run by the Python of a program of others."""

@@ -1,0 +1,176 @@
+"""The server that programs of others ask: on this machine alone, in a thread of its own, one for all attempts of a process.
+
+A request brings the token of its attempt; without one it gets 401, after the attempt's end 409, and under a foreign name of this machine,
+or from a page of a browser, 403. Requests and tokens are in no log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import hashlib
+import json
+import os
+import socket
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from patchgrad.agents.gateway import chat
+from patchgrad.agents.gateway.session import Session, SessionOver
+from patchgrad.errors import MissingDependency
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+HOST = "127.0.0.1"
+LONGEST = 64 * 2**20
+"""Bytes of a request."""
+
+
+class Gateway:
+    """Listens from when it is made until `close`. Raises `MissingDependency` without starlette and uvicorn."""
+
+    def __init__(self) -> None:
+        try:
+            import uvicorn
+            from starlette.applications import Starlette
+            from starlette.routing import Route
+        except ModuleNotFoundError:
+            raise MissingDependency("Programs of others are answered by starlette and uvicorn: pip install 'patchgrad[gateway]'.") from None
+        self._sessions: dict[str, Session] = {}
+        self._over: set[str] = set()
+        self._socket = socket.create_server((HOST, 0))
+        self.address = f"http://{HOST}:{self._socket.getsockname()[1]}"
+        routes = [
+            Route("/v1/models", self._models),
+            Route("/v1/chat/completions", self._chat, methods=["POST"]),
+            Route("/sandbox", self._sandbox, methods=["POST"]),
+        ]
+        config = uvicorn.Config(Starlette(routes=routes), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._server.serve(sockets=[self._socket])), name="gateway", daemon=True)
+        self._thread.start()
+
+    def open(self) -> Session:
+        """A session for an attempt of the running loop."""
+        session = Session()
+        self._sessions[session.token] = session
+        return session
+
+    def leave(self, session: Session) -> None:
+        """The attempt is over."""
+        session.close()
+        if self._sessions.pop(session.token, None) is not None:
+            self._over.add(_name(session.token))
+
+    def close(self) -> None:
+        """Stops listening."""
+        self._server.should_exit = True
+        self._thread.join(5)
+        self._socket.close()
+
+    async def _models(self, request: Request) -> Response:
+        refused = self._refused(request)
+        told = {"object": "list", "data": [{"id": chat.MODEL, "object": "model", "created": 0, "owned_by": chat.MODEL}]}
+        return refused or _json(told)
+
+    async def _chat(self, request: Request) -> Response:
+        from starlette.responses import StreamingResponse
+
+        if refused := self._refused(request):
+            return refused
+        body = await _body(request)
+        if body is None:
+            return _json(chat.refusal(f"A request has at most {LONGEST >> 20} MiB."), 413)
+        try:
+            said = json.loads(body)
+            asked = chat.request(said)
+        except (ValueError, RecursionError) as error:
+            return _json(chat.refusal(str(error) if isinstance(error, chat.BadRequest) else "The body of a request is a JSON object."), 400)
+        retried = request.headers.get("x-stainless-retry-count", "0") not in ("", "0")
+        told = await _told(lambda: self._session(request).ask(asked, hashlib.blake2b(body).hexdigest(), retried))
+        if told is not None and said.get("stream"):
+            return StreamingResponse(chat.streamed(told), media_type="text/event-stream")
+        return _over() if told is None else _json(told)
+
+    async def _sandbox(self, request: Request) -> Response:
+        if refused := self._refused(request):
+            return refused
+        try:
+            command = json.loads(await _body(request) or b"")["command"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            command = None
+        if not isinstance(command, str):
+            return _json(chat.refusal('The body of a request is {"command": TEXT}.'), 400)
+        told = await _told(lambda: self._session(request).run(command))
+        return _over() if told is None else _json(told)
+
+    def _session(self, request: Request) -> Session:
+        session = self._sessions.get(_brought(request))
+        if session is None:
+            raise SessionOver
+        return session
+
+    def _refused(self, request: Request) -> Response | None:
+        port = self.address.rpartition(":")[2]
+        if request.headers.get("host", "") not in (f"{HOST}:{port}", f"localhost:{port}") or "origin" in request.headers:
+            return _json(chat.refusal("Nothing is served under that name, and nothing to pages."), 403)
+        token = _brought(request)
+        if token in self._sessions:
+            return None
+        if token and _name(token) in self._over:
+            return _over()
+        return _json(chat.refusal("Bring the token of an attempt: Authorization: Bearer TOKEN.", "authentication_error"), 401)
+
+
+def _brought(request: Request) -> str:
+    scheme, _, said = request.headers.get("authorization", "").partition(" ")
+    return said.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
+
+
+async def _body(request: Request) -> bytes | None:
+    """The whole body; nothing where it is too long."""
+    found = bytearray()
+    async for part in request.stream():
+        found += part
+        if len(found) > LONGEST:
+            return None
+    return bytes(found)
+
+
+async def _told(ask: Any) -> Mapping[str, Any] | None:
+    """What is answered; nothing where the attempt is over. The attempt goes on where the program has hung up: it may ask again."""
+    try:
+        reply: Future[Mapping[str, Any]] = ask()
+        return await asyncio.shield(asyncio.wrap_future(reply))
+    except SessionOver:
+        return None
+
+
+def _over() -> Response:
+    return _json(chat.refusal("The attempt is over."), 409)
+
+
+def _json(told: Any, status: int = 200) -> Response:
+    from starlette.responses import Response
+
+    return Response(json.dumps(told), status, media_type="application/json")
+
+
+def _name(token: str) -> str:
+    return hashlib.blake2b(token.encode(), digest_size=12).hexdigest()
+
+
+_here: dict[int, Gateway] = {}
+
+
+def gateway() -> Gateway:
+    """The gateway of this process, which listens from when it is first asked for until the process ends."""
+    if os.getpid() not in _here:
+        _here.clear()  # what a fork has of its parent's
+        _here[os.getpid()] = Gateway()
+        atexit.register(_here[os.getpid()].close)
+    return _here[os.getpid()]
