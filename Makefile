@@ -49,6 +49,11 @@ models/smollm2-135m-instruct: | $(VENV)/.train
 sets/rebuilt: | $(VENV)/.train
 	$(BIN)/patchgrad tasks rebuild sets/packages --out sets/rebuilt --partly
 
+.PHONY: mini
+mini: install $(VENV)/agents ## the same for mini-swe-agent, an agent of others, unchanged
+	$(PIP) install -q -e '.[gateway]'
+	$(BIN)/patchgrad train mini --agent.scaffold.python $(VENV)/agents/mini-swe-agent/bin/python $(if $(RUN),--run $(RUN))
+
 .PHONY: test
 test: install $(VENV)/.dev podman chromium $(VENV)/agents ## the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not slow" -n auto --maxprocesses 8 --dist worksteal

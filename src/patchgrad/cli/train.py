@@ -1,6 +1,6 @@
 """train a policy by a recipe: base, rejection fine-tuning, reinforcement learning, evaluation
 
-RECIPE is a name (cluster-tiny, laptop, nebius2508, smoke, smol, smol-long, tiny) or a TOML file, as --print writes it: what differs from a
+RECIPE is a name (cluster-tiny, laptop, mini, nebius2508, smoke, smol, smol-long, tiny) or a TOML file, as --print writes it: what differs from a
 preset, or, with --print full, every key. Any field of it can be set by its dotted name:
 
   patchgrad train laptop

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from patchgrad.recipes.cluster_tiny import cluster_tiny
 from patchgrad.recipes.evaluation import Evaluation
 from patchgrad.recipes.laptop import laptop, smoke
+from patchgrad.recipes.mini import mini
 from patchgrad.recipes.nebius2508 import Scale, nebius2508
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.smol import smol, smol_long
@@ -15,6 +16,7 @@ from patchgrad.recipes.tiny import tiny
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "cluster-tiny": cluster_tiny,
     "laptop": laptop,
+    "mini": mini,
     "nebius2508": nebius2508,
     "smoke": smoke,
     "smol": smol,
@@ -32,6 +34,7 @@ __all__ = [
     "Scale",
     "cluster_tiny",
     "laptop",
+    "mini",
     "nebius2508",
     "smoke",
     "smol",

@@ -13,6 +13,7 @@ from patchgrad.recipes import Evaluation, Recipe, Scale
 from patchgrad.recipes.change import Change
 from patchgrad.recipes.cluster_tiny import CLUSTER_TINY
 from patchgrad.recipes.laptop import SMOKE
+from patchgrad.recipes.mini import MINI
 from patchgrad.recipes.nebius2508 import CHANGES, PAPER, READ, REPORTED, UNREPORTED, nebius2508
 from patchgrad.recipes.rows import Row
 from patchgrad.recipes.smol import LONG, SMOL
@@ -25,6 +26,7 @@ MADE_FROM: Mapping[str, tuple[str, tuple[Change, ...]]] = {
     "smoke": ("laptop", SMOKE),
     "tiny": ("smoke", TINY),
     "cluster-tiny": ("smoke", CLUSTER_TINY),
+    "mini": ("laptop", MINI),
     "smol": ("laptop", SMOL),
     "smol-long": ("smol", LONG),
 }

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import json
 import os
+import selectors
 import signal
-import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from typing import Any
 
 MODEL = "openai/patchgrad"
@@ -78,64 +80,108 @@ def attempt(job: dict[str, Any]) -> tuple[str, str]:
     return str(told.get("exit_status", "")), ""
 
 
-def forked(job: dict[str, Any], tell: int) -> int:
-    """A process for an attempt; its number."""
-    child = os.fork()
-    if child:
-        return child
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)
-    os.setpgid(0, 0)
-    with contextlib.suppress(OSError, AttributeError):  # not Linux: it ends when it next asks
-        ctypes.CDLL(None).prctl(END_WITH_PARENT, signal.SIGKILL)
-    try:
-        status, detail = attempt(job)
-    except BaseException as error:
-        status, detail = type(error).__name__, " ".join(str(error).split())[:500]
-    os.write(tell, json.dumps({"number": job["number"], "status": status, "detail": detail}).encode() + b"\n")
-    os._exit(0)
+def warm() -> None:
+    """Does once, before there are forks, what each would do for itself in a quarter of a second: a first answer, which nobody is asked for.
+
+    What is there by then is no garbage, and a fork that looked for some in it would copy it.
+    """
+    from minisweagent.models.litellm_model import LitellmModel
+
+    call = {"id": "call_0", "type": "function", "function": {"name": "bash", "arguments": '{"command": "true"}'}}
+    said = {"mock_response": "-", "mock_tool_calls": [call], "api_key": "-"}
+    LitellmModel(model_name=MODEL, model_kwargs=said, cost_tracking="ignore_errors").query([{"role": "user", "content": "-"}])
+    gc.collect()
+    gc.freeze()
+
+
+class Forks:
+    """The processes of attempts by their numbers. What is over is said on `tell`, a line of JSON each."""
+
+    def __init__(self, tell: int) -> None:
+        self.tell, self._children = tell, dict[int, int]()
+
+    def obey(self, told: dict[str, Any]) -> None:
+        """Begins the attempt of a job, or ends one."""
+        if "stop" not in told:
+            child = os.fork()
+            if not child:
+                self._run(told)
+            self._children[told["number"]] = child
+        elif told["stop"] in self._children:
+            end(self._children[told["stop"]])
+
+    def gather(self) -> None:
+        """Takes in whoever is over, and says so of one that was ended from outside before it could."""
+        for number, child in list(self._children.items()):
+            if os.waitpid(child, os.WNOHANG)[0]:
+                del self._children[number]
+                self._say(number, "killed", "the process was ended")
+
+    def end(self) -> None:
+        """Ends all of them."""
+        for child in self._children.values():
+            end(child)
+
+    def _run(self, job: dict[str, Any]) -> None:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        os.setpgid(0, 0)
+        with contextlib.suppress(OSError, AttributeError):  # not Linux: it ends when it next asks
+            ctypes.CDLL(None).prctl(END_WITH_PARENT, signal.SIGKILL)
+        try:
+            status, detail = attempt(job)
+        except BaseException as error:
+            status, detail = type(error).__name__, " ".join(str(error).split())[:500]
+        self._say(job["number"], status, detail)
+        os._exit(0)
+
+    def _say(self, number: int, status: str, detail: str) -> None:
+        os.write(self.tell, json.dumps({"number": number, "status": status, "detail": detail}).encode() + b"\n")
 
 
 def end(child: int) -> None:
     """Ends a process with all that it has begun."""
     for kill in (os.killpg, os.kill):
-        try:
+        with contextlib.suppress(ProcessLookupError):
             kill(child, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+
+
+def lines_and_ends() -> Iterator[bytes | None]:
+    """Each line of the input, and `None` whenever a process is over; until the input ends."""
+    woken, wakes = os.pipe()
+    os.set_blocking(wakes, False)
+    signal.set_wakeup_fd(wakes)
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler of its own could come amid another
+    ready, left = selectors.DefaultSelector(), b""
+    for place in (0, woken):
+        ready.register(place, selectors.EVENT_READ)
+    while True:
+        for key, _ in ready.select():
+            read = os.read(key.fd, 1 << 16)
+            if key.fd == woken:
+                yield None
+                continue
+            if not read:
+                return
+            *lines, left = (left + read).split(b"\n")
+            yield from lines
 
 
 def main() -> None:
     """Until the input ends."""
-    tell = os.dup(1)
+    forks = Forks(os.dup(1))
     os.dup2(2, 1)  # what is printed is nobody's protocol
     import minisweagent
-    import minisweagent.agents.default
-    import minisweagent.models.litellm_model
 
-    os.write(tell, json.dumps({"version": minisweagent.__version__}).encode() + b"\n")
-    children: dict[int, int] = {}
-
-    def gather(*_: object) -> None:
-        """Takes in whoever is over, and says so of one that was ended from outside before it could."""
-        for number, child in list(children.items()):
-            if os.waitpid(child, os.WNOHANG)[0]:
-                del children[number]
-                os.write(tell, json.dumps({"number": number, "status": "killed", "detail": "the process was ended"}).encode() + b"\n")
-
-    signal.signal(signal.SIGCHLD, gather)
-    for line in sys.stdin.buffer:
-        told = json.loads(line)
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-        if "stop" in told:
-            if told["stop"] in children:
-                end(children[told["stop"]])
+    warm()
+    os.write(forks.tell, json.dumps({"version": minisweagent.__version__}).encode() + b"\n")
+    for line in lines_and_ends():
+        if line is None:
+            forks.gather()
         else:
-            children[told["number"]] = forked(told, tell)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    for child in children.values():
-        end(child)
+            forks.obey(json.loads(line))
+    forks.end()
     os._exit(0)  # nothing that was imported is asked how to end
 
 

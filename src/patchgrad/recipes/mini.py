@@ -1,0 +1,29 @@
+"""The recipe `mini`: `laptop` for mini-swe-agent, unchanged, in place of our own agent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from patchgrad.config import override
+from patchgrad.recipes.change import Change, both, values
+from patchgrad.recipes.laptop import laptop
+from patchgrad.recipes.recipe import Recipe
+
+MINI = (
+    Change(
+        "the agent of that package, which has its own loop, its own words for errors, and one tool", {"agent.scaffold": "mini-swe-agent"}
+    ),
+    Change("a call in JSON of a command that names its file and line", {"agent.action_tokens": "96"}),
+    Change(
+        "so an attempt is longer",
+        {"policy.context": "3072", "rft.limits.context": "2560", "evaluation.limits.context": "3072"} | both({"limits.context": "2560"}),
+    ),
+    Change("each lesson is a process", {"warmup.first_turns": "1000"}),
+    Change("few iterations, to see that it learns", {"stages.0.iterations": "2", "stages.1.iterations": "2"}),
+)
+"""What `mini` has otherwise than `laptop`, and why."""
+
+
+def mini() -> Recipe:
+    """Sized for some forty minutes on two cores."""
+    return override(replace(laptop(), name="mini"), values(*MINI))
