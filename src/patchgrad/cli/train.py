@@ -1,7 +1,7 @@
 """train a policy by a recipe: base, rejection fine-tuning, reinforcement learning, evaluation
 
-RECIPE is a name (cluster-tiny, laptop, mini, nebius2508, smoke, smol, smol-long, tiny) or a TOML file, as --print writes it: what differs from a
-preset, or, with --print full, every key. Any field of it can be set by its dotted name:
+RECIPE is a name (cluster-tiny, laptop, mini, nebius2508, smoke, smol, smol-long, tiny) or a TOML file, as --print writes it: what differs
+from a preset, or, with --print full, every key. Any field of it can be set by its dotted name:
 
   patchgrad train laptop
   patchgrad train laptop --run runs/second --seed 1 --stages.0.iterations 12
