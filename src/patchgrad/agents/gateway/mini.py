@@ -16,7 +16,7 @@ from patchgrad.contracts import Tool
 from patchgrad.errors import ConfigError, MissingDependency
 from patchgrad.values import Call, Malformed, Stop
 
-SCRIPT = Path(__file__).parent / "guests" / "mini_swe_agent.py"
+SCRIPT = Path(__file__).parent / "scripts" / "mini_swe_agent.py"
 ENVIRONMENT = {
     "MSWEA_CONFIGURED": "true",
     "MSWEA_SILENT_STARTUP": "true",

@@ -52,8 +52,9 @@ def agent(choice: AgentChoice, registry: Registry = BY_NAME, *, demonstration: b
     if own and not callable(found):
         raise ConfigError(f"The agent {choice.scaffold.name} is made already, so agent.tools do not reach it: hand them to the agent.")
     facts = {"tools": all_tools, "view": view, "prompts": choice.prompts}
-    made = conforming("agent.scaffold", registry.make("scaffolds", choice.scaffold, "agent.scaffold", facts), Agent)
-    return made
+    built = registry.make("scaffolds", choice.scaffold, "agent.scaffold", facts)
+    owned: Agent | Program = conforming("agent.scaffold", built, Program if hasattr(built, "begin") else Agent)
+    return owned
 
 
 def tools(choice: AgentChoice, registry: Registry = BY_NAME) -> dict[str, Tool]:

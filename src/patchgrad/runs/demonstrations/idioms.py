@@ -15,7 +15,6 @@ import shlex
 from typing import Protocol
 
 from patchgrad.agents.gateway.calls import ToolCall, written
-from patchgrad.errors import ConfigError
 from patchgrad.recipes.recipe import AgentChoice
 from patchgrad.runs.demonstrations.edits import Edit
 from patchgrad.runs.demonstrations.known_bugs import Known
@@ -98,10 +97,5 @@ def _put(text: str) -> str:
 
 
 def idiom(agent: AgentChoice, known: Known) -> Idiom:
-    """How demonstrations for an agent are said; `ConfigError` for one whose words nobody here speaks."""
-    match agent.scaffold.name:
-        case "react":
-            return Blocks()
-        case "mini-swe-agent":
-            return BashCalls(known, agent.window)
-    raise ConfigError(f"Nobody here can demonstrate in the words of the agent {agent.scaffold.name}: set warmup.demonstrations to 0.")
+    """How demonstrations for an agent are said: in blocks, which a user's own agent reads too, unless it is one of others."""
+    return BashCalls(known, agent.window) if agent.scaffold.name == "mini-swe-agent" else Blocks()
