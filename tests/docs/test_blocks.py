@@ -37,7 +37,7 @@ from patchgrad.recipes.recipe import PolicyChoice, Shape
 from patchgrad.runs.reading import read_recipe
 
 PROJECT = Path(__file__).parents[2]
-PAGES = [PROJECT / "README.md", PROJECT / "docs" / "tutorial.md", *sorted((PROJECT / "docs" / "guide").glob("*.md"))]
+PAGES = [PROJECT / "README.md", PROJECT / "docs" / "tutorial.md", *sorted((PROJECT / "docs" / "guide").rglob("*.md"))]
 REASONS = {"a model of the hub", "the package index", "a server", "a clone", "another program"}
 LANGUAGES = {"bash", "python", "toml", "text", "diff"}
 BLOCK = re.compile(r"(?:^<!-- (not run: )?([^>]*?) -->\n)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
