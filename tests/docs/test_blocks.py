@@ -151,6 +151,7 @@ GIVEN: dict[str, dict[str, dict[str, str]]] = {
         "runs/b-2": {"seed": "2", "rft.lr": "5e-4"},
         "sets/mine": {},
     },
+    "ci": {"runs/laptop": {}},
     "run-folder": {"runs/laptop": {}, "runs/again": {}},
     "viewer": {"runs/laptop": {}},
 }

@@ -3,8 +3,8 @@
 Needs one more package: pip install 'patchgrad[completion]'. Verbs, options, names of recipes and keys of recipes are completed, folders and
 files as ever:
 
-  patchgrad completion bash >> ~/.bashrc
-  patchgrad completion zsh >> ~/.zshrc
+  echo 'eval "$(patchgrad completion bash)"' >> ~/.bashrc
+  echo 'eval "$(patchgrad completion zsh)"' >> ~/.zshrc
   patchgrad completion fish > ~/.config/fish/completions/patchgrad.fish
 """
 
