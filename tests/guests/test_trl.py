@@ -151,7 +151,10 @@ def test_a_reward_of_the_users_own_and_tasks_of_a_set_or_generated(tmp_path: Pat
     found = environment.get_reward()
     assert found is not None
     assert 99 < found < 100
-    made.close()
+    environment.reset(task="one")
+    environment.shell("echo x > new.py")
+    environment.submit()
+    made.close()  # while what was submitted is graded
     made.close()
     tasks = [Generated(tmp_path / "generated")(split, 2, 0) for split in ("train", "held_out", "train")]
     assert [task.id for task in tasks[0]] == [task.id for task in tasks[2]]

@@ -53,10 +53,18 @@ class Desk:
         atexit.unregister(self._at_exit)
         if self._loop.is_closed():
             return
-        self.wait(self.sandboxes.close())
+        self.wait(self._ended())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    async def _ended(self) -> None:
+        """Closes the sandboxes, then ends whatever still waits for one of them, such as a verdict that nobody asks for."""
+        await self.sandboxes.close()
+        waiting = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
     def _at_exit(self) -> None:
         """Python starts no threads any more when a program ends, and sandboxes ask for some when they close."""

@@ -181,7 +181,9 @@ class RepairEnvironment:
         Returns:
             That the attempt is over.
         """
-        self._repairs.desk.wait(self._opened().end("submitted"))
+        desk, visit = self._repairs.desk, self._opened()
+        desk.wait(visit.end("submitted"))
+        desk.begin(desk.grader.grade(visit.task, visit.submission or ""))  # while other rollouts go on; `get_reward` finds it done
         return "Submitted."
 
     def _call(self, tool: str, arguments: str) -> str:
