@@ -30,6 +30,15 @@ train: install ## base policy -> RFT -> two stages of RL -> evaluation, on this 
 smoke: install ## the same path in two minutes, with no claim about skill
 	$(BIN)/patchgrad train smoke $(if $(RUN),--run $(RUN))
 
+.PHONY: demo
+demo: install $(VENV)/.view ## the same, and then the page with every attempt: in the browser, or at the address that is printed
+	$(BIN)/patchgrad train smoke --run $(or $(RUN),runs/demo) --resume
+	$(BIN)/patchgrad view $(or $(RUN),runs/demo) --serve $(if $(PORT),--port $(PORT)) $(if $(DISPLAY)$(WAYLAND_DISPLAY),--open)
+
+$(VENV)/.view: pyproject.toml | $(VENV)/.train
+	$(PIP) install -q -e '.[view]'
+	touch $@
+
 .PHONY: cluster-smoke
 cluster-smoke: install $(VENV)/.cluster ## the same on three nodes of Ray, four ranks and two policies of this machine
 	$(BIN)/patchgrad train cluster-tiny --cluster local:3 $(if $(RUN),--run $(RUN))

@@ -37,7 +37,7 @@ from patchgrad.recipes.recipe import PolicyChoice, Shape
 from patchgrad.runs.reading import read_recipe
 
 PROJECT = Path(__file__).parents[2]
-PAGES = [PROJECT / "README.md", PROJECT / "docs" / "tutorial.md", *sorted((PROJECT / "docs" / "guide").glob("*.md"))]
+PAGES = [PROJECT / "README.md", PROJECT / "docs" / "tutorial.md", *sorted((PROJECT / "docs" / "guide").rglob("*.md"))]
 REASONS = {"a model of the hub", "the package index", "a server", "a clone", "another program"}
 LANGUAGES = {"bash", "python", "toml", "text", "diff"}
 BLOCK = re.compile(r"(?:^<!-- (not run: )?([^>]*?) -->\n)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -151,6 +151,7 @@ GIVEN: dict[str, dict[str, dict[str, str]]] = {
         "runs/b-2": {"seed": "2", "rft.lr": "5e-4"},
         "sets/mine": {},
     },
+    "ci": {"runs/laptop": {}},
     "run-folder": {"runs/laptop": {}, "runs/again": {}},
     "viewer": {"runs/laptop": {}},
 }

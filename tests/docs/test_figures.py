@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 PROJECT = Path(__file__).parents[2]
-PAGES = [PROJECT / "README.md", PROJECT / "docs" / "tutorial.md", *sorted((PROJECT / "docs" / "guide").glob("*.md"))]
+PAGES = [PROJECT / "README.md", PROJECT / "docs" / "tutorial.md", *sorted((PROJECT / "docs" / "guide").rglob("*.md"))]
 FIGURES: dict[str, dict[str, Any]] = json.loads((PROJECT / "docs" / "figures.json").read_text())
 FIELDS = {"what", "value", "unit", "error", "interval", "n", "seeds", "command", "commit", "machine", "source"}
 MARKED = re.compile(r"(-?[\d,]*\.?\d+)( ?%| x)?(\**)<!-- figure: ([\w-]+) -->")

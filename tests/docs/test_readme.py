@@ -13,7 +13,7 @@ PAGES = sorted(path for path in [*PROJECT.glob("*.md"), *DOCS.rglob("*.md")] if 
 README = (PROJECT / "README.md").read_text()
 HISTORY = re.compile(r"\b(no longer|used to be|until 20\d\d|since 20\d\d|anymore|any more|formerly|previously)\b", re.IGNORECASE)
 COINED = re.compile(r"\b(apprentice\w*|workshop|certificates?|certif\w+|retold|genesis|spelling)\b", re.IGNORECASE)
-GUIDES = [PROJECT / "README.md", DOCS / "tutorial.md", DOCS / "architecture.md", *sorted((DOCS / "guide").glob("*.md"))]
+GUIDES = [PROJECT / "README.md", DOCS / "tutorial.md", DOCS / "architecture.md", *sorted((DOCS / "guide").rglob("*.md"))]
 
 
 def test_it_is_short_and_its_commands_and_its_python_come_early() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -18,6 +19,7 @@ from patchgrad.cli import (
     check,
     cluster,
     compare,
+    completion,
     components,
     evaluate,
     export,
@@ -52,6 +54,7 @@ VERBS = {
     "check": check,
     "cluster": cluster,
     "components": components,
+    "completion": completion,
 }
 EXAMPLES = """examples:
   patchgrad check                            can this machine isolate an agent?
@@ -81,6 +84,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; `main(["check"])` returns its exit code."""
+    if completion.ASKED in os.environ:
+        completion.answer(parser())
     words = list(sys.argv[1:] if argv is None else argv)
     if isinstance(
         sys.stdout, io.TextIOWrapper

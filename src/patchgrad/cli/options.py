@@ -43,7 +43,7 @@ OWN = {
                 "--concurrency",
                 "--cluster",
             ),
-            *("--compare", "--difference", "--power", "--size", "--rate", "--alike"),
+            *("--compare", "--markdown", "--difference", "--power", "--size", "--rate", "--alike"),
         },
     ),
 }

@@ -4,6 +4,7 @@
     intervals    95 % that are 95 %: Wilson's interval with an effective sample size
     summary      attempts -> Report
     comparing    two reports on the same tasks -> difference, interval, test, sentence
+    comment      the same as Markdown, for who reviews a change
     seeds        the same recipe from several seeds
     planning     how many runs until a difference is seen
     protocols    what others report, by name
@@ -17,6 +18,7 @@ Two errors exist, because two questions exist:
 
 from __future__ import annotations
 
+from patchgrad.evaluation.comment import comment
 from patchgrad.evaluation.comparing import Comparison, Versus, compare, versus
 from patchgrad.evaluation.figures import best_at_n, bounds, over_runs, over_tasks, pass_at_k, within
 from patchgrad.evaluation.intervals import between, repeated, wilson
@@ -37,6 +39,7 @@ __all__ = [
     "best_at_n",
     "between",
     "bounds",
+    "comment",
     "compare",
     "details",
     "from_outcomes",

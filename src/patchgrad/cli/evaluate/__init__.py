@@ -15,6 +15,7 @@ What is measured is a run's checkpoint, any model, a model behind an address, or
 A key for the address is taken from PATCHGRAD_KEY. What was measured can be compared, task by task, and the next one planned:
 
   patchgrad evaluate --compare runs/laptop:base runs/laptop
+  patchgrad evaluate --compare runs/before runs/now --markdown comment.md
   patchgrad evaluate --plan runs/laptop --difference 2
   patchgrad evaluate --plan --difference 2 --size 500 --rate 35
 """
@@ -35,7 +36,7 @@ TAKES = {
     "--policy": {"model", "tasks", "protocol", "out", "resume", "print", "cluster"},
     "--resume": {"out", "resume", "cluster"},
     "--predictions": {"tasks", "out", "recorded", "run_id", "concurrency"},
-    "--compare": set[str](),
+    "--compare": {"markdown"},
     "--plan": {"difference", "power", "size", "rate", "alike"},
 }
 """What goes with what is evaluated; --json goes with all."""

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 
-from patchgrad.evaluation import versus
+from patchgrad.evaluation import comment, versus
 from patchgrad.store import finite, plain, read_report
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Declare the words of a comparison."""
     words = "two reports, paired by task: run folders, FOLDER:NAME for one of several, or what --json printed"
-    parser.add_argument_group("a comparison").add_argument("--compare", metavar=("A", "B"), nargs=2, help=words)
+    group = parser.add_argument_group("a comparison")
+    group.add_argument("--compare", metavar=("A", "B"), nargs=2, help=words)
+    group.add_argument("--markdown", metavar="FILE", help="write it as a comment for who reviews a change, with the tasks that moved")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Say how B differs from A, by how much at least and at most, and what else differs between them."""
     first, second = (read_report(source) for source in arguments.compare)
     found = versus(first, second)
+    if arguments.markdown:
+        Path(arguments.markdown).write_text(comment(first, second), encoding="utf-8")
     if arguments.json:
         print(json.dumps(finite(plain(found)) | {"sentence": found.sentence}, allow_nan=False))
         return 0

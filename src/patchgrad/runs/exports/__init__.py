@@ -1,1 +1,1 @@
-"""Attempts of a run in the formats of others: as messages, ATIF, inspect_ai's logs, SWE-bench's predictions."""
+"""What a run leaves for others: attempts as messages, ATIF, inspect_ai's logs and SWE-bench's predictions, and the card of its policy."""
