@@ -30,7 +30,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the script."""
     try:
-        from argcomplete import shellcode
+        from argcomplete.shell_integration import shellcode
     except ImportError as error:
         raise MissingDependency("completion needs one more package: pip install 'patchgrad[completion]'") from error
     print(shellcode(["patchgrad"], shell=arguments.shell).strip())
@@ -48,7 +48,7 @@ def answer(parser: argparse.ArgumentParser) -> None:
     from patchgrad.recipes import RECIPES as NAMES
     from patchgrad.recipes import laptop
 
-    names, files = ChoicesCompleter(sorted(NAMES)), FilesCompleter(("toml",))
+    names, files = ChoicesCompleter(dict.fromkeys(sorted(NAMES), "")), FilesCompleter(("toml",))
     keys = sorted(leaves(laptop()))
     for verb, below in _verbs(parser):
         if verb not in RECIPES:
