@@ -15,7 +15,7 @@ from typing import Any
 from patchgrad.errors import ConfigError
 from patchgrad.store import Run
 from patchgrad.store.codec import finite
-from patchgrad.viewer.site import listed, shown
+from patchgrad.viewer.site import curves, listed, shown
 
 APP = Path(__file__).parent / "app"
 PACK = 1_000_000
@@ -41,6 +41,7 @@ def write(folders: Sequence[Path], out: Path) -> int:
         told = listed.listed(tables)
         starts, attempts = _packed(run, out / "data" / str(number), tables, told["columns"]["attempt"])
         _given(out, f"{number}/list/0", told)
+        _given(out, f"{number}/curves", curves.curves(run))
         about["runs"][number] |= {"chunks": 1, "packs": starts}
         count += attempts
     _given(out, "overview", about)

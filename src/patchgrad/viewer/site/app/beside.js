@@ -24,6 +24,7 @@ const source = {
     source.packs = told.runs.map((run) => run.packs);
     return told;
   },
+  curves: (run) => source.ask(`${run}/curves`),
   chunk: (run, number) => source.ask(`${run}/list/${number}`),
   async attempt(run, id) {
     const list = attemptsOf(run);

@@ -21,7 +21,9 @@ async function route() {
   const [, name, run, ...rest] = path.split("/");
   const about = overview.runs[Number(run)], given = new URLSearchParams(query || "");
   document.getElementById("nav").replaceChildren(...overview.runs.map((one, number) => h("a", { href: `#/list/${number}`, "aria-current": about === one ? "page" : undefined }, visible(one.name))));
-  if (name === "attempt" && about) view = attemptView(main, Number(run), about, decodeURIComponent(rest.join("/")), given);
+  document.getElementById("views").replaceChildren(h("a", { href: "#/curves", "aria-current": name === "curves" ? "page" : undefined }, "curves"));
+  if (name === "curves") view = curvesView(main, overview.runs, given);
+  else if (name === "attempt" && about) view = attemptView(main, Number(run), about, decodeURIComponent(rest.join("/")), given);
   else if (name === "pair") view = pairView(main, ["one", "two"].map((side) => ({ run: Number((given.get(side) || "").split(":")[0]), id: (given.get(side) || "").split(":").slice(1).join(":") })));
   else if (name === "list" && about) view = listView(main, Number(run), about, given);
   else if (overview.runs.length === 1) {

@@ -9,6 +9,7 @@ const source = {
     return told;
   },
   overview: () => source.ask("data/overview"),
+  curves: (run) => source.ask(`data/${run}/curves`),
   chunk: (run, number) => source.ask(`data/${run}/list/${number}`),
   attempt: (run, id) => source.ask(`data/${run}/attempt?id=${encodeURIComponent(id)}`),
   observation: (run, id, turn) => source.ask(`data/${run}/observation?id=${encodeURIComponent(id)}&turn=${turn}`),
