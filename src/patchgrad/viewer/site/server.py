@@ -10,6 +10,7 @@ import asyncio
 import hmac
 import ipaddress
 import json
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from patchgrad.errors import ConfigError, MissingDependency, PatchgradError
 from patchgrad.store import Run
 from patchgrad.store.codec import finite
-from patchgrad.viewer.site import curves, listed, shown
+from patchgrad.viewer.site import curves, forks, listed, paired, shown
+from patchgrad.viewer.site.now import Now
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -83,6 +85,7 @@ def app(folders: Sequence[Path], place: Place) -> Starlette:
     data = Data([Run.open(folder) for folder in folders])
     routes = [
         Route("/data/overview", data.overview),
+        Route("/data/compared", data.compared),
         *(Route(f"/data/{{run:int}}/{path}", data.of(ask)) for path, ask in PARTS.items()),
         Route("/data/events", data.events),
         Mount("/", StaticFiles(directory=APP, html=True)),
@@ -167,6 +170,8 @@ PARTS: Mapping[str, Callable[[Run, Request], Any]] = {
     "attempt": _attempt,
     "observation": _observation,
     "curves": lambda run, _: curves.curves(run),
+    "family": lambda run, request: forks.family(run, request.query_params.get("id", "")),
+    "outcomes": lambda run, _: paired.outcomes(run),
 }
 """What is asked of one run, by its address."""
 
@@ -176,10 +181,16 @@ class Data:
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self._runs = list(runs)
+        self._now, self._looks = [Now(run) for run in runs], threading.Lock()
 
     async def overview(self, request: Request) -> Response:
         """All runs."""
         return await self._told(lambda: listed.overview(self._runs))
+
+    async def compared(self, request: Request) -> Response:
+        """Two reports, which may be of two runs."""
+        one, two = (request.query_params.get(name, "") for name in ("one", "two"))
+        return await self._told(lambda: paired.compared(self._runs, one, two))
 
     def of(self, ask: Callable[[Run, Request], Any]) -> Callable[[Request], Awaitable[Response]]:
         """The answer to what is asked of one run."""
@@ -193,23 +204,25 @@ class Data:
         return answered
 
     async def events(self, request: Request) -> Response:
-        """A line whenever a run has more attempts or iterations, as server-sent events."""
+        """What each run is at, whenever that changes, and whether it has more attempts or iterations, as server-sent events."""
         from starlette.responses import StreamingResponse
 
         async def told() -> AsyncIterator[str]:
-            before = ""
+            before: object = None
             while not await request.is_disconnected():
-                now = await asyncio.to_thread(self._state)
-                yield ": alive\n\n" if now == before else f"data: {now}\n\n"
-                before = now
+                state, now = await asyncio.to_thread(self._state)
+                seen = state, [(one["said"], one["newest"]) for one in now]
+                yield ": alive\n\n" if seen == before else f"data: {json.dumps({'state': state, 'now': now})}\n\n"
+                before = seen
                 await asyncio.sleep(EVERY)
 
         return StreamingResponse(told(), media_type="text/event-stream")
 
-    def _state(self) -> str:
-        """How much each run has: it is another text when there is more."""
+    def _state(self) -> tuple[str, list[dict[str, Any]]]:
+        """How much each run has, which is another text when there is more, and what it is at."""
         sizes = [(len(run.rollouts.files()), _size(run.folder / "metrics.jsonl"), _size(run.folder / "report.json")) for run in self._runs]
-        return ";".join(",".join(map(str, one)) for one in sizes)
+        with self._looks:
+            return ";".join(",".join(map(str, one)) for one in sizes), [one.told() for one in self._now]
 
     async def _told(self, ask: Any) -> Response:
         try:

@@ -111,7 +111,7 @@ function curvesView(place, runs, given) {
     const path = (there, of) => there.map((point) => `${x(point.x).toFixed(1)},${y(of(point)).toFixed(1)}`);
     for (const there of paths.filter((one) => one.length)) {
       const known = there.filter(({ low, high }) => low !== null && high !== null);
-      if (joined) parts.push(...known.map((point) => s("line", { class: `bar k${kind % KINDS}`, x1: x(point.x), x2: x(point.x), y1: y(point.low), y2: y(point.high) })));
+      if (joined) parts.push(...known.map((point) => s("line", { class: `whisker k${kind % KINDS}`, x1: x(point.x), x2: x(point.x), y1: y(point.low), y2: y(point.high) })));
       else if (known.length > 1) parts.push(s("polygon", { class: `band k${kind % KINDS}`, points: [...path(known, ({ high }) => high), ...path(known, ({ low }) => low).reverse()].join(" ") }));
       parts.push(s("polyline", { class: `line k${kind % KINDS}`, points: path(there, ({ value }) => value).join(" ") }));
       if (joined || there.length < 60) parts.push(...there.map((point) => s("circle", { class: `dot k${kind % KINDS}`, cx: x(point.x), cy: y(point.value), r: joined ? 4 : 2.5 })));
