@@ -122,8 +122,8 @@ def _measured(name: str, rows: Sequence[Row]) -> dict[str, Any]:
         "band": "± one standard error" if any(band) else "",
         "at": list(range(1, len(rows) + 1)),
         "values": values,
-        "low": [one and one[0] for one in band],
-        "high": [one and one[1] for one in band],
+        "low": [one and one[0] for one in band] if any(band) else [],
+        "high": [one and one[1] for one in band] if any(band) else [],
         "names": [],
     }
 

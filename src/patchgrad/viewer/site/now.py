@@ -106,11 +106,8 @@ def _planned(recipe: Mapping[str, Any]) -> dict[str, int]:
     """How many attempts the recipe plans for an iteration of each phase, where it says so; forks come on top."""
     found = {f"stage{number}": stage.get("sampling") for number, stage in enumerate(recipe.get("stages") or (), 1)}
     sizes = {"rft": recipe.get("rft"), **found}
-    return {
-        name: size["tasks"] * size["attempts"]
-        for name, size in sizes.items()
-        if isinstance(size, Mapping) and {"tasks", "attempts"} <= size.keys()
-    }
+    told = {name: (size.get("tasks"), size.get("attempts")) for name, size in sizes.items() if isinstance(size, Mapping)}
+    return {name: tasks * attempts for name, (tasks, attempts) in told.items() if isinstance(tasks, int) and isinstance(attempts, int)}
 
 
 def _last(recipe: Mapping[str, Any]) -> str:

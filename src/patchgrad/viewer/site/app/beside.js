@@ -54,7 +54,7 @@ const source = {
   },
   /** A folder does not grow: what the runs were at when it was written. */
   watch(changed, at) {
-    source.overview().then((told) => at(told.runs.map((run) => ({ ...run.now, then: true }))));
+    source.overview().then((told) => at(told.runs.map((run) => ({ ...run.now, then: true })))).catch(() => {});
     return () => {};
   },
 };

@@ -56,7 +56,7 @@ function curvesView(place, runs, given) {
     return told.flatMap((one, number) => {
       const found = one.metrics[metric], places = one.axes[axis];
       if (!found || !places || !wanted.has(number)) return [];
-      const points = found.values.map((value, row) => ({ x: places[found.at[row]], value, low: found.low[row], high: found.high[row], name: found.names[row] || one.points[found.at[row]] }));
+      const points = found.values.map((value, row) => ({ x: places[found.at[row]], value, low: found.low[row] ?? null, high: found.high[row] ?? null, name: found.names[row] || one.points[found.at[row]] }));
       return [{ number, name: one.name, share: found.share, band: found.band, title: found.title, points, joined: found.names.length > 0 }];
     });
   }
