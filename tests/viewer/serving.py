@@ -1,19 +1,25 @@
-"""A server of the page for tests, in a thread of this process, and a browser that looks at it."""
+"""A server of the page for tests, in a thread of this process, the page as a folder, and a browser that looks at it."""
 
 from __future__ import annotations
 
+import http.server
 import shutil
 import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from patchgrad.viewer.site.server import Place, app
+from patchgrad.viewer.site.written import write
+
+WAYS = ("served", "by a server of files", "by a double click")
+"""How the page is opened."""
 
 
 @contextmanager
@@ -32,6 +38,40 @@ def served(folders: Sequence[Path], key: str = "") -> Iterator[Place]:
     yield place
     server.should_exit = server.force_exit = True
     thread.join()
+
+
+@contextmanager
+def plain(folder: Path) -> Iterator[int]:
+    """Any server of files."""
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@contextmanager
+def opened(folders: Sequence[Path], way: str, out: Path) -> Iterator[str]:
+    """The address of the page of these runs, opened in this way; as a folder it is written to `out`."""
+    if way == "served":
+        with served(folders) as place:
+            yield f"http://127.0.0.1:{place.port}/"
+        return
+    write(folders, out)
+    if way == "by a double click":
+        yield (out / "index.html").as_uri()
+        return
+    with plain(out) as port:
+        yield f"http://127.0.0.1:{port}/index.html"
+
+
+def violations(page: Any) -> list[tuple[str, str]]:
+    """What axe-core finds on a page: names, roles, contrasts, order."""
+    axe = pytest.importorskip("axe_playwright_python")
+    page.evaluate(next(Path(axe.__file__).parent.rglob("axe.min.js")).read_text())
+    found = page.evaluate("() => axe.run()")["violations"]
+    return [(one["id"], one["nodes"][0]["html"]) for one in found]
 
 
 @contextmanager

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import difflib
 import http.client
-import http.server
 import io
 import json
 import subprocess
 import tarfile
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,7 +17,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.viewer.serving import browser, served
+from tests.viewer.serving import browser, plain, served, violations
 from tests.viewer.synthetic import RECIPE, episode, make
 
 from patchgrad.errors import ConfigError, StoreError
@@ -383,17 +379,6 @@ def test_the_page_as_a_folder_shows_the_same(opened: str, run: Run, place: Place
         assert page.evaluate("() => document.querySelectorAll('script').length") < 10
 
 
-@contextmanager
-def plain(folder: Path) -> Iterator[int]:
-    """Any server of files."""
-    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield server.server_address[1]
-        server.shutdown()
-
-
 def test_hostile_texts_do_not_run_in_the_folder_either(tmp_path: Path) -> None:
     with Run.create(tmp_path / "run", RECIPE) as run:
         run.rollouts.write("stage1", 0, [hostile("stage1/0")])
@@ -418,17 +403,12 @@ def test_new_attempts_appear_while_a_run_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_can_be_read_by_those_who_do_not_see_it(scheme: str, place: Place) -> None:
-    """axe-core finds nothing: names, roles, contrasts, order."""
-    axe = pytest.importorskip("axe_playwright_python")
-    source = next(Path(axe.__file__).parent.rglob("axe.min.js")).read_text()
     views = {"#/list/0": ".body .row", "#/attempt/0/rft%2F0": ".token", "#/pair?one=0%3Arft%2F0&two=0%3Arft%2F1": ".pair section"}
     with browser(color_scheme=scheme) as page:
         for address, ready in views.items():
             page.goto(f"http://127.0.0.1:{place.port}/{address}")
             page.wait_for_selector(ready)
-            page.evaluate(source)
-            found = page.evaluate("() => axe.run()")["violations"]
-            assert [(one["id"], one["nodes"][0]["html"]) for one in found] == [], address
+            assert violations(page) == [], address
 
 
 def test_a_narrow_dark_screen_can_be_read(place: Place) -> None:

@@ -67,3 +67,9 @@ class Commits:
 def kept(state: Mapping[str, Any]) -> set[str]:
     """The checkpoints that a state names."""
     return {str(name) for name in (state.get("checkpoint"), *state.get("kept", ())) if name is not None}
+
+
+def ends(folder: Path) -> dict[str, int]:
+    """How many bytes of each file of a run are committed, by its path in the folder; what is not is of the phase under way."""
+    committed = files.loads(folder / "state.json").get("committed") or {}
+    return {name: int(told[0]) for name, told in committed.items()}

@@ -10,7 +10,7 @@ from pathlib import Path
 from patchgrad.store import files
 
 PREFIX = b'{"address": "'
-_BODY = re.compile(rb', "(?:turn|ending)": \{')
+_BODY = re.compile(rb', "(turn|ending)": \{')
 Place = tuple[Path, int]
 """A file, and the byte at which a line begins."""
 
@@ -37,7 +37,7 @@ class Index:
                 continue
             for offset, line in files.lines(path, self.read(path)):
                 address = line[len(PREFIX) : len(PREFIX) + 64].decode("ascii", "replace")
-                self.note(address, _trajectory(line), (path, offset), len(line))
+                self.note(address, heading(line)[0], (path, offset), len(line))
 
     def read(self, path: Path) -> int:
         """How many bytes of a file were noted."""
@@ -48,10 +48,10 @@ class Index:
         return self._attempts.get(trajectory, {})
 
 
-def _trajectory(line: bytes) -> str:
-    """The attempt that a line is of; nothing where the line is damaged."""
+def heading(line: bytes) -> tuple[str, str]:
+    """The attempt that a line is of, and whether it is a `turn` or its `ending`; nothing where the line is damaged."""
     body = _BODY.search(line)
     try:
-        return str(json.loads(line[: body.start()] + b"}")["trajectory"]) if body else ""
+        return (str(json.loads(line[: body.start()] + b"}")["trajectory"]), body[1].decode()) if body else ("", "")
     except (ValueError, KeyError):
-        return ""
+        return "", ""

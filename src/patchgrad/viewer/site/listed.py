@@ -1,11 +1,12 @@
 """The attempts of a run as columns, for a list of a hundred thousand.
 
 `{"count": 2, "columns": {"task": {"values": ["a"], "index": [0, 0]}, "reward": [1.0, 0.0], ...}}`: a column of few different texts names
-each once.
+each once. So does `failures`, the kinds of failed turns of each attempt: `{"values": ["timeout"], "index": [[0], []]}`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,8 @@ from patchgrad.store import Run
 TEXTS = ("task", "phase", "stop", "fault")
 NUMBERS = ("iteration", "policy_version", "reward", "turns", "malformed", "action_tokens", "context_tokens", "seconds")
 COLUMNS = ("attempt", *TEXTS, "solved", *NUMBERS)
+FAILED = ("conversation.list.element.malformed", "conversation.list.element.failure")
+NONE = '"replayed": 0}'
 CHUNK = 10_000
 """Attempts that are sent together, at least: a table is never cut."""
 
@@ -46,13 +49,47 @@ def listed(paths: Sequence[Path]) -> dict[str, Any]:
     tables = []
     for path in paths:
         try:
-            tables.append(pyarrow.parquet.read_table(path, columns=list(COLUMNS)))
+            with pyarrow.parquet.ParquetFile(path) as file:  # which reads parts of a list alone, as `read_table` does not
+                tables.append(file.read(columns=[*COLUMNS, "trajectory", *FAILED]))
         except (OSError, pyarrow.ArrowException):
             continue
     if not tables:
-        return {"count": 0, "columns": {name: [] for name in COLUMNS}}
+        return {"count": 0, "columns": {name: [] for name in (*COLUMNS, "failures")}}
     table = pyarrow.concat_tables(tables)
-    return {"count": table.num_rows, "columns": {name: _column(table.column(name), name in TEXTS) for name in COLUMNS}}
+    columns = {name: _column(table.column(name), name in TEXTS) for name in COLUMNS}
+    return {"count": table.num_rows, "columns": {**columns, "failures": _failures(table)}}
+
+
+def _failures(table: Any) -> dict[str, Any]:
+    """The kinds of failed turns of each attempt, as its table has them; turns that it replays of another attempt are left out."""
+    import pyarrow.compute
+
+    turns = table.column("conversation").combine_chunks()
+    owners = pyarrow.compute.list_parent_indices(turns)
+    said = pyarrow.compute.list_flatten(turns)
+    kinds = pyarrow.compute.coalesce(said.field("malformed"), said.field("failure"))
+    places = pyarrow.compute.indices_nonzero(pyarrow.compute.is_valid(kinds))
+    first, replayed = dict[int, int](), replays(table.column("trajectory"))
+    for place, owner in enumerate(owners.to_pylist() if replayed else ()):
+        first.setdefault(owner, place)
+    values, index = dict[str, int](), [set[int]() for _ in range(table.num_rows)]
+    for place, owner, kind in zip(*(one.to_pylist() for one in (places, owners.take(places), kinds.take(places))), strict=True):
+        if place - first.get(owner, 0) >= replayed.get(owner, 0):
+            index[owner].add(values.setdefault(kind, len(values)))
+    return {"values": list(values), "index": [sorted(one) for one in index]}
+
+
+def replays(trajectories: Any) -> dict[int, int]:
+    """Of the attempts that began in another one the number of turns that they replay, by place in the table.
+
+    Most begin at the beginning, and the end of the text tells that: it is cheaper than to read each.
+    """
+    import pyarrow.compute
+
+    text = trajectories.combine_chunks()
+    places = pyarrow.compute.indices_nonzero(pyarrow.compute.invert(pyarrow.compute.ends_with(text, NONE)))
+    found = zip(places.to_pylist(), map(json.loads, text.take(places).to_pylist()), strict=True)
+    return {place: int(told["replayed"]) for place, told in found if told.get("replayed")}
 
 
 def _column(column: Any, few: bool) -> Any:

@@ -10,7 +10,8 @@ import asyncio
 import hmac
 import ipaddress
 import json
-from collections.abc import AsyncIterator, Sequence
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from patchgrad.errors import ConfigError, MissingDependency, PatchgradError
 from patchgrad.store import Run
 from patchgrad.store.codec import finite
-from patchgrad.viewer.site import listed, shown
+from patchgrad.viewer.site import curves, forks, listed, paired, shown
+from patchgrad.viewer.site.now import Now
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -83,10 +85,8 @@ def app(folders: Sequence[Path], place: Place) -> Starlette:
     data = Data([Run.open(folder) for folder in folders])
     routes = [
         Route("/data/overview", data.overview),
-        Route("/data/{run:int}/list/{chunk:int}", data.listing),
-        Route("/data/{run:int}/search", data.search),
-        Route("/data/{run:int}/attempt", data.attempt),
-        Route("/data/{run:int}/observation", data.observation),
+        Route("/data/compared", data.compared),
+        *(Route(f"/data/{{run:int}}/{path}", data.of(ask)) for path, ask in PARTS.items()),
         Route("/data/events", data.events),
         Mount("/", StaticFiles(directory=APP, html=True)),
     ]
@@ -143,60 +143,86 @@ class Guard:
         return any(hmac.compare_digest(one.encode(), self._place.key.encode()) for one in given)
 
 
+def _listing(run: Run, request: Request) -> Any:
+    """A chunk of the list."""
+    return listed.listed((listed.chunks(run)[request.path_params["chunk"] :] or [[]])[0])
+
+
+def _search(run: Run, request: Request) -> Any:
+    """Ids of the attempts in which a text stands."""
+    words = request.query_params.get("words", "")
+    return listed.found(run, words) if words else []
+
+
+def _attempt(run: Run, request: Request) -> Any:
+    return shown.shown(run, request.query_params.get("id", ""))
+
+
+def _observation(run: Run, request: Request) -> Any:
+    """The whole answer to a turn, which an attempt has the beginning of."""
+    words = request.query_params.get("turn", "")
+    return shown.observation(run, request.query_params.get("id", ""), int(words) if words.isdecimal() else 0)
+
+
+PARTS: Mapping[str, Callable[[Run, Request], Any]] = {
+    "list/{chunk:int}": _listing,
+    "search": _search,
+    "attempt": _attempt,
+    "observation": _observation,
+    "curves": lambda run, _: curves.curves(run),
+    "family": lambda run, request: forks.family(run, request.query_params.get("id", "")),
+    "outcomes": lambda run, _: paired.outcomes(run),
+}
+"""What is asked of one run, by its address."""
+
+
 class Data:
     """What the page asks for; each answer is read from the folders when it is asked for."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self._runs = list(runs)
+        self._now, self._looks = [Now(run) for run in runs], threading.Lock()
 
     async def overview(self, request: Request) -> Response:
         """All runs."""
         return await self._told(lambda: listed.overview(self._runs))
 
-    async def listing(self, request: Request) -> Response:
-        """A chunk of the list of a run."""
-        number = request.path_params["chunk"]
-        return await self._of(request, lambda run: listed.listed((listed.chunks(run)[number:] or [[]])[0]))
+    async def compared(self, request: Request) -> Response:
+        """Two reports, which may be of two runs."""
+        one, two = (request.query_params.get(name, "") for name in ("one", "two"))
+        return await self._told(lambda: paired.compared(self._runs, one, two))
 
-    async def search(self, request: Request) -> Response:
-        """Ids of the attempts in which a text stands."""
-        words = request.query_params.get("words", "")
-        return await self._of(request, lambda run: listed.found(run, words) if words else [])
+    def of(self, ask: Callable[[Run, Request], Any]) -> Callable[[Request], Awaitable[Response]]:
+        """The answer to what is asked of one run."""
 
-    async def attempt(self, request: Request) -> Response:
-        """An attempt by its id."""
-        return await self._of(request, lambda run: shown.shown(run, request.query_params.get("id", "")))
+        async def answered(request: Request) -> Response:
+            number = request.path_params["run"]
+            if number >= len(self._runs):
+                return _json({"error": f"There is no run {number}."}, 404)
+            return await self._told(lambda: ask(self._runs[number], request))
 
-    async def observation(self, request: Request) -> Response:
-        """The whole answer to a turn, which an attempt has the beginning of."""
-        words = request.query_params.get("turn", "")
-        number = int(words) if words.isdecimal() else 0
-        return await self._of(request, lambda run: shown.observation(run, request.query_params.get("id", ""), number))
+        return answered
 
     async def events(self, request: Request) -> Response:
-        """A line whenever a run has more attempts or iterations, as server-sent events."""
+        """What each run is at, whenever that changes, and whether it has more attempts or iterations, as server-sent events."""
         from starlette.responses import StreamingResponse
 
         async def told() -> AsyncIterator[str]:
-            before = ""
+            before: object = None
             while not await request.is_disconnected():
-                now = await asyncio.to_thread(self._state)
-                yield ": alive\n\n" if now == before else f"data: {now}\n\n"
-                before = now
+                state, now = await asyncio.to_thread(self._state)
+                seen = state, [(one["said"], one["newest"]) for one in now]
+                yield ": alive\n\n" if seen == before else f"data: {json.dumps({'state': state, 'now': now})}\n\n"
+                before = seen
                 await asyncio.sleep(EVERY)
 
         return StreamingResponse(told(), media_type="text/event-stream")
 
-    def _state(self) -> str:
-        """How much each run has: it is another text when there is more."""
+    def _state(self) -> tuple[str, list[dict[str, Any]]]:
+        """How much each run has, which is another text when there is more, and what it is at."""
         sizes = [(len(run.rollouts.files()), _size(run.folder / "metrics.jsonl"), _size(run.folder / "report.json")) for run in self._runs]
-        return ";".join(",".join(map(str, one)) for one in sizes)
-
-    async def _of(self, request: Request, ask: Any) -> Response:
-        number = request.path_params["run"]
-        if number >= len(self._runs):
-            return _json({"error": f"There is no run {number}."}, 404)
-        return await self._told(lambda: ask(self._runs[number]))
+        with self._looks:
+            return ";".join(",".join(map(str, one)) for one in sizes), [one.told() for one in self._now]
 
     async def _told(self, ask: Any) -> Response:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from patchgrad.errors import PatchgradError, Refused, StoreError
 from patchgrad.store import Run
 from patchgrad.values import Action, Call, Rollout, Turn
 from patchgrad.viewer.site.changes import changes
+from patchgrad.viewer.site.forks import begun_in
 
 LONG = 200_000
 """Letters of an observation that come with an attempt; the rest is asked for."""
@@ -20,13 +21,18 @@ LONG = 200_000
 def shown(run: Run, attempt: str) -> dict[str, Any]:
     """The attempt of this id; `StoreError` where there is none, or where it cannot be read."""
     phase, iteration, rollout = _found(run, attempt)
-    return {"phase": phase, "iteration": iteration, "forks": _forks(run, attempt), **_attempt(run, rollout, LONG)}
+    return {"phase": phase, "iteration": iteration, "forks": list(begun_in(run, attempt)), **_attempt(run, rollout, LONG)}
 
 
 def whole(run: Run, phase: str, iteration: int) -> Iterator[dict[str, Any]]:
     """All attempts of a table, whole; one that cannot be read is left out."""
     for rollout in run.rollouts.read(phase, iteration, Refused()):
-        yield {"phase": phase, "iteration": iteration, "forks": _forks(run, rollout.trajectory.id), **_attempt(run, rollout, sys.maxsize)}
+        yield {
+            "phase": phase,
+            "iteration": iteration,
+            "forks": list(begun_in(run, rollout.trajectory.id)),
+            **_attempt(run, rollout, sys.maxsize),
+        }
 
 
 def observation(run: Run, attempt: str, number: int) -> str:
@@ -107,18 +113,6 @@ def _tokens(action: Action, spell: Any) -> dict[str, Any]:
         return {"ids": [], "pieces": [], "logprobs": []}
     ids = action.token_ids.tolist()
     return {"ids": ids, "pieces": spell(ids), "logprobs": [round(float(value), 4) for value in action.logprobs]}
-
-
-def _forks(run: Run, attempt: str) -> list[str]:
-    """Attempts that began in this one: their ids are its own with `+T.K` behind."""
-    return [name for name in _names(run.folder, len(run.rollouts.files())) if name.startswith(f"{attempt}+")]
-
-
-@lru_cache(maxsize=4)
-def _names(folder: Path, tables: int) -> tuple[str, ...]:
-    """Ids of the forks of a run that has so many tables."""
-    rows = Run.open(folder).rollouts.rows(columns=["attempt"], refuse=Refused())
-    return tuple(row["attempt"] for row in rows if "+" in row["attempt"].rpartition("/")[2])
 
 
 def _spelling(run: Run) -> Any:

@@ -15,7 +15,8 @@ from typing import Any
 from patchgrad.errors import ConfigError
 from patchgrad.store import Run
 from patchgrad.store.codec import finite
-from patchgrad.viewer.site import listed, shown
+from patchgrad.viewer.site import curves, forks, listed, paired, shown
+from patchgrad.viewer.site.now import Now
 
 APP = Path(__file__).parent / "app"
 PACK = 1_000_000
@@ -41,9 +42,13 @@ def write(folders: Sequence[Path], out: Path) -> int:
         told = listed.listed(tables)
         starts, attempts = _packed(run, out / "data" / str(number), tables, told["columns"]["attempt"])
         _given(out, f"{number}/list/0", told)
-        about["runs"][number] |= {"chunks": 1, "packs": starts}
+        _given(out, f"{number}/curves", curves.curves(run))
+        _given(out, f"{number}/families", forks.families(run))
+        _given(out, f"{number}/outcomes", paired.outcomes(run))
+        about["runs"][number] |= {"chunks": 1, "packs": starts, "now": Now(run).told()}
         count += attempts
     _given(out, "overview", about)
+    _given(out, "compared", paired.every(runs))
     return count
 
 

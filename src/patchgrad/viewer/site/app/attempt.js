@@ -3,6 +3,8 @@
 
 const COLOURS = { none: "no colours", probability: "probability", version: "version of the weights" };
 
+const SHOWN_FORKS = 100; // of one attempt
+
 function attemptView(place, run, about, id, given) {
   let over = false, colour = given.get("colour") || "probability", turn = Number(given.get("turn")) || 0, data = null;
   place.replaceChildren(h("p", { class: "muted", role: "status" }, "reading …"));
@@ -47,12 +49,23 @@ function attemptView(place, run, about, id, given) {
     return h("p", {}, h("label", { for: "other" }, "Read beside "), select);
   }
 
+  /** The tree of the attempts that began in one another, where this is one of them. */
   function relatives() {
-    const link = (one) => h("a", { href: `#/attempt/${run}/${encodeURIComponent(one)}` }, visible(one));
-    const found = [];
-    if (data.origin) found.push("It began in ", link(data.origin), ". ");
-    if (data.forks.length) found.push(`${data.forks.length} began in it: `, ...data.forks.slice(0, 20).flatMap((one) => [link(one), " "]));
-    return found.length ? h("p", {}, found) : null;
+    if (!data.origin && !data.forks.length) return null;
+    const box = h("details", { open: true, class: "forks" }, h("summary", {}, "Forks"));
+    source.family(run, id).then((nodes) => {
+      const root = nodes.find((node) => !node.parent);
+      box.append(root ? h("ul", {}, branch(root, nodes)) : h("p", {}, `It began in ${visible(data.origin)}, which is not in this run.`));
+    }).catch(failed);
+    return box;
+  }
+
+  function branch(node, nodes) {
+    const address = (turn) => `#/attempt/${run}/${encodeURIComponent(node.id)}${turn ? `?turn=${turn}` : ""}`, own = node.id === id;
+    const below = nodes.filter(({ parent }) => parent === node.id), outcome = node.fault ? "not judged" : node.solved ? "solved" : "not solved";
+    return h("li", {}, node.missing ? visible(node.id) : own ? h("b", { "aria-current": "true" }, visible(node.id)) : h("a", { href: address(node.left + 1) }, visible(node.id)),
+      node.missing ? h("span", { class: "muted" }, " is not in this run") : [h("span", { class: "muted" }, node.left ? ` left after turn ${node.left}, ` : " "), h("span", { class: node.solved && !node.fault ? "good" : "bad" }, outcome), h("span", { class: "muted" }, `, reward ${node.reward}, ${visible(node.stop)}, ${node.turns} turns`)],
+      below.length ? h("ul", {}, below.slice(0, SHOWN_FORKS).map((one) => branch(one, nodes)), below.length > SHOWN_FORKS ? h("li", { class: "muted" }, `${count(below.length - SHOWN_FORKS)} more`) : null) : null);
   }
 
   function turnOf(one, versions) {

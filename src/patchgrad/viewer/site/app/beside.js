@@ -24,6 +24,14 @@ const source = {
     source.packs = told.runs.map((run) => run.packs);
     return told;
   },
+  curves: (run) => source.ask(`${run}/curves`),
+  outcomes: (run) => source.ask(`${run}/outcomes`),
+  async compared(one, two) {
+    const found = (await source.ask("compared"))[`${one} ${two}`];
+    if (!found) throw new Error(`There are no two reports ${one} and ${two}.`);
+    return found;
+  },
+  family: async (run, id) => (await source.ask(`${run}/families`)).find((nodes) => nodes.some((node) => node.id === id)) || [],
   chunk: (run, number) => source.ask(`${run}/list/${number}`),
   async attempt(run, id) {
     const list = attemptsOf(run);
@@ -44,5 +52,9 @@ const source = {
     }
     return found;
   },
-  watch: () => () => {},
+  /** A folder does not grow: what the runs were at when it was written. */
+  watch(changed, at) {
+    source.overview().then((told) => at(told.runs.map((run) => ({ ...run.now, then: true })))).catch(() => {});
+    return () => {};
+  },
 };

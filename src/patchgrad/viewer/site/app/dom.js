@@ -14,6 +14,14 @@ function h(tag, attributes, ...children) {
   return made;
 }
 
+/** The same for a drawing: `s("line", {x1: 0, class: "grid"})`. */
+function s(tag, attributes, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
+  made.append(...there(...children));
+  return made;
+}
+
 /** Children without what is not there. */
 const there = (...children) => children.flat().filter((one) => one !== null && one !== undefined && one !== false);
 

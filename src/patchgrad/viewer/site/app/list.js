@@ -32,19 +32,21 @@ class Attempts {
     for (const name of Object.keys(this.chunks[0].columns)) {
       this.columns[name] = this.chunks.flatMap(({ columns }) => {
         const column = columns[name];
-        return Array.isArray(column) ? column : column.index.map((one) => (one === null ? null : column.values[one]));
+        return Array.isArray(column) ? column : column.index.map((one) => (one === null ? null : Array.isArray(one) ? one.map((inner) => column.values[inner]) : column.values[one]));
       });
     }
   }
 
   /** Numbers of the rows that fit, in order. `hits` are ids, or null where no text is looked for. */
-  chosen({ words, phase, solved, stop, sort }, hits) {
-    const { attempt, task } = this.columns;
+  chosen({ words, phase, solved, stop, task: at, failure, sort }, hits) {
+    const { attempt, task, failures } = this.columns;
     const low = words.toLowerCase();
     const rows = [];
     for (let row = 0; row < this.count; row++) {
       if (phase && this.columns.phase[row] !== phase) continue;
       if (stop && this.columns.stop[row] !== stop) continue;
+      if (at && task[row] !== at) continue;
+      if (failure && !failures[row].includes(failure)) continue;
       if (solved && String(this.columns.solved[row]) !== solved) continue;
       if (hits ? !hits.has(attempt[row]) : low && !attempt[row].toLowerCase().includes(low) && !task[row].toLowerCase().includes(low)) continue;
       rows.push(row);
@@ -78,12 +80,13 @@ function mark(run, id) {
 /** The view: draws itself into `place`, and has `update` for when the run has grown. */
 function listView(place, run, about, given) {
   const data = attemptsOf(run);
-  const filter = { words: given.get("words") || "", phase: given.get("phase") || "", solved: given.get("solved") || "", stop: given.get("stop") || "", sort: given.get("sort") || "", text: given.get("text") || "" };
+  const filter = Object.fromEntries(["words", "phase", "solved", "stop", "failure", "task", "sort", "text"].map((name) => [name, given.get(name) || ""]));
   let rows = [], hits = null, current = 0, over = false;
 
   const words = h("input", { type: "search", id: "words", value: filter.words, placeholder: "attempt or task  ( / )", "aria-label": "Search", input: () => set("words", words.value) });
   const inText = h("input", { type: "checkbox", id: "text", checked: filter.text === "1", change: () => set("text", inText.checked ? "1" : "") });
-  const selects = { phase: choice("phase"), stop: choice("stop"), solved: choice("solved") };
+  const selects = { phase: choice("phase"), stop: choice("stop"), failure: choice("failure"), solved: choice("solved") };
+  const only = h("button", { type: "button", hidden: !filter.task, title: "show all tasks", click: () => { only.hidden = true; set("task", ""); } }, `task ${visible(filter.task)} ✕`);
   const total = h("span", { class: "muted", role: "status" });
   const head = h("div", { class: "row head", role: "row" }, SHOWN.map(([name, title, kind]) =>
     h("div", { role: "columnheader", class: `cell ${name} ${kind}`, "data-name": name }, h("button", { type: "button", click: () => set("sort", filter.sort === name ? `-${name}` : filter.sort === `-${name}` ? "" : name) }, title))));
@@ -91,7 +94,7 @@ function listView(place, run, about, given) {
   const view = h("div", { class: "scroll", role: "rowgroup", tabindex: "0", scroll: draw, keydown: moved }, body);
   const table = h("div", { class: "table", role: "table", "aria-label": "Attempts" }, h("div", { role: "rowgroup" }, head), view);
   place.replaceChildren(h("h1", {}, about.name), policies(about),
-    h("div", { class: "filters" }, words, h("label", { for: "text" }, inText, " in all text"), ...Object.values(selects), total), table);
+    h("div", { class: "filters" }, words, h("label", { for: "text" }, inText, " in all text"), ...Object.values(selects), only, total), table);
 
   function choice(name) {
     return h("select", { "aria-label": name, change: (event) => set(name, event.target.value) }, h("option", { value: "" }, `any ${name === "stop" ? "end" : name}`));
@@ -120,7 +123,7 @@ function listView(place, run, about, given) {
   function fill() {
     if (over || !data.count) return;
     for (const [name, select] of Object.entries(selects)) {
-      const there = [...new Set(data.columns[name].map(String))].sort();
+      const there = [...new Set(name === "failure" ? data.columns.failures.flat() : data.columns[name].map(String))].sort();
       if (select.options.length !== there.length + 1) {
         select.replaceChildren(select.options[0], ...there.map((one) => h("option", { value: one }, name === "solved" ? (one === "true" ? "solved" : "not solved") : one)));
       }

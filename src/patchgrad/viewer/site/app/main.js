@@ -8,6 +8,20 @@ function failed(error) {
   main.replaceChildren(h("h1", {}, "That cannot be shown"), h("p", { class: "bad", role: "alert" }, visible(error.message)), h("p", {}, h("a", { href: "#/" }, "all runs")));
 }
 
+/* What each run is at, by its files: told beside the view of the run, or of all runs. The seconds go on by themselves. */
+let at = [], told_at = 0;
+function tell() {
+  if (!overview) return;
+  const own = /^#\/(list|attempt)\/(\d+)/.exec(location.hash), line = (one, number) => {
+    if (!one || (own && number !== Number(own[2]))) return null;
+    const age = one.age === null ? "" : one.then ? ` When this page was written, its newest file was ${old(one.age)} old.` : ` Its newest file is ${old(one.age + (Date.now() - told_at) / 1000)} old.`;
+    return h("p", {}, overview.runs.length > 1 ? h("b", {}, visible(overview.runs[number].name), " ") : null, visible(one.said), age);
+  };
+  document.getElementById("now").replaceChildren(...there(at.map(line)));
+}
+const old = (number) => (number < 120 ? `${Math.floor(number)} s` : number < 7200 ? `${Math.floor(number / 60)} min` : number < 172800 ? `${Math.floor(number / 3600)} h` : `${Math.floor(number / 86400)} days`);
+setInterval(tell, 1000);
+
 async function route() {
   if (view) view.close();
   view = null;
@@ -17,11 +31,15 @@ async function route() {
     failed(error);
     return;
   }
+  tell();
   const [path, query] = location.hash.replace(/^#/, "").split("?");
   const [, name, run, ...rest] = path.split("/");
   const about = overview.runs[Number(run)], given = new URLSearchParams(query || "");
   document.getElementById("nav").replaceChildren(...overview.runs.map((one, number) => h("a", { href: `#/list/${number}`, "aria-current": about === one ? "page" : undefined }, visible(one.name))));
-  if (name === "attempt" && about) view = attemptView(main, Number(run), about, decodeURIComponent(rest.join("/")), given);
+  document.getElementById("views").replaceChildren(...["curves", "tasks"].map((one) => h("a", { href: `#/${one}`, "aria-current": name === one ? "page" : undefined }, one === "tasks" ? "task by task" : one)));
+  if (name === "curves") view = curvesView(main, overview.runs, given);
+  else if (name === "tasks") view = pairedView(main, overview.runs, given);
+  else if (name === "attempt" && about) view = attemptView(main, Number(run), about, decodeURIComponent(rest.join("/")), given);
   else if (name === "pair") view = pairView(main, ["one", "two"].map((side) => ({ run: Number((given.get(side) || "").split(":")[0]), id: (given.get(side) || "").split(":").slice(1).join(":") })));
   else if (name === "list" && about) view = listView(main, Number(run), about, given);
   else if (overview.runs.length === 1) {
@@ -63,6 +81,9 @@ source.watch(async () => {
   } catch (error) {
     document.getElementById("state").textContent = "the server does not answer";
   }
+}, (now) => {
+  [at, told_at] = [now, Date.now()];
+  tell();
 });
 window.addEventListener("hashchange", route);
 route();

@@ -1,0 +1,88 @@
+"""Which attempts began in which: of each fork the attempt that it left and after how many turns, as far as the run's tables have them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from patchgrad.store import Run
+from patchgrad.viewer.site.listed import replays
+
+Node = dict[str, Any]
+
+SUFFIX = re.compile(r"\+\d+\.\d+$")
+"""What a fork's id has behind that of the attempt that it left: `stage1/0/3/2+4.0` left `stage1/0/3/2` after four turns."""
+
+
+def family(run: Run, attempt: str) -> list[Node]:
+    """The attempts that began in one another, this one among them, oldest first; nothing where it is no fork and has none.
+
+    `[{"id": "a/0", "parent": "", "left": 0, ...}, {"id": "a/0+4.0", "parent": "a/0", "left": 4, ...}]`. Where the attempt in which one
+    began is not in the run, it has a name and no outcome.
+    """
+    return next((nodes for nodes in families(run) if any(node["id"] == attempt for node in nodes)), [])
+
+
+def families(run: Run) -> list[list[Node]]:
+    """All of them."""
+    return _families(run.folder, len(run.rollouts.files()))
+
+
+def begun_in(run: Run, attempt: str) -> tuple[str, ...]:
+    """The attempts that left this one."""
+    return _children(run.folder, len(run.rollouts.files())).get(attempt, ())
+
+
+@lru_cache(maxsize=4)
+def _children(folder: Path, tables: int) -> dict[str, tuple[str, ...]]:
+    found = dict[str, tuple[str, ...]]()
+    for node in (node for nodes in _families(folder, tables) for node in nodes if node["parent"]):
+        found[node["parent"]] = (*found.get(node["parent"], ()), node["id"])
+    return found
+
+
+@lru_cache(maxsize=4)
+def _families(folder: Path, tables: int) -> list[list[Node]]:
+    """Those of a run that has so many tables."""
+    told = {node["id"]: node for path in Run.open(folder).rollouts.files() for node in _read(path)}
+    left = {name: node for name, node in told.items() if node["left"]}
+    found = dict[str, list[str]]()
+    for name, node in left.items():
+        node["parent"] = _parent(node, told)
+        found.setdefault(node["parent"], []).append(name)
+    roots = [name for name in found if name not in left]
+    return [list(_below(root, told, found)) for root in roots]
+
+
+def _parent(node: Node, told: Mapping[str, Node]) -> str:
+    """The attempt that a fork left: its `origin` is where the first of a chain of forks began."""
+    near = SUFFIX.sub("", node["id"])
+    return near if near != node["id"] and near in told else str(node["origin"])
+
+
+def _below(name: str, told: Mapping[str, Node], found: Mapping[str, list[str]]) -> Iterator[Node]:
+    own = told.get(name, {"left": 0, "parent": "", "missing": True})
+    yield {key: value for key, value in {"id": name, **own}.items() if key != "origin"}
+    for child in sorted(found.get(name, ()), key=lambda one: (told[one]["left"], one)):
+        yield from _below(child, told, found)
+
+
+def _read(path: Path) -> Iterator[Node]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        table = pyarrow.parquet.read_table(path, columns=["attempt", "solved", "reward", "stop", "fault", "turns", "trajectory"])
+    except (OSError, pyarrow.ArrowException):
+        return
+    begun = replays(table.column("trajectory"))
+    texts = table.column("trajectory").take(pyarrow.array(np.array(list(begun), np.int64))).to_pylist()
+    origins = {place: str(json.loads(text).get("origin", "")) for place, text in zip(begun, texts, strict=True)}
+    for place, row in enumerate(table.drop_columns(["trajectory"]).to_pylist()):
+        yield {"id": row.pop("attempt"), "parent": "", "left": begun.get(place, 0), "origin": origins.get(place, ""), **row}
