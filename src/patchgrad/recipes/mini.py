@@ -10,9 +10,7 @@ from patchgrad.recipes.laptop import laptop
 from patchgrad.recipes.recipe import Recipe
 
 MINI = (
-    Change(
-        "the agent of that package, with its own loop, its own words for errors, and one tool", {"agent.scaffold": "mini-swe-agent"}
-    ),
+    Change("the agent of that package, with its own loop, its own words for errors, and one tool", {"agent.scaffold": "mini-swe-agent"}),
     Change("a call in JSON of a command that names its file and line", {"agent.action_tokens": "96"}),
     Change(
         "so an attempt is longer",
