@@ -17,7 +17,6 @@ MINI = (
         {"policy.context": "3072", "rft.limits.context": "2560", "evaluation.limits.context": "3072"} | both({"limits.context": "2560"}),
     ),
     Change("whoever edits by a line's number says first which line it is", {"warmup.demonstrator.quotes": "1"}),
-    Change("each lesson is a process", {"warmup.first_turns": "1000"}),
     Change("few iterations, to see that it learns", {"stages.0.iterations": "2", "stages.1.iterations": "2"}),
 )
 """What `mini` has otherwise than `laptop`, and why."""

@@ -1,11 +1,11 @@
 """How a demonstrator says what it does: in the blocks of our own scaffold, or in calls of the one tool that mini-swe-agent has.
 
-    open shop/cart.py 7     ->  grep -n '' shop/cart.py | sed -n '7,+11p'
-    open cart.py 7          ->  grep -n '' $(git ls-files '*/cart.py') | sed -n '7,+11p'
+    open shop/cart.py 7     ->  grep -n '' shop/cart.py | sed -n 7,+11p
+    open cart.py 7          ->  grep -n '' $(find . -name cart.py) | sed -n 7,+11p
     replace " <" " <="      ->  sed -i '7s/ </ <=/' shop/cart.py
     submit                  ->  echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT
 
-Both see a file as `7:    if a < b:`, and a place in it by the number of its line.
+A name and a number stand behind a space, as in the issue, so that they are the same tokens there and here. Both see a file as `7:    if a < b:`, and a place in it by the number of its line.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class BashCalls:
         """A command in words of bash; what is one already stays."""
         word, *rest = command.split()
         if word == "open":
-            self._file = shlex.quote(rest[0]) if rest[0] == self._known.file else f"$(git ls-files {shlex.quote('*/' + rest[0])})"
+            self._file = shlex.quote(rest[0]) if rest[0] == self._known.file else f"$(find . -name {shlex.quote(rest[0])})"
             self._first = int(rest[1])
         elif word == "scroll_down":
             self._first += self._lines
@@ -70,7 +70,7 @@ class BashCalls:
             return "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
         else:
             return command
-        return f"grep -n '' {self._file} | sed -n '{self._first},+{self._lines - 1}p'"
+        return f"grep -n '' {self._file} | sed -n {self._first},+{self._lines - 1}p"
 
     def edit(self, edit: Edit) -> str:
         """The edit of one line, and of the words in it that are meant where they stand there twice."""
