@@ -5,7 +5,8 @@
     replace " <" " <="      ->  sed -i '7s/ </ <=/' shop/cart.py
     submit                  ->  echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT
 
-A name and a number stand behind a space, as in the issue, so that they are the same tokens there and here. Both see a file as `7:    if a < b:`, and a place in it by the number of its line.
+A name and a number stand behind a space, as in the issue, so that they are the same tokens there and here. Both see a file as
+`7:    if a < b:`, and a place in it by the number of its line.
 """
 
 from __future__ import annotations
