@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from patchgrad.contracts import Extend
-from patchgrad.errors import TrainingStopped
+from patchgrad.errors import ProgramFault, TrainingStopped
 from patchgrad.learning.algorithm import Algorithm, IterationSizes
 from patchgrad.learning.loop import Iteration, iterate, iterate_ahead
 from patchgrad.learning.replay import Made, Priorities
@@ -98,8 +99,13 @@ async def _probed(context: RunContext, session: Session, budget: Budget, seed: i
     There another rope than the trainer's shows, and no update makes another: it is read once a phase, as a long context takes a minute.
     """
     policy = session.learner.policy
-    prompts = [await first_step(context.agent, task.instruction) for task in context.tasks.train[:PROBED]]
-    first = [policy.encode(said.messages, None) for said in prompts if isinstance(said, Extend)]
+    first = []
+    for task in context.tasks.train[:PROBED]:
+        with suppress(ProgramFault):  # a program of others that breaks is no fault of the sampler's
+            said = await first_step(context.agent, task.instruction)
+            first += [policy.encode(said.messages, None)] if isinstance(said, Extend) else []
+    if not first:
+        return {}
     tokens = min(budget.action_tokens, PROBE_TOKENS)
     seen = await probe(policy, session.learner.trainer, before(first, budget.context - tokens, far=far), tokens, seed)
     return {"sampling_z": seen.sampling_z, "probe_logprob_diff": seen.logprob_diff}
