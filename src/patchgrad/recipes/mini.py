@@ -17,11 +17,11 @@ MINI = (
         {"policy.context": "3072", "rft.limits.context": "2560", "evaluation.limits.context": "3072"} | both({"limits.context": "2560"}),
     ),
     Change("whoever edits by a line's number says first which line it is", {"warmup.demonstrator.quotes": "1"}),
-    Change("few iterations, to see that it learns", {"stages.0.iterations": "2", "stages.1.iterations": "2"}),
+    Change("few iterations, to see whether it learns", {"stages.0.iterations": "2", "stages.1.iterations": "2"}),
 )
 """What `mini` has otherwise than `laptop`, and why."""
 
 
 def mini() -> Recipe:
-    """Sized for some forty minutes on two cores."""
+    """As `laptop`, with fewer iterations; its base solves nothing yet (docs/guide/agents.md)."""
     return override(replace(laptop(), name="mini"), values(*MINI))

@@ -42,7 +42,7 @@ class Gateway:
             raise MissingDependency("Programs of others are answered by starlette and uvicorn: pip install 'patchgrad[gateway]'.") from None
         self._sessions: dict[str, Session] = {}
         self._over: set[str] = set()
-        self._socket = socket.create_server((HOST, 0))
+        self._socket = _listening()
         self.address = f"http://{HOST}:{self._socket.getsockname()[1]}"
         routes = [
             Route("/v1/models", self._models),
@@ -124,6 +124,14 @@ class Gateway:
         if token and _name(token) in self._over:
             return _over()
         return _json(chat.refusal("Bring the token of an attempt: Authorization: Bearer TOKEN.", "authentication_error"), 401)
+
+
+def _listening() -> socket.socket:
+    """A socket that says that it is TCP: asyncio sends at once on such a one alone, and a call on another waits 40 ms for its answer."""
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    made.bind((HOST, 0))
+    made.listen()
+    return made
 
 
 def _brought(request: Request) -> str:
