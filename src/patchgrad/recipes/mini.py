@@ -11,12 +11,11 @@ from patchgrad.recipes.recipe import Recipe
 
 MINI = (
     Change("the agent of that package, with its own loop, its own words for errors, and one tool", {"agent.scaffold": "mini-swe-agent"}),
-    Change("a call in JSON of a command that names its file and line", {"agent.action_tokens": "96"}),
+    Change("a call in JSON of a command that names its file and its words twice", {"agent.action_tokens": "96"}),
     Change(
         "so an attempt is longer",
         {"policy.context": "3072", "rft.limits.context": "2560", "evaluation.limits.context": "3072"} | both({"limits.context": "2560"}),
     ),
-    Change("whoever edits by a line's number says first which line it is", {"warmup.demonstrator.quotes": "1"}),
     Change("few iterations, to see whether it learns", {"stages.0.iterations": "2", "stages.1.iterations": "2"}),
 )
 """What `mini` has otherwise than `laptop`, and why."""

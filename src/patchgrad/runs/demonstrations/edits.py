@@ -71,13 +71,13 @@ def line_edit(source: str, line: int, after: str, window: int = 1) -> Edit:
 
 @lru_cache(maxsize=4096)
 def wrong_edits(source: str, function: str, window: int = 1, families: tuple[str, ...] = EXCHANGES) -> tuple[Edit, ...]:
-    """Single-line edits of a function, each of which would undo some bug; one of them may repair it. In window 0 each is seen by itself."""
+    """Single-line edits of a function, seen in a window, each of which would undo some bug; one of them may repair it."""
     found = (_edit(source, mutant.line, mutant.after.rstrip("\n"), window) for mutant in _plausible(source, function, families))
     return tuple(dict.fromkeys(found))
 
 
 def _edit(source: str, line: int, after: str, window: int) -> Edit:
-    return replace(line_edit(source, line, after, window or line), line=f"{line}:{source.splitlines()[line - 1]}")
+    return replace(line_edit(source, line, after, window), line=f"{line}:{source.splitlines()[line - 1]}")
 
 
 @lru_cache(maxsize=4096)

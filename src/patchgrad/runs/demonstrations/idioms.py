@@ -2,7 +2,7 @@
 
     open shop/cart.py 7     ->  grep -n '' shop/cart.py | sed -n 7,+11p
     open cart.py 7          ->  grep -n '' $(find . -name cart.py) | sed -n 7,+11p
-    replace " <" " <="      ->  sed -i '7s/ </ <=/' shop/cart.py
+    replace " <" " <="      ->  sed -i '7, / </ s/ </ <=/' shop/cart.py
     submit                  ->  echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT
 
 A name and a number stand behind a space, as in the issue, so that they are the same tokens there and here. Both see a file as
@@ -16,6 +16,7 @@ import shlex
 from typing import Protocol
 
 from patchgrad.agents.gateway.calls import ToolCall, written
+from patchgrad.agents.tools.edits import occurrences
 from patchgrad.recipes.recipe import AgentChoice
 from patchgrad.runs.demonstrations.edits import Edit
 from patchgrad.runs.demonstrations.known_bugs import Known
@@ -24,8 +25,12 @@ from patchgrad.runs.demonstrations.known_bugs import Known
 class Idiom(Protocol):
     """One episode's way of speaking. `command` says a command of ours in its own; `turn` is an action's text.
 
-    `window` is the line from which an edit counts its place: what an observation has shown, else that from `before`; 0 is the line itself.
+    `window` is the line from which an edit counts its place: what an observation has shown, else that from `before`. An edit is a call of
+    the tool `editing`, and its first words follow the text `opening`.
     """
+
+    editing: str
+    opening: str
 
     def command(self, command: str) -> str: ...
     def edit(self, edit: Edit) -> str: ...
@@ -35,6 +40,8 @@ class Idiom(Protocol):
 
 class Blocks:
     """The scaffold `react`: a thought and one fenced command, with tools that open and edit files."""
+
+    editing, opening = "replace", 'replace "'
 
     def command(self, command: str) -> str:
         return command
@@ -55,6 +62,8 @@ class Blocks:
 class BashCalls:
     """mini-swe-agent: a thought and a call of `bash`, which has no editor. A view has so many lines."""
 
+    editing, opening = "bash", ", /"
+
     def __init__(self, known: Known, lines: int) -> None:
         self._known, self._lines = known, lines
         self._file, self._first = shlex.quote(known.file), 1
@@ -63,7 +72,7 @@ class BashCalls:
         """A command in words of bash; what is one already stays."""
         word, *rest = command.split()
         if word == "open":
-            self._file = shlex.quote(rest[0]) if rest[0] == self._known.file else f"$(find . -name {shlex.quote(rest[0])})"
+            self._file = shlex.quote(rest[0]) if "/" in rest[0] else f"$(find . -name {shlex.quote(rest[0])})"
             self._first = int(rest[1])
         elif word == "scroll_down":
             self._first += self._lines
@@ -74,14 +83,26 @@ class BashCalls:
         return f"grep -n '' {self._file} | sed -n {self._first},+{self._lines - 1}p"
 
     def edit(self, edit: Edit) -> str:
-        """The edit of one line, and of the words in it that are meant where they stand there twice."""
-        number = edit.line.partition(":")[0] or str(self._known.line)
-        which = str(edit.place) if edit.place > 1 else ""
-        return f"sed -i {shlex.quote(f'{number}s/{_pattern(edit.old)}/{_put(edit.new)}/{which}')} {self._file}"
+        """The first such words from the window on, as our own tool has it, or those of a line where they are not the first."""
+        pattern, put = _pattern(edit.old), _put(edit.new)
+        number = int(edit.line.partition(":")[0] or self._known.line)
+        if edit.place == 1 and number > self._first:
+            return f"sed -i {shlex.quote(f'{self._first}, /{pattern}/ s/{pattern}/{put}/')} {self._file}"
+        which = self._within(edit, number)
+        counted = str(which) if which > 1 else ""
+        return f"sed -i {shlex.quote(f'{number} s/{pattern}/{put}/{counted}')} {self._file}"
+
+    def _within(self, edit: Edit, number: int) -> int:
+        """Which of the same words in its line an edit means, from 1 on."""
+        source = self._known.source
+        begins = sum(len(line) for line in source.splitlines(keepends=True)[: number - 1])
+        places = occurrences(source, edit.old, self._first)
+        at = places[edit.place - 1] if len(places) >= edit.place else begins
+        return source[begins:at].count(edit.old) + 1
 
     def window(self, observation: str, before: int) -> int:
-        """An edit names its line, so places count in that alone."""
-        return 0
+        """The line from which the file was opened last."""
+        return self._first
 
     def turn(self, thought: str, command: str) -> str:
         """A thought and one call."""
@@ -98,5 +119,10 @@ def _put(text: str) -> str:
 
 
 def idiom(agent: AgentChoice, known: Known) -> Idiom:
-    """How demonstrations for an agent are said: in blocks, which a user's own agent reads too, unless it is one of others."""
-    return BashCalls(known, agent.window) if agent.scaffold.name == "mini-swe-agent" else Blocks()
+    """How a demonstration for an agent is said: in blocks, which a user's own agent reads too, unless it is one of others."""
+    return BashCalls(known, agent.window) if spoken(agent) is BashCalls else Blocks()
+
+
+def spoken(agent: AgentChoice) -> type[Blocks] | type[BashCalls]:
+    """The way of speaking of an agent."""
+    return BashCalls if agent.scaffold.name == "mini-swe-agent" else Blocks

@@ -15,13 +15,15 @@ from patchgrad.learning.packing import minibatches, pack
 from patchgrad.learning.stopping import may_stop
 from patchgrad.networks.decoder import Decoder
 from patchgrad.policies.tokenizers.chat import START, ChatTokenizer
-from patchgrad.recipes.recipe import Recipe
+from patchgrad.recipes.recipe import AgentChoice, Recipe
+from patchgrad.runs.demonstrations.idioms import spoken
 from patchgrad.runs.demonstrations.induction import Pointing, plant
 from patchgrad.runs.planning.shapes import fresh_shape
 from patchgrad.tasks.archive import open_archive
 from patchgrad.trainers.schedules import cosine
 from patchgrad.values import Call, Group, Rollout, ScoredSample, StepSettings, Task, Update, WeightedSample
 
+OURS = AgentChoice()
 PART = 4  # of the episodes a later pass has one in so many
 OFTEN = 0.1  # operators and numbers lie above it, names and keywords below
 
@@ -38,17 +40,18 @@ def learn_tokenizer(recipe: Recipe, tasks: Sequence[Task], episodes: Sequence[Ro
     )
 
 
-def pointing(episodes: Sequence[Rollout], tokenizer: ChatTokenizer) -> Pointing | None:
+def pointing(episodes: Sequence[Rollout], tokenizer: ChatTokenizer, agent: AgentChoice = OURS) -> Pointing | None:
     """The tokens that edits begin with: of the observations that show one, at least a share `OFTEN` were followed by an edit of it.
 
-    `None` where `replace "` is not spelled in two tokens, or nothing was edited.
+    `None` where what stands before an edit, such as `replace "`, is not spelled in two tokens, or nothing was edited.
     """
-    opening = tokenizer.action('replace "').tolist()[:-1]
+    speech = spoken(agent)
+    opening = tokenizer.action(speech.opening).tolist()[:-1]
     shown, first = Counter[int](), Counter[int]()
     for turn in (turn for episode in episodes for turn in episode.trajectory.turns):
         shown.update(set(turn.context.tolist()))
         spelled = turn.action.token_ids.tolist()
-        if isinstance(turn.call, Call) and turn.call.tool == "replace" and opening[-1] in spelled[:-1]:
+        if isinstance(turn.call, Call) and turn.call.tool == speech.editing and opening[-1] in spelled[:-1]:
             first[spelled[spelled.index(opening[-1]) + 1]] += 1
     tokens = tuple(sorted(token for token, count in first.items() if count >= OFTEN * shown[token]))
     return Pointing(opening[0], opening[1], tokens, tokenizer.special[START]) if len(opening) == 2 and tokens else None
@@ -58,7 +61,7 @@ def fresh_network(recipe: Recipe, tokenizer: ChatTokenizer, shown: Sequence[Roll
     """A network of the recipe's shape with random weights from its seed, and the heads that copy where the shape asks for them."""
     network = Decoder(fresh_shape(recipe, (tokenizer.stop,)), seed=recipe.seed)
     if recipe.policy.shape.copies:
-        plant(network, recipe.seed, pointing(shown, tokenizer))
+        plant(network, recipe.seed, pointing(shown, tokenizer, recipe.agent))
     return network
 
 
