@@ -219,6 +219,8 @@ class Conversation(Protocol):
     """One attempt of an agent. `prompt` says what it asks after these turns, or that it is over; `close` ends it, at whatever point.
 
     Raises `ProgramFault` where a program broke.
+
+    Implementations: `rollouts.conversations.Asked`, `agents.gateway.conversation.ProgramConversation`.
     """
 
     async def prompt(self, turns: Sequence[Turn]) -> Extend | Restart | Finish: ...

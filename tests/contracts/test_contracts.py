@@ -20,7 +20,7 @@ PROTOCOLS = {
     for node in TREE.body
     if isinstance(node, ast.ClassDef) and any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases)
 }
-OTHERWISE = {"Sandboxes": "check_sandbox", "RewardFunction": "check_reward"}
+OTHERWISE = {"Sandboxes": "check_sandbox", "RewardFunction": "check_reward", "Conversation": "check_program"}
 """Where a check has another name than its contract."""
 WITHOUT = {"Sandbox", "Sandboxes", "TrainablePolicy"}
 """Contracts whose docstrings name no implementation: a kind of host has its own, and the policies are named once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import hashlib
 import os
@@ -316,7 +317,8 @@ def _family(pid: int) -> list[int]:
     found = [pid]
     for parent in found:
         for task in Path(f"/proc/{parent}/task").glob("*/children"):
-            found += [int(word) for word in task.read_text().split()]
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+                found += [int(word) for word in task.read_text().split()]
     return found
 
 
@@ -444,6 +446,7 @@ def test_nothing_survives_a_trainer_that_is_killed(tmp_path: Path) -> None:
     task = small(tmp_path, {"a": "a"})
     code = f"""
 import asyncio
+import contextlib
 from patchgrad.sandboxes.bwrap import BwrapSandboxes, cgroups
 from patchgrad.values import *
 async def main():

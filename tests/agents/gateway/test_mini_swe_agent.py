@@ -10,10 +10,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
 
 import pytest
 from tests.rollouts.test_loop import FILES, TASK
@@ -29,7 +28,6 @@ from patchgrad.rollouts.attempts import NEUTRAL, run_attempt
 from patchgrad.rollouts.harness import Workbench
 from patchgrad.rollouts.journals import MemoryJournal
 from patchgrad.rollouts.loop import Rolled, rolled
-from patchgrad.testing import check_program
 from patchgrad.testing.examples import example_turn
 from patchgrad.testing.sandbox_double import LocalSandboxes
 from patchgrad.values import Attempt, Budget, Call, Malformed, Task, Trajectory, Turn, Verdict
@@ -262,14 +260,6 @@ def test_no_key_of_an_account_reaches_it(agent: MiniSweAgent, monkeypatch: pytes
     made.close()
     assert "sk-secret" not in said
     assert "proxy.example" not in said
-
-
-@pytest.mark.parametrize("prompts", ["full", "brief"])
-def test_it_keeps_the_rules_of_programs(agent: MiniSweAgent, prompts: Literal["full", "brief"]) -> None:
-    def begun() -> Coroutine[Any, Any, None]:
-        return check_program(replace(agent, prompts=prompts), [call("true"), call("false")], ["hm", "<tool_call>"])
-
-    asyncio.run(begun())
 
 
 def test_a_python_that_lacks_it_is_named() -> None:
