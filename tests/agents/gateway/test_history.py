@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchgrad.agents.gateway.history import History, Request, Said
+from patchgrad.agents.gateway.history import ChatRequest, History, Said
 from patchgrad.contracts import Extend, Restart
 from patchgrad.values import Message
 
@@ -16,18 +16,18 @@ TOOL = {"type": "function", "function": {"name": "bash"}}
 
 def begun(*said: Said, answered: Said = LOOKED) -> History:
     history = History(tells_tools=False)
-    assert history.step(Request(said or (SYSTEM, USER))) == Extend((Message("system", "Be short."), Message("user", "Mend it.")))
+    assert history.step(ChatRequest(said or (SYSTEM, USER))) == Extend((Message("system", "Be short."), Message("user", "Mend it.")))
     history.answered(answered)
     return history
 
 
 def test_the_result_of_a_call_extends_the_stream() -> None:
-    step = begun().step(Request((SYSTEM, USER, LOOKED, RESULT)))
+    step = begun().step(ChatRequest((SYSTEM, USER, LOOKED, RESULT)))
     assert step == Extend((Message("user", "<tool_response>\na.py\n</tool_response>"),))
 
 
 def test_results_that_come_together_are_one_message() -> None:
-    step = begun().step(Request((SYSTEM, USER, LOOKED, RESULT, Said("tool", "b.py"))))
+    step = begun().step(ChatRequest((SYSTEM, USER, LOOKED, RESULT, Said("tool", "b.py"))))
     assert step == Extend((Message("user", "<tool_response>\na.py\n</tool_response>\n<tool_response>\nb.py\n</tool_response>"),))
 
 
@@ -45,33 +45,33 @@ def test_results_that_come_together_are_one_message() -> None:
     ids=["another system", "another answer", "an answer left out", "a summary", "asked again", "nothing new", "an answer made up"],
 )
 def test_another_story_begins_another_stream_with_all_of_it(said: tuple[Said, ...]) -> None:
-    step = begun().step(Request(said))
+    step = begun().step(ChatRequest(said))
     assert isinstance(step, Restart)
     told = "\n".join(message.content for message in step.messages)
     assert all(one.content in told for one in said)
 
 
 def test_other_tools_begin_another_stream() -> None:
-    assert isinstance(begun().step(Request((SYSTEM, USER, LOOKED, RESULT), (TOOL,))), Restart)
+    assert isinstance(begun().step(ChatRequest((SYSTEM, USER, LOOKED, RESULT), (TOOL,))), Restart)
 
 
 def test_a_stream_that_began_anew_is_extended_from_there() -> None:
     history = begun()
-    assert isinstance(history.step(Request((SYSTEM, USER, RESULT))), Restart)
+    assert isinstance(history.step(ChatRequest((SYSTEM, USER, RESULT))), Restart)
     history.answered(LOOKED)
-    assert isinstance(history.step(Request((SYSTEM, USER, RESULT, LOOKED, RESULT))), Extend)
+    assert isinstance(history.step(ChatRequest((SYSTEM, USER, RESULT, LOOKED, RESULT))), Extend)
 
 
 def test_words_of_the_system_amid_a_history_stay_where_they_are() -> None:
-    step = begun().step(Request((SYSTEM, USER, LOOKED, RESULT, Said("system", "Hurry."))))
+    step = begun().step(ChatRequest((SYSTEM, USER, LOOKED, RESULT, Said("system", "Hurry."))))
     assert step.messages[-1] == Message("user", "Hurry.")
 
 
 def test_tools_are_told_with_the_system() -> None:
-    step = History().step(Request((USER,), (TOOL,)))
+    step = History().step(ChatRequest((USER,), (TOOL,)))
     assert [message.role for message in step.messages] == ["system", "user"]
     assert "<tools>" in step.messages[0].content
 
 
 def test_an_empty_system_is_no_message() -> None:
-    assert History().step(Request((Said("system", ""), USER))) == Extend((Message("user", "Mend it."),))
+    assert History().step(ChatRequest((Said("system", ""), USER))) == Extend((Message("user", "Mend it."),))

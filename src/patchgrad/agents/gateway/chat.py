@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from patchgrad.agents.gateway.calls import Answered
-from patchgrad.agents.gateway.history import Request, Said
+from patchgrad.agents.gateway.history import ChatRequest, Said
 from patchgrad.values import Action
 
 MODEL = "patchgrad"
@@ -25,7 +25,7 @@ class BadRequest(ValueError):
     """A request that cannot be answered, in a sentence for the program that asked."""
 
 
-def request(body: Any) -> Request:
+def request(body: Any) -> ChatRequest:
     """What is asked; `BadRequest` for what no policy here can answer, such as images or several answers.
 
     Temperature, length and the like are the recipe's: what a program asks for of these is not heard.
@@ -39,7 +39,7 @@ def request(body: Any) -> Request:
         raise BadRequest("A request has a list of messages.")
     if not isinstance(tools, list) or any(not isinstance(tool, dict) or tool.get("type") != "function" for tool in tools):
         raise BadRequest("Tools are functions that the program calls itself; a server's own tools are not here.")
-    return Request(tuple(_said(message) for message in messages), tuple(tools))
+    return ChatRequest(tuple(_said(message) for message in messages), tuple(tools))
 
 
 def _said(message: Any) -> Said:

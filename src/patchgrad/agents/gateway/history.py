@@ -29,7 +29,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ChatRequest:
     """What a program asks: all that was said, and which tools may be called."""
 
     said: tuple[Said, ...]
@@ -44,7 +44,7 @@ class History:
         self._known: tuple[Said, ...] = ()
         self._tools: tuple[Mapping[str, Any], ...] = ()
 
-    def step(self, request: Request) -> Extend | Restart:
+    def step(self, request: ChatRequest) -> Extend | Restart:
         """What a request adds: a step of the same stream where it tells all that is known and more, else one that begins another."""
         known, self._known = self._known, request.said
         same = bool(known) and request.tools == self._tools and request.said[: len(known)] == known

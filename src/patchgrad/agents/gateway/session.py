@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from patchgrad.agents.gateway.history import Request
+from patchgrad.agents.gateway.history import ChatRequest
 
 
 class SessionOver(Exception):
@@ -24,7 +24,7 @@ class SessionOver(Exception):
 class Question:
     """A program wants an answer; `reply` takes the message of it."""
 
-    request: Request
+    request: ChatRequest
     digest: str
     reply: Future[Mapping[str, Any]] = field(default_factory=Future, compare=False)
 
@@ -60,7 +60,7 @@ class Session:
         """What the program does next."""
         return await self._events.get()
 
-    def ask(self, request: Request, digest: str, retried: bool) -> Future[Mapping[str, Any]]:
+    def ask(self, request: ChatRequest, digest: str, retried: bool) -> Future[Mapping[str, Any]]:
         """A question of the program's. One that is marked as asked again, or comes while the same waits, has the answer of the first.
 
         Raises `SessionOver`.
