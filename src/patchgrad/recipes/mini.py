@@ -16,11 +16,11 @@ MINI = (
         "so an attempt is longer",
         {"policy.context": "3072", "rft.limits.context": "2560", "evaluation.limits.context": "3072"} | both({"limits.context": "2560"}),
     ),
-    Change("few iterations, to see whether it learns", {"stages.0.iterations": "2", "stages.1.iterations": "2"}),
+    Change("few iterations", {"stages.0.iterations": "2", "stages.1.iterations": "2"}),
 )
 """What `mini` has otherwise than `laptop`, and why."""
 
 
 def mini() -> Recipe:
-    """As `laptop`, with fewer iterations; its base solves nothing yet (docs/guide/agents.md)."""
+    """As `laptop`, with fewer iterations; what it learns is not measured yet (docs/guide/agents.md)."""
     return override(replace(laptop(), name="mini"), values(*MINI))
