@@ -22,5 +22,5 @@ MINI = (
 
 
 def mini() -> Recipe:
-    """As `laptop`, with fewer iterations; what it learns is not measured yet (docs/guide/agents.md)."""
+    """As `laptop`, with fewer iterations; what one run of it learned stands in docs/guide/agents.md."""
     return override(replace(laptop(), name="mini"), values(*MINI))
