@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from patchgrad.agents.tools.shell import KILLED, by_files
+from patchgrad.agents.tools.shell import KILLED, by_files, refresh
 from patchgrad.agents.tools.window import View, answer
 from patchgrad.contracts import Sandbox
 from patchgrad.values import Failure, Observation, ToolState
@@ -29,6 +29,7 @@ class Bash:
     async def __call__(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
         if "\0" in arguments:
             return answer("The command holds a null byte, which no program can have.", state, self.view, "bad arguments")
+        await refresh(arguments, sandbox)
         result = await sandbox.exec(("bash", "-c", arguments), env=QUIET)
         failures: dict[str, Failure] = {"timeout": "timeout", "died": "died", "out of memory": "out of memory"}
         seen = answer(result.output, state, self.view, failures.get(result.state))

@@ -29,6 +29,12 @@ def by_files(command: str) -> bool:
     return _BY_FILES.fullmatch(command.strip()) is not None and ".." not in command and " /" not in command
 
 
+async def refresh(command: str, sandbox: Sandbox) -> None:
+    """Before a command that names git: what git answers is then decided by the files."""
+    if _NAMES_GIT.search(command):
+        await sandbox.exec(_REFRESH)
+
+
 @dataclass(frozen=True)
 class Shell:
     """Any command that needs no keyboard, in the sandbox's persistent shell; `seconds` is its deadline, `None` the task's."""
@@ -44,8 +50,7 @@ class Shell:
         return by_files(arguments) and (observation is None or KILLED.search(observation.content) is None)
 
     async def __call__(self, arguments: str, sandbox: Sandbox, state: ToolState) -> Observation:
-        if _NAMES_GIT.search(arguments):
-            await sandbox.exec(_REFRESH)
+        await refresh(arguments, sandbox)
         result = await sandbox.run(arguments, self.seconds)
         content, failure = result.output.rstrip("\n"), None
         notes: list[str] = []

@@ -53,7 +53,7 @@ def agent(choice: AgentChoice, registry: Registry = BY_NAME, *, demonstration: b
         raise ConfigError(f"The agent {choice.scaffold.name} is made already, so agent.tools do not reach it: hand them to the agent.")
     facts = {"tools": all_tools, "view": view, "prompts": choice.prompts}
     built = registry.make("scaffolds", choice.scaffold, "agent.scaffold", facts)
-    owned: Agent | Program = conforming("agent.scaffold", built, Program if hasattr(built, "begin") else Agent)
+    owned: Agent | Program = conforming("agent.scaffold", built, Program if isinstance(built, Program) else Agent)
     return owned
 
 

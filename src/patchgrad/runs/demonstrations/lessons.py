@@ -17,6 +17,7 @@ from patchgrad.recipes.recipe import Recipe
 from patchgrad.rollouts.attempts import NEUTRAL, Graded, rewarded, run_attempt
 from patchgrad.rollouts.harness import Workbench
 from patchgrad.runs.demonstrations.demonstrator import Demonstrator, drill, look
+from patchgrad.runs.demonstrations.idioms import Blocks, spoken
 from patchgrad.runs.demonstrations.known_bugs import placed
 from patchgrad.runs.session import RunContext
 from patchgrad.values import Attempt, Budget, Ending, Rollout, Snapshot, Task, Turn, Verdict, digest
@@ -92,7 +93,7 @@ def _ending_early(budget: Budget, lesson: Lesson) -> Iterator[Budget]:
 async def show(shared: _Shared, attempt: Attempt) -> Graded:
     """One episode."""
     recipe, tokenizer = shared.recipe, shared.tokenizer
-    options, told = recipe.warmup.demonstrator, recipe.agent.repeats and recipe.agent.scaffold.name == "react"
+    options, told = recipe.warmup.demonstrator, recipe.agent.repeats and spoken(recipe.agent) is Blocks
     demonstrator = Demonstrator(
         attempt.task,
         options if told else replace(options, repeats=0.0),  # who is not told of them learns nothing by them
