@@ -204,6 +204,13 @@ def test_no_token_and_no_request_reaches_a_log(served: Gateway, caplog: pytest.L
     assert "hunter2" not in caplog.text
 
 
+def test_the_end_of_a_program_whose_attempt_is_gone_harms_nobody(served: Gateway) -> None:
+    async def opened() -> Session:
+        return served.open()
+
+    asyncio.run(opened()).end("Submitted", "")  # from a thread that tells others too
+
+
 def test_closing_it_ends_its_thread() -> None:
     before = set(threading.enumerate())
     gateway = Gateway()

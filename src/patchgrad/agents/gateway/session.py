@@ -10,6 +10,7 @@ import secrets
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,8 +81,8 @@ class Session:
         return told.reply
 
     def end(self, status: str, detail: str) -> None:
-        """The program is over."""
-        if not self._over:
+        """The program is over. An attempt whose loop has ended needs not to know, and others' are told by the same thread."""
+        with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._events.put_nowait, Ended(status, detail))
 
     def close(self) -> None:
