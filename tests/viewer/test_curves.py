@@ -89,6 +89,7 @@ def test_two_runs_are_drawn_over_another_and_told_as_a_table(way: str, tmp_path:
         assert page.locator(".plot .line.k1").count() == 1
         assert page.locator(".legend label").all_inner_texts() == ["one", "other"]
         page.click("summary")
+        page.wait_for_selector(".wide tbody tr")
         rows = [row.split("\t") for row in page.locator(".wide tbody tr").all_inner_texts()]
         assert rows == [["100", "0.25", "", "", "0.25", "", ""], ["300", "0.5", "", "", "", "", ""]]
 
@@ -133,6 +134,7 @@ def test_curves_are_for_everyone_on_any_screen(scheme: str, tmp_path: Path) -> N
         ready(page, f"http://127.0.0.1:{place.port}/#/curves?metric=pass_at_1")
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         page.click("summary")
+        page.wait_for_selector(".wide tbody tr")
         page.focus(".plot")
         page.keyboard.press("End")
         assert violations(page) == []
