@@ -215,15 +215,36 @@ class Agent(Protocol):
     def parse(self, text: str) -> Call | Malformed: ...
 
 
+class AttemptAccess(Protocol):
+    """What a conversation may have of its attempt, beside the turns.
+
+    `sandbox` is the attempt's, opened where none is; after that no call of the attempt is answered from a cache. `count` says how many ids a
+    stream has that begins with these messages. `aside` has the policy answer messages in a stream of their own: that is no turn, and nothing
+    of it is kept or trained on. It raises `ProgramFault` where more was asked aside than the attempt may have turns. `sampled` is what the
+    policy said last in a turn, and how many ids it has read before.
+
+    Implementation: `rollouts.access.Access`.
+    """
+
+    async def sandbox(self) -> Sandbox: ...
+    def count(self, messages: Sequence[Message]) -> int: ...
+    async def aside(self, messages: Sequence[Message]) -> Action: ...
+    @property
+    def sampled(self) -> tuple[Action, int]: ...
+
+
 class Conversation(Protocol):
     """One attempt of an agent. `prompt` says what it asks after these turns, or that it is over; `close` ends it, at whatever point.
 
-    Raises `ProgramFault` where a program broke.
+    `tools` are what its calls run. Raises `ProgramFault` where a program broke.
 
-    Implementations: `rollouts.conversations.Asked`, `agents.gateway.conversation.ProgramConversation`.
+    Implementations: `rollouts.conversations.Asked`, `agents.gateway.conversation.ProgramConversation`,
+    `agents.gateway.inside.InsideConversation`.
     """
 
-    async def prompt(self, turns: Sequence[Turn]) -> Extend | Restart | Finish: ...
+    @property
+    def tools(self) -> Mapping[str, Tool]: ...
+    async def prompt(self, turns: Sequence[Turn], access: AttemptAccess) -> Extend | Restart | Finish: ...
     async def close(self) -> None: ...
 
 
@@ -231,14 +252,17 @@ class Conversation(Protocol):
 class Program(Protocol):
     """An agent of others that owns its loop: it asks a server for answers, and has the commands run that these answers call.
 
-    `begin` starts it on an instruction. Each turn is made here; the program is told of it when it is asked what comes next. So the same
-    turns lead another process of it to the same place, and an attempt that was interrupted goes on.
+    `begin` starts it on an instruction. Each turn is made here; the program is told of it when it is asked what comes next. Where a program
+    `goes_on`, the same turns lead another process of it to the same place, so an attempt that was interrupted goes on, and can be forked.
+    Another program's attempt begins again.
 
-    Implementation: `agents.gateway.MiniSweAgent`.
+    Implementations: `agents.gateway.MiniSweAgent`, `agents.gateway.CommandAgent`.
     """
 
     @property
     def tools(self) -> Mapping[str, Tool]: ...
+    @property
+    def goes_on(self) -> bool: ...
     def begin(self, instruction: str) -> Conversation: ...
     def parse(self, text: str) -> Call | Malformed: ...
 

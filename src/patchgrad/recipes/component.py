@@ -32,6 +32,7 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
     "scaffolds": {
         "react": "one thought and one command a turn, the whole history in sight (arXiv 2508.03501)",
         "mini-swe-agent": "the agent of that package, its own loop and prompts, one tool bash",
+        "command": "any program, which runs in the sandbox and asks an endpoint there",
     },
     "tools": {},
     "estimators": {

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from patchgrad.contracts import Policy, RewardFunction
-from patchgrad.errors import ClusterFault, SandboxFault
-from patchgrad.rollouts.conversations import segments_of
+from patchgrad.errors import ClusterFault, ConfigError, SandboxFault
+from patchgrad.rollouts.conversations import goes_on, segments_of
 from patchgrad.rollouts.harness import Harness, Workbench
 from patchgrad.rollouts.loop import rolled
 from patchgrad.rollouts.ownership import REOPENED, judged, works
@@ -67,6 +67,8 @@ async def run_attempt(shared: tuple[Workbench, Policy], attempt: Attempt) -> Gra
     cannot be opened is a failed trajectory: data, not a crash.
     """
     (bench, policy), began = shared, time.monotonic()
+    if attempt.prefix and not goes_on(bench.agent):
+        raise ConfigError("Attempts of this agent begin at their first turn: it is a program that runs inside the sandbox.")
     own, ending = await _recalled(bench, policy, attempt)
     if ending is not None:
         segments = segments_of(bench.agent, attempt.task, (*attempt.prefix, *own))
@@ -110,7 +112,7 @@ async def _rolled(bench: Workbench, policy: Policy, attempt: Attempt, turns: tup
         suspect = isinstance(done.fault, SandboxFault) and bool(done.trajectory.turns)
         if number == REOPENED and not (suspect and await works(bench, attempt.task)):
             break
-        turns = _whole(done.trajectory.turns) if bench.journal.keeps else attempt.prefix
+        turns = _whole(done.trajectory.turns) if bench.journal.keeps and goes_on(bench.agent) else attempt.prefix
     return done.trajectory
 
 
@@ -135,6 +137,8 @@ async def _recalled(bench: Workbench, policy: Policy, attempt: Attempt) -> tuple
     known = tuple(itertools.takewhile(lambda turn: first <= turn.action.version and turn.action.newest <= last, turns))
     if ending is not None and len(known) == len(turns):
         return known, ending
+    if not goes_on(bench.agent):
+        return (), None
     return tuple(itertools.takewhile(lambda turn: turn.action.origin is not None, _whole(known))), None  # else an older run's, unproved
 
 

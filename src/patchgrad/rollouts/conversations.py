@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from patchgrad.contracts import Agent, Conversation, Extend, Finish, Program, Restart
+from patchgrad.contracts import Agent, AttemptAccess, Conversation, Extend, Finish, Program, Restart, Sandbox, Tool
 from patchgrad.errors import ProgramFault
-from patchgrad.values import Action, Ids, Segment, Task, Turn, stream_digest
+from patchgrad.values import Action, Ids, Message, Segment, Task, Turn, stream_digest
 
 Encode = Callable[[Extend | Restart, int, Action | None], Ids]
 
@@ -21,7 +21,11 @@ class Asked:
     agent: Agent
     instruction: str
 
-    async def prompt(self, turns: Sequence[Turn]) -> Extend | Restart | Finish:
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        return self.agent.tools
+
+    async def prompt(self, turns: Sequence[Turn], access: AttemptAccess) -> Extend | Restart | Finish:
         return self.agent.prompt(self.instruction, turns)
 
     async def close(self) -> None:
@@ -33,13 +37,35 @@ def conversing(agent: Agent | Program, instruction: str) -> Conversation:
     return agent.begin(instruction) if isinstance(agent, Program) else Asked(agent, instruction)
 
 
+class Alone:
+    """The access of a conversation that has no attempt: it can be asked what it begins with, if it does so outside of a sandbox."""
+
+    async def sandbox(self) -> Sandbox:
+        raise ProgramFault("the program asks in a sandbox alone, and there is none")
+
+    def count(self, messages: Sequence[Message]) -> int:
+        raise ProgramFault("no policy counts the tokens")
+
+    async def aside(self, messages: Sequence[Message]) -> Action:
+        raise ProgramFault("no policy answers")
+
+    @property
+    def sampled(self) -> tuple[Action, int]:
+        raise ProgramFault("nothing was sampled")
+
+
 async def first_step(agent: Agent | Program, instruction: str) -> Extend | Restart | Finish:
-    """What an attempt begins with."""
+    """What an attempt begins with. Raises `ProgramFault` for a program that asks in a sandbox alone."""
     conversation = conversing(agent, instruction)
     try:
-        return await conversation.prompt(())
+        return await conversation.prompt((), Alone())
     finally:
         await conversation.close()
+
+
+def goes_on(agent: Agent | Program) -> bool:
+    """Can an attempt of the agent go on after turns that were taken already?"""
+    return not isinstance(agent, Program) or agent.goes_on
 
 
 def segments_of(agent: Agent | Program, task: Task, turns: Sequence[Turn]) -> tuple[Segment, ...]:
@@ -63,7 +89,7 @@ def _begins(agent: Agent | Program, task: Task, turns: Sequence[Turn], number: i
     return not isinstance(agent, Program) and isinstance(agent.prompt(task.instruction, tuple(turns[:number])), Restart)
 
 
-async def go_on(conversation: Conversation, segments: Sequence[Segment], encode: Encode) -> None:
+async def go_on(conversation: Conversation, access: AttemptAccess, segments: Sequence[Segment], encode: Encode) -> None:
     """Takes a program through turns that were taken already; `ProgramFault` where it asks for something else than it did then.
 
     `encode(step, number, previous)` gives the ids that a step adds before the turn of this number, counted from 0.
@@ -71,7 +97,7 @@ async def go_on(conversation: Conversation, segments: Sequence[Segment], encode:
     turns = tuple(turn for segment in segments for turn in segment.turns)
     begins = {sum(len(one.turns) for one in segments[:number]) for number in range(len(segments))}
     for number, turn in enumerate(turns):
-        step = await conversation.prompt(turns[:number])
+        step = await conversation.prompt(turns[:number], access)
         same = not isinstance(step, Finish) and isinstance(step, Restart) <= (number in begins)
         if isinstance(step, Finish) or not same:
             raise ProgramFault(f"the program does not ask before turn {number + 1} what it asked before")

@@ -113,6 +113,11 @@ class Environment:
         self._alone |= not self._repeatable(call, observation)
         return replace(observation, seconds=0.0 if known else time.monotonic() - started)
 
+    async def inside(self) -> Sandbox:
+        """The sandbox, for who acts in it outside of calls: nothing is asked of the cache any more."""
+        self._alone = True
+        return await self._sandbox()
+
     async def submission(self, base: str) -> str:
         """What the attempt has made of the repository, as a patch against its first commit; empty where nothing changed.
 

@@ -28,6 +28,7 @@ from patchgrad.errors import (
     SandboxFault,
     SandboxLost,
 )
+from patchgrad.rollouts.access import Access
 from patchgrad.rollouts.conversations import conversing, go_on, segments_of
 from patchgrad.rollouts.environment import Environment
 from patchgrad.rollouts.harness import Workbench
@@ -84,15 +85,16 @@ async def rolled(
     infrastructure, unless it is known that the agent breaks it (`by_agent`).
     """
     began = time.monotonic() if began is None else began
-    environment = Environment(attempt.task, bench.agent.tools, bench.sandboxes, bench.journal, bench.cache)
-    dialogue = _Dialogue(attempt, bench.agent.parse, policy, segments_of(bench.agent, attempt.task, taken), by_agent)
     conversation = conversing(bench.agent, attempt.task.instruction)
+    environment = Environment(attempt.task, conversation.tools, bench.sandboxes, bench.journal, bench.cache)
+    dialogue = _Dialogue(attempt, bench.agent.parse, policy, segments_of(bench.agent, attempt.task, taken), by_agent)
+    access = Access(attempt, policy, environment, lambda: dialogue.sampled)
     submission = ""
     stop: Stop = "failed"
     broke: Fault | None = None
     try:
         base = await (environment.resume(taken, await bench.commit_of(attempt.task)) if taken else environment.begin())
-        stop = await _turns(bench, dialogue, conversation, environment)
+        stop = await _turns(bench, dialogue, conversation, access)
         if stop not in ("failed", "sandbox lost"):
             submission = await environment.submission(base)
     except (SandboxFault, SandboxLost) as error:
@@ -113,17 +115,17 @@ async def rolled(
     return Rolled(done, (broke or dialogue.broke) if stop == "failed" else None)
 
 
-async def _turns(bench: Workbench, dialogue: _Dialogue, conversation: Conversation, environment: Environment) -> Stop:
+async def _turns(bench: Workbench, dialogue: _Dialogue, conversation: Conversation, access: Access) -> Stop:
     """Turn after turn; why there is no other one."""
     deadline = time.monotonic() + dialogue.attempt.budget.seconds  # the wait for a first sandbox is not the attempt's
     again = isinstance(bench.agent, Program) and bool(dialogue.turns)  # another process of it has to be where this one was
     while True:
         if dialogue.turns and dialogue.turns[-1].observation.failure == "sandbox lost":
             return "sandbox lost"
-        said = await _said(dialogue, conversation, deadline, again)
+        said = await _said(dialogue, conversation, access, deadline, again)
         if isinstance(said, str):
             return said
-        turn = await _answered(dialogue, environment, *said)
+        turn = await _answered(dialogue, access.environment, *said)
         await bench.journal.turn(dialogue.attempt.id, turn)
         dialogue.append(turn)
         if turn.observation.failure == "infrastructure":
@@ -131,13 +133,15 @@ async def _turns(bench: Workbench, dialogue: _Dialogue, conversation: Conversati
         again = False
 
 
-async def _said(dialogue: _Dialogue, conversation: Conversation, deadline: float, again: bool) -> tuple[Ids, Action] | Stop:
+async def _said(
+    dialogue: _Dialogue, conversation: Conversation, access: Access, deadline: float, again: bool
+) -> tuple[Ids, Action] | Stop:
     """The ids that come next and what the policy says after them, or why it says nothing any more."""
     try:
         async with asyncio.timeout(deadline - time.monotonic()):
             if again:
-                await go_on(conversation, dialogue.segments, dialogue.encoded)
-            step = await conversation.prompt(tuple(dialogue.turns))
+                await go_on(conversation, access, dialogue.segments, dialogue.encoded)
+            step = await conversation.prompt(tuple(dialogue.turns), access)
             if isinstance(step, Finish):
                 return step.stop
             if stop := dialogue.over():
@@ -196,6 +200,7 @@ class _Dialogue:
     def __init__(self, attempt: Attempt, parse: Parse, policy: Policy, taken: Sequence[Segment], by_agent: bool) -> None:
         self.attempt, self.parse, self._policy, self._by_agent = attempt, parse, policy, by_agent
         self.broke: Fault | None = None
+        self.sampled: tuple[Action, int]  # the last action, and the count of ids before it
         self.turns = [turn for segment in taken for turn in segment.turns]
         self._begun = [len(segment.turns) for segment in taken]  # turns of each segment
         self._stream: Ids = taken[-1].tokens() if taken else NO_IDS
@@ -235,7 +240,9 @@ class _Dialogue:
         tokens.setflags(write=False)
         began = time.monotonic()
         try:
-            return context, await self._policy.act(self._session, tokens, sampling)
+            action = await self._policy.act(self._session, tokens, sampling)
+            self.sampled = action, len(tokens)
+            return context, action
         finally:
             self._waited += time.monotonic() - began
 

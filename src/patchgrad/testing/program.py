@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from patchgrad.contracts import Extend, Finish, Program, Restart
+from patchgrad.rollouts.conversations import Alone
 from patchgrad.testing.examples import example_turn
 from patchgrad.values import Call, Malformed, Turn
 
@@ -46,8 +47,8 @@ async def _steps(program: Program, instruction: str, turns: Sequence[Turn]) -> l
     try:
         found = []
         for number in range(len(turns) + 1):
-            step = await conversation.prompt(turns[:number])
-            assert await conversation.prompt(turns[:number]) == step, "asked again, it says the same"
+            step = await conversation.prompt(turns[:number], Alone())
+            assert await conversation.prompt(turns[:number], Alone()) == step, "asked again, it says the same"
             found.append(step)
         return found
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from patchgrad.agents.gateway.command import CommandAgent
 from patchgrad.agents.gateway.mini import MiniSweAgent
 
-__all__ = ["MiniSweAgent"]
+__all__ = ["CommandAgent", "MiniSweAgent"]

@@ -11,27 +11,31 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from patchgrad.agents.gateway import chat
 from patchgrad.agents.gateway.calls import read
-from patchgrad.agents.gateway.history import History
+from patchgrad.agents.gateway.dialects import Sampled
+from patchgrad.agents.gateway.history import History, beginning
 from patchgrad.agents.gateway.server import Gateway, gateway
-from patchgrad.agents.gateway.session import Ended, Question
-from patchgrad.contracts import Extend, Finish, Restart
+from patchgrad.agents.gateway.session import Counting, Ended, Question
+from patchgrad.contracts import AttemptAccess, Extend, Finish, Restart, Tool
 from patchgrad.errors import ProgramFault
 from patchgrad.values import Call, Stop, Turn
 
-NOT_RUN = {"output": "", "returncode": -1, "exception_info": "The command was not run: an answer makes one call."}
+T = TypeVar("T")
+_Next = tuple[Question, Extend | Restart] | Ended
+NOT_RUN: Mapping[str, Any] = {"output": "", "returncode": -1, "exception_info": "The command was not run: an answer makes one call."}
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
     """How a program is started: `start(address, token, ended)` begins it and gives what stops it; it tells `ended` how it was over.
 
-    `stops` are its words for how an attempt ends; with others it broke. `tells_tools`: is the policy told of its tools?
+    `tools` are what its calls run. `stops` are its words for how an attempt ends; with others it broke. `tells_tools`: is the policy told
+    of its tools?
     """
 
+    tools: Mapping[str, Tool]
     start: Callable[[str, str, Callable[[str, str], None]], Callable[[], None]]
     stops: Mapping[str, Stop]
     tells_tools: bool = True
@@ -45,21 +49,25 @@ class ProgramConversation:
         self._gateway: Gateway = gateway()
         self._session = self._gateway.open()
         self._history = History(begun.tells_tools)
-        self._now: tuple[Question, Extend | Restart] | Ended | None = None
+        self._now: _Next | None = None
         self._stop: Callable[[], None] | None = None
         self._turns = 0  # that the program was told of
         self._tokens = 0  # of the stream
 
-    async def prompt(self, turns: Sequence[Turn]) -> Extend | Restart | Finish:
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        return self._begun.tools
+
+    async def prompt(self, turns: Sequence[Turn], access: AttemptAccess) -> Extend | Restart | Finish:
         """Tells the program of turns that it does not know, and gives what it asks then, or how it ended."""
         if self._stop is None:
             token, ended = self._session.token, self._session.end
             self._stop = await asyncio.to_thread(self._begun.start, self._gateway.address, token, ended)
-            self._now = await self._next(None)
+            self._now = await self._next(None, access)
         for turn in turns[self._turns :]:
             if not isinstance(self._now, tuple):
                 raise ProgramFault(f"the program ended before turn {self._turns + 1}, which it took before: {_told(self._now)}")
-            self._now = await self._tell(turn, *self._now)
+            self._now = await self._tell(turn, access, *self._now)
         if isinstance(self._now, tuple):
             return self._now[1]
         stop = self._begun.stops.get(self._now.status) if self._now else None
@@ -73,17 +81,17 @@ class ProgramConversation:
         if self._stop is not None:
             self._stop()
 
-    async def _tell(self, turn: Turn, question: Question, step: Extend | Restart) -> tuple[Question, Extend | Restart] | Ended:
+    async def _tell(self, turn: Turn, access: AttemptAccess, question: Question, step: Extend | Restart) -> _Next:
         """Answers what the program has asked, and what it has run then, with what the turn says."""
-        answered = read(turn.action.text)
         self._tokens = (0 if isinstance(step, Restart) else self._tokens) + len(turn.context)
-        _reply(question.reply, chat.answer(answered, turn.action, self._tokens, self._turns))
-        self._history.answered(chat.said(answered))
+        sampled = Sampled(read(turn.action.text), turn.action, self._tokens, self._turns)
+        _reply(question.reply, sampled)
+        self._history.answered(sampled.said)
         self._tokens += turn.action.tokens
         self._turns += 1
-        return await self._next(turn)
+        return await self._next(turn, access)
 
-    async def _next(self, turn: Turn | None) -> tuple[Question, Extend | Restart] | Ended:
+    async def _next(self, turn: Turn | None, access: AttemptAccess) -> _Next:
         """Until the program asks again or is over. The one command that is the turn's gives what it gave; no other one is run."""
         given = turn
         while True:
@@ -92,7 +100,9 @@ class ProgramConversation:
                 return event, self._history.step(event.request)
             if isinstance(event, Ended):
                 return event
-            if given is not None and given.call == Call("bash", event.command):
+            if isinstance(event, Counting):
+                _reply(event.reply, access.count(beginning(event.request)))
+            elif given is not None and given.call == Call("bash", event.command):
                 _reply(event.reply, _result(given))
                 given = None
             else:
@@ -106,7 +116,7 @@ def _result(turn: Turn) -> Mapping[str, Any]:
     return {"output": seen.content, "returncode": -1 if seen.exit_code is None else seen.exit_code, "exception_info": failure}
 
 
-def _reply(reply: Future[Mapping[str, Any]], told: Mapping[str, Any]) -> None:
+def _reply(reply: Future[T], told: T) -> None:
     if not reply.done():
         reply.set_result(told)
 

@@ -52,12 +52,17 @@ class History:
         new = request.said[len(known) :]
         if same and new and all(one.role != "assistant" for one in new):
             return Extend(_messages(new))
-        messages = _messages(request.said, calls.described(request.tools) if self._tells_tools else "")
+        messages = beginning(request) if self._tells_tools else _messages(request.said)
         return Restart(messages) if known else Extend(messages)
 
     def answered(self, said: Said) -> None:
         """What the program was answered."""
         self._known = (*self._known, said)
+
+
+def beginning(request: ChatRequest) -> tuple[Message, ...]:
+    """All of a request, at the beginning of a stream."""
+    return _messages(request.said, calls.described(request.tools))
 
 
 def _messages(said: Sequence[Said], tools: str = "") -> tuple[Message, ...]:

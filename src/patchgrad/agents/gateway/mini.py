@@ -55,6 +55,8 @@ class MiniSweAgent:
     settings: Mapping[str, Any] = field(default_factory=dict)
     python: str = ""
 
+    goes_on = True
+
     def __post_init__(self) -> None:
         if not self.python and importlib.util.find_spec("minisweagent") is None:
             raise MissingDependency("The agent mini-swe-agent is not installed: pip install 'patchgrad[mini-swe-agent]'.")
@@ -81,4 +83,4 @@ class MiniSweAgent:
             number = process.start({**job, "address": address, "token": token}, ended)
             return lambda: process.stop(number)
 
-        return ProgramConversation(Begun(start, STOPS, tells_tools=self.prompts == "full"))
+        return ProgramConversation(Begun(self.tools, start, STOPS, tells_tools=self.prompts == "full"))

@@ -13,11 +13,11 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from patchgrad.agents.gateway import chat
+from patchgrad.agents.gateway.dialects import COUNT, LONGEST, MODELS, WIRES, HttpAnswer, posted, refused
 from patchgrad.agents.gateway.session import Session, SessionOver
 from patchgrad.errors import MissingDependency
 
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+T = TypeVar("T")
 HOST = "127.0.0.1"
-LONGEST = 64 * 2**20
-"""Bytes of a request."""
 
 
 class Gateway:
@@ -45,8 +44,9 @@ class Gateway:
         self._socket = _listening()
         self.address = f"http://{HOST}:{self._socket.getsockname()[1]}"
         routes = [
+            Route("/", self._here, methods=["HEAD"]),
             Route("/v1/models", self._models),
-            Route("/v1/chat/completions", self._chat, methods=["POST"]),
+            *(Route(path, self._asked, methods=["POST"]) for path in WIRES),
             Route("/sandbox", self._sandbox, methods=["POST"]),
         ]
         config = uvicorn.Config(Starlette(routes=routes), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
@@ -72,41 +72,40 @@ class Gateway:
         self._thread.join(5)
         self._socket.close()
 
+    async def _here(self, request: Request) -> Response:
+        return self._refused(request) or _sent(HttpAnswer(200, ""))
+
     async def _models(self, request: Request) -> Response:
-        refused = self._refused(request)
-        told = {"object": "list", "data": [{"id": chat.MODEL, "object": "model", "created": 0, "owned_by": chat.MODEL}]}
-        return refused or _json(told)
+        return self._refused(request) or _sent(MODELS)
 
-    async def _chat(self, request: Request) -> Response:
-        from starlette.responses import StreamingResponse
-
-        if refused := self._refused(request):
-            return refused
-        body = await _body(request)
+    async def _asked(self, request: Request) -> Response:
+        if no := self._refused(request):
+            return no
+        path, body = request.url.path, await _body(request)
         if body is None:
-            return _json(chat.refusal(f"A request has at most {LONGEST >> 20} MiB."), 413)
-        try:
-            said = json.loads(body)
-            asked = chat.request(said)
-        except (ValueError, RecursionError) as error:
-            return _json(chat.refusal(str(error) if isinstance(error, chat.BadRequest) else "The body of a request is a JSON object."), 400)
+            return _sent(refused(path, f"A request has at most {LONGEST >> 20} MiB.", 413))
+        asked = posted(path, body)
+        if isinstance(asked, HttpAnswer):
+            return _sent(asked)
+        if path == COUNT:
+            counted = await _told(lambda: self._session(request).count(asked.request))
+            return _over(path) if counted is None else _json({"input_tokens": counted})
         retried = request.headers.get("x-stainless-retry-count", "0") not in ("", "0")
-        told = await _told(lambda: self._session(request).ask(asked, hashlib.blake2b(body).hexdigest(), retried))
-        if told is not None and said.get("stream"):
-            return StreamingResponse(chat.streamed(told), media_type="text/event-stream")
-        return _over() if told is None else _json(told)
+        sampled = await _told(lambda: self._session(request).ask(asked.request, hashlib.blake2b(body).hexdigest(), retried))
+        return _over(path) if sampled is None else _sent(asked.reply(sampled))
 
     async def _sandbox(self, request: Request) -> Response:
-        if refused := self._refused(request):
-            return refused
+        if no := self._refused(request):
+            return no
+        path = request.url.path
         try:
             command = json.loads(await _body(request) or b"")["command"]
         except (ValueError, TypeError, KeyError, RecursionError):
             command = None
         if not isinstance(command, str):
-            return _json(chat.refusal('The body of a request is {"command": TEXT}.'), 400)
+            return _sent(refused(path, 'The body of a request is {"command": TEXT}.', 400))
         told = await _told(lambda: self._session(request).run(command))
-        return _over() if told is None else _json(told)
+        return _over(path) if told is None else _json(told)
 
     def _session(self, request: Request) -> Session:
         session = self._sessions.get(_brought(request))
@@ -117,13 +116,14 @@ class Gateway:
     def _refused(self, request: Request) -> Response | None:
         port = self.address.rpartition(":")[2]
         if request.headers.get("host", "") not in (f"{HOST}:{port}", f"localhost:{port}") or "origin" in request.headers:
-            return _json(chat.refusal("Nothing is served under that name, and nothing to pages."), 403)
+            return _sent(refused(request.url.path, "Nothing is served under that name, and nothing to pages.", 403))
         token = _brought(request)
         if token in self._sessions:
             return None
         if token and _name(token) in self._over:
-            return _over()
-        return _json(chat.refusal("Bring the token of an attempt: Authorization: Bearer TOKEN.", "authentication_error"), 401)
+            return _over(request.url.path)
+        sentence = "Bring the token of an attempt: Authorization: Bearer TOKEN."
+        return _sent(refused(request.url.path, sentence, 401, "authentication_error"))
 
 
 def _listening() -> socket.socket:
@@ -149,23 +149,26 @@ async def _body(request: Request) -> bytes | None:
     return bytes(found)
 
 
-async def _told(ask: Any) -> Mapping[str, Any] | None:
+async def _told(ask: Callable[[], Future[T]]) -> T | None:
     """What is answered; nothing where the attempt is over. The attempt goes on where the program has hung up: it may ask again."""
     try:
-        reply: Future[Mapping[str, Any]] = ask()
-        return await asyncio.shield(asyncio.wrap_future(reply))
+        return await asyncio.shield(asyncio.wrap_future(ask()))
     except SessionOver:
         return None
 
 
-def _over() -> Response:
-    return _json(chat.refusal("The attempt is over."), 409)
+def _over(path: str) -> Response:
+    return _sent(refused(path, "The attempt is over.", 409))
 
 
-def _json(told: Any, status: int = 200) -> Response:
+def _json(told: Any) -> Response:
+    return _sent(HttpAnswer(200, json.dumps(told)))
+
+
+def _sent(answer: HttpAnswer) -> Response:
     from starlette.responses import Response
 
-    return Response(json.dumps(told), status, media_type="application/json")
+    return Response(answer.body, answer.status, media_type=answer.kind)
 
 
 def _name(token: str) -> str:

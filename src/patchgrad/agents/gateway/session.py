@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from patchgrad.agents.gateway.dialects import Sampled
 from patchgrad.agents.gateway.history import ChatRequest
 
 
@@ -23,11 +24,19 @@ class SessionOver(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A program wants an answer; `reply` takes the message of it."""
+    """A program wants an answer; `reply` takes it."""
 
     request: ChatRequest
     digest: str
-    reply: Future[Mapping[str, Any]] = field(default_factory=Future, compare=False)
+    reply: Future[Sampled] = field(default_factory=Future, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """A program wants to know how many tokens a request has; `reply` takes their count."""
+
+    request: ChatRequest
+    reply: Future[int] = field(default_factory=Future, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +61,16 @@ class Session:
     def __init__(self) -> None:
         self.token = secrets.token_urlsafe(24)
         self._loop = asyncio.get_running_loop()
-        self._events: asyncio.Queue[Question | Command | Ended] = asyncio.Queue()
+        self._events: asyncio.Queue[Question | Counting | Command | Ended] = asyncio.Queue()
         self._asked: deque[Question] = deque(maxlen=2)  # the last one, and one more that a slow retry may mean
-        self._waiting: list[Future[Mapping[str, Any]]] = []
+        self._waiting: list[Future[Any]] = []
         self._over = False
 
-    async def next(self) -> Question | Command | Ended:
+    async def next(self) -> Question | Counting | Command | Ended:
         """What the program does next."""
         return await self._events.get()
 
-    def ask(self, request: ChatRequest, digest: str, retried: bool) -> Future[Mapping[str, Any]]:
+    def ask(self, request: ChatRequest, digest: str, retried: bool) -> Future[Sampled]:
         """A question of the program's. One that is marked as asked again, or comes while the same waits, has the answer of the first.
 
         Raises `SessionOver`.
@@ -73,6 +82,12 @@ class Session:
         self._asked.append(question)
         self._put(question, question.reply)
         return question.reply
+
+    def count(self, request: ChatRequest) -> Future[int]:
+        """A question for the number of a request's tokens. Raises `SessionOver`."""
+        counting = Counting(request)
+        self._put(counting, counting.reply)
+        return counting.reply
 
     def run(self, command: str) -> Future[Mapping[str, Any]]:
         """A command of the program's. Raises `SessionOver`."""
@@ -92,7 +107,7 @@ class Session:
             if not reply.done():
                 reply.set_exception(SessionOver())
 
-    def _put(self, event: Question | Command, reply: Future[Mapping[str, Any]]) -> None:
+    def _put(self, event: Question | Counting | Command, reply: Future[Any]) -> None:
         if self._over:
             raise SessionOver
         self._waiting = [one for one in self._waiting if not one.done()] + [reply]

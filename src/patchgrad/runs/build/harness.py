@@ -26,6 +26,9 @@ from patchgrad.sandboxes.landlock import LandlockSandboxes
 from patchgrad.sandboxes.oci import OciSandboxes
 from patchgrad.values import Rollout
 
+PROGRAMS = ("mini-swe-agent", "command")
+"""Scaffolds that are programs of others."""
+
 
 def agent(choice: AgentChoice, registry: Registry = BY_NAME, *, demonstration: bool = False) -> Agent | Program:
     """The recipe's scaffold over the paper's tools and those of the recipe, which take the place of others of the same name."""
@@ -36,16 +39,11 @@ def agent(choice: AgentChoice, registry: Registry = BY_NAME, *, demonstration: b
         given = {"tools": all_tools, "prompts": choice.prompts, "demonstration": demonstration, "repeats": choice.repeats > 0}
         made: Agent = construct("agent.scaffold", ReactAgent, choice.scaffold.options, given)
         return made
-    if choice.scaffold.name == "mini-swe-agent":
+    if choice.scaffold.name in PROGRAMS:
         if own or demonstration:
-            what = "rft.demonstration is a prompt of the scaffold react" if demonstration else "agent.tools do not reach mini-swe-agent"
-            raise ConfigError(f"{what}: leave it out.")
-        from patchgrad.agents.gateway import MiniSweAgent  # with a server, which other agents do without
-
-        program: Program = construct(
-            "agent.scaffold", MiniSweAgent, choice.scaffold.options, {"tools": {"bash": Bash(view)}, "prompts": choice.prompts}
-        )
-        return program
+            reach = f"agent.tools do not reach {choice.scaffold.name}"
+            raise ConfigError(f"{'rft.demonstration is a prompt of the scaffold react' if demonstration else reach}: leave it out.")
+        return _program(choice, view)
     if demonstration:
         raise ConfigError(f"rft.demonstration is a prompt of the scaffold react, and the agent is {choice.scaffold.name}: set it to false.")
     found = registry.find("scaffolds", choice.scaffold, "agent.scaffold")
@@ -55,6 +53,17 @@ def agent(choice: AgentChoice, registry: Registry = BY_NAME, *, demonstration: b
     built = registry.make("scaffolds", choice.scaffold, "agent.scaffold", facts)
     owned: Agent | Program = conforming("agent.scaffold", built, Program if isinstance(built, Program) else Agent)
     return owned
+
+
+def _program(choice: AgentChoice, view: View) -> Program:
+    from patchgrad.agents.gateway import CommandAgent, MiniSweAgent  # with a server, which other agents do without
+
+    if choice.scaffold.name == "command":
+        command: Program = construct("agent.scaffold", CommandAgent, choice.scaffold.options, {})
+        return command
+    given = {"tools": {"bash": Bash(view)}, "prompts": choice.prompts}
+    mini: Program = construct("agent.scaffold", MiniSweAgent, choice.scaffold.options, given)
+    return mini
 
 
 def tools(choice: AgentChoice, registry: Registry = BY_NAME) -> dict[str, Tool]:

@@ -1,0 +1,53 @@
+"""What a conversation has of its attempt: its sandbox, and its policy aside from the turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from patchgrad.contracts import Policy, Sandbox
+from patchgrad.errors import ContextFault, ProgramFault
+from patchgrad.rollouts.environment import Environment
+from patchgrad.values import Action, Attempt, Message, digest, ids
+
+
+@dataclass(slots=True)
+class Access:
+    """An `AttemptAccess`. `last` gives what was sampled last in a turn and the count of ids before it."""
+
+    attempt: Attempt
+    policy: Policy
+    environment: Environment
+    last: Callable[[], tuple[Action, int]]
+    _asides: int = 0
+
+    async def sandbox(self) -> Sandbox:
+        """The attempt's sandbox, for good: what is done in it outside of calls is in no cache."""
+        return await self.environment.inside()
+
+    def count(self, messages: Sequence[Message]) -> int:
+        return len(self.policy.encode(messages, None))
+
+    async def aside(self, messages: Sequence[Message]) -> Action:
+        """An answer that is no turn; sampled as turns are, under a seed of its own."""
+        attempt, number = self.attempt, self._asides
+        if number >= attempt.budget.turns:
+            raise ProgramFault(f"the program asked {number} times aside, and may have as many turns")
+        self._asides += 1
+        tokens = ids(self.policy.encode(messages, None))
+        room = min(attempt.budget.context, self.policy.context) - len(tokens)
+        if room < 1:
+            raise ContextFault("what is asked aside fills the context")
+        seed = int(digest(str(attempt.seed), attempt.id, "aside", str(number))[:15], 16)
+        sampling = replace(attempt.sampling, seed=seed, max_tokens=min(attempt.budget.action_tokens, room))
+        session = f"{attempt.id}#aside{number}"
+        try:
+            return await self.policy.act(session, np.asarray(tokens), sampling)
+        finally:
+            self.policy.release(session)
+
+    @property
+    def sampled(self) -> tuple[Action, int]:
+        return self.last()
