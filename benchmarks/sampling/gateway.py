@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.library.command import parser, tell
 
 from patchgrad.agents.gateway.conversation import Begun, ProgramConversation
+from patchgrad.rollouts.access import Alone
 from patchgrad.testing.examples import example_turn
 from patchgrad.values import Turn
 
@@ -89,7 +90,7 @@ def through_gateway(bodies: list[bytes], turns: list[Turn]) -> list[float]:
     async def attempt() -> None:
         conversation = ProgramConversation(Begun(start, {"done": "submitted"}, tells_tools=False))
         for number in range(len(turns) + 1):
-            await conversation.prompt(turns[:number])
+            await conversation.prompt(turns[:number], Alone())
         await conversation.close()
 
     asyncio.run(attempt())

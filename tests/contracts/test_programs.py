@@ -6,15 +6,21 @@ import asyncio
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 import pytest
+from tests.agents.gateway.test_inside import small
 from tests.agents.gateway.test_mini_swe_agent import agent, call
-from tests.rollouts.test_programs import Chat, Owner
+from tests.guests.shop import shop
+from tests.rollouts.test_programs import Chat, Owner, attempt, bench
 
 from patchgrad.agents.gateway import MiniSweAgent
-from patchgrad.contracts import Extend, Finish, Program, Restart
-from patchgrad.testing import check_program
+from patchgrad.contracts import AttemptAccess, Extend, Finish, Program, Restart
+from patchgrad.policies.scripted import ScriptedPolicy
+from patchgrad.rollouts.loop import rolled
+from patchgrad.sandboxes.bwrap import BwrapSandboxes
+from patchgrad.testing import check_attempt_access, check_program
 from patchgrad.values import Call, Malformed, Message, Turn
 
 __all__ = ["agent"]  # the fixture
@@ -23,6 +29,33 @@ __all__ = ["agent"]  # the fixture
 @pytest.mark.parametrize("prompts", ["full", "brief"])
 def test_mini_swe_agent_keeps_the_contract(agent: MiniSweAgent, prompts: Literal["full", "brief"]) -> None:
     asyncio.run(check_program(replace(agent, prompts=prompts), [call("true"), call("false")], ["hm", "<tool_call>"]))
+
+
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+def test_a_program_inside_the_sandbox_keeps_the_contract(tmp_path: Path, dialect: str) -> None:
+    async def test() -> None:
+        boxes, task = BwrapSandboxes(cells=1), shop(tmp_path)
+        await check_program(small(dialect), [call("true"), call("false")], [], lambda: boxes.open(task))
+        await boxes.close()
+
+    asyncio.run(test())
+
+
+def test_the_access_of_a_conversation_keeps_the_contract(tmp_path: Path) -> None:
+    class Looking(Chat):
+        async def prompt(self, turns: Sequence[Turn], access: AttemptAccess) -> Extend | Restart | Finish:
+            await check_attempt_access(access, [Message("user", "hi")])
+            return Finish("submitted")
+
+    class Looker(Owner):
+        def begin(self, instruction: str) -> Chat:
+            return Looking(instruction, "", -1, 0.0, [])
+
+    async def test() -> None:
+        done = await rolled(bench(Looker()), ScriptedPolicy(lambda session, number: "hm"), attempt())
+        assert done.trajectory.stop == "submitted"
+
+    asyncio.run(test())
 
 
 def test_a_program_of_the_users_keeps_the_contract() -> None:
@@ -44,7 +77,7 @@ class Forgetful(Chat):
 
     asked = 0
 
-    async def prompt(self, turns: Sequence[Turn]) -> Extend | Restart | Finish:
+    async def prompt(self, turns: Sequence[Turn], access: AttemptAccess) -> Extend | Restart | Finish:
         self.asked += 1
         return Extend((Message("user", f"{self.instruction} {self.asked}"),))
 

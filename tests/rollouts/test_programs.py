@@ -10,7 +10,7 @@ import pytest
 from tests.rollouts.test_loop import FILES, TASK
 
 from patchgrad.agents.tools import Bash, View
-from patchgrad.contracts import Extend, Finish, Program, Restart, Tool
+from patchgrad.contracts import AttemptAccess, Extend, Finish, Program, Restart, Tool
 from patchgrad.errors import ProgramFault
 from patchgrad.policies.scripted import ByteTokenizer, ScriptedPolicy
 from patchgrad.recipes.component import Component
@@ -37,8 +37,9 @@ class Chat:
     breaks_after: int
     slow: float
     closed: list[str]
+    tools = TOOLS
 
-    async def prompt(self, turns: Sequence[Turn]) -> Extend | Restart | Finish:
+    async def prompt(self, turns: Sequence[Turn], access: AttemptAccess) -> Extend | Restart | Finish:
         await asyncio.sleep(self.slow)
         if len(turns) == self.breaks_after:
             raise ProgramFault("it broke")
@@ -62,6 +63,7 @@ class Owner:
     slow: float = 0.0
     closed: list[str] = field(default_factory=list)
     tools = TOOLS
+    goes_on = True
 
     def begin(self, instruction: str) -> Chat:
         return Chat(instruction, self.words, self.breaks_after, self.slow, self.closed)

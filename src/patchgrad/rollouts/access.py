@@ -51,3 +51,20 @@ class Access:
     @property
     def sampled(self) -> tuple[Action, int]:
         return self.last()
+
+
+class Alone:
+    """The access of a conversation that has no attempt: it can be asked what it begins with, if it does so outside of a sandbox."""
+
+    async def sandbox(self) -> Sandbox:
+        raise ProgramFault("the program asks in a sandbox alone, and there is none")
+
+    def count(self, messages: Sequence[Message]) -> int:
+        raise ProgramFault("no policy counts the tokens")
+
+    async def aside(self, messages: Sequence[Message]) -> Action:
+        raise ProgramFault("no policy answers")
+
+    @property
+    def sampled(self) -> tuple[Action, int]:
+        raise ProgramFault("nothing was sampled")

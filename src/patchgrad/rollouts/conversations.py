@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from patchgrad.contracts import Agent, AttemptAccess, Conversation, Extend, Finish, Program, Restart, Sandbox, Tool
+from patchgrad.contracts import Agent, AttemptAccess, Conversation, Extend, Finish, Program, Restart, Tool
 from patchgrad.errors import ProgramFault
-from patchgrad.values import Action, Ids, Message, Segment, Task, Turn, stream_digest
+from patchgrad.rollouts.access import Alone
+from patchgrad.values import Action, Ids, Segment, Task, Turn, stream_digest
 
 Encode = Callable[[Extend | Restart, int, Action | None], Ids]
 
@@ -35,23 +36,6 @@ class Asked:
 def conversing(agent: Agent | Program, instruction: str) -> Conversation:
     """A conversation about a task, whose words are all that an agent learns of it."""
     return agent.begin(instruction) if isinstance(agent, Program) else Asked(agent, instruction)
-
-
-class Alone:
-    """The access of a conversation that has no attempt: it can be asked what it begins with, if it does so outside of a sandbox."""
-
-    async def sandbox(self) -> Sandbox:
-        raise ProgramFault("the program asks in a sandbox alone, and there is none")
-
-    def count(self, messages: Sequence[Message]) -> int:
-        raise ProgramFault("no policy counts the tokens")
-
-    async def aside(self, messages: Sequence[Message]) -> Action:
-        raise ProgramFault("no policy answers")
-
-    @property
-    def sampled(self) -> tuple[Action, int]:
-        raise ProgramFault("nothing was sampled")
 
 
 async def first_step(agent: Agent | Program, instruction: str) -> Extend | Restart | Finish:

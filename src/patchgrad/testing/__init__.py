@@ -6,7 +6,7 @@
     check_judge(judge)                         check_reward(reward)                     check_scorer(scorer, task, trajectories)
     check_estimator(estimator)                 check_curriculum(make)                   check_executor(make)
     check_journal(make)                        check_tracker(make)                      check_task_source(source)
-    check_staged_curriculum(make)              check_program(program, calls, odd)
+    check_staged_curriculum(make)              check_program(program, calls, odd)          check_attempt_access(access, messages)
 
 Each raises `AssertionError` with a sentence for the first rule that is broken. None needs more than its implementation does. Those of what
 is asynchronous are coroutines: `asyncio.run(check_journal(MemoryJournal))`. `make` gives a fresh one each time, equal to the last.
@@ -17,6 +17,7 @@ is asynchronous are coroutines: `asyncio.run(check_journal(MemoryJournal))`. `ma
 from __future__ import annotations
 
 from patchgrad.testing.agent import check_agent
+from patchgrad.testing.attempt_access import check_attempt_access
 from patchgrad.testing.curriculum import check_curriculum
 from patchgrad.testing.endpoint import ScriptedEndpoint
 from patchgrad.testing.estimator import check_estimator
@@ -46,6 +47,7 @@ __all__ = [
     "a_repository",
     "a_task",
     "check_agent",
+    "check_attempt_access",
     "check_curriculum",
     "check_estimator",
     "check_executor",

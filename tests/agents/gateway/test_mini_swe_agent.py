@@ -24,6 +24,7 @@ from patchgrad.agents.tools import Bash, View
 from patchgrad.contracts import Extend, Finish, Restart
 from patchgrad.errors import ConfigError, MissingDependency, ProgramFault
 from patchgrad.policies.scripted import ByteTokenizer, ScriptedPolicy
+from patchgrad.rollouts.access import Alone
 from patchgrad.rollouts.attempts import NEUTRAL, run_attempt
 from patchgrad.rollouts.harness import Workbench
 from patchgrad.rollouts.journals import MemoryJournal
@@ -195,10 +196,10 @@ def test_a_program_that_asks_for_something_else_than_it_did_is_a_fault(agent: Mi
 def test_a_process_that_is_killed_is_a_fault_and_the_next_attempt_works(agent: MiniSweAgent) -> None:
     async def test() -> None:
         conversation = agent.begin("Mend it.")
-        assert isinstance(await conversation.prompt(()), Extend)
+        assert isinstance(await conversation.prompt((), Alone()), Extend)
         forked = programs(PYTHON, SCRIPT, ENVIRONMENT)
         os.kill(forked._process.pid, signal.SIGKILL)
-        asking = conversation.prompt((example_turn("", call("true")),))
+        asking = conversation.prompt((example_turn("", call("true")),), Alone())
         with pytest.raises(ProgramFault, match="the program"):
             async with asyncio.timeout(60):
                 await asking
@@ -224,7 +225,7 @@ def test_many_attempts_at_once_have_each_its_own(agent: MiniSweAgent) -> None:
 def test_closing_a_conversation_ends_its_process(agent: MiniSweAgent) -> None:
     async def test() -> None:
         conversation = agent.begin("Mend it.")
-        await conversation.prompt(())
+        await conversation.prompt((), Alone())
         host = programs(PYTHON, SCRIPT, ENVIRONMENT)._process.pid
         assert len(children(host)) == 1
         await conversation.close()
@@ -269,7 +270,7 @@ def test_a_python_that_lacks_it_is_named() -> None:
     async def begin() -> Extend | Restart | Finish:
         conversation = MiniSweAgent(TOOLS, python=sys.executable).begin("x")
         try:
-            return await conversation.prompt(())
+            return await conversation.prompt((), Alone())
         finally:
             await conversation.close()
 

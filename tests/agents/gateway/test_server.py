@@ -8,21 +8,28 @@ import json
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from patchgrad.agents.gateway.server import LONGEST, Gateway
-from patchgrad.agents.gateway.session import Command, Ended, Question, Session
+from patchgrad.agents.gateway.calls import read
+from patchgrad.agents.gateway.dialects import COUNT, LONGEST, WIRES, Posted, Sampled, posted
+from patchgrad.agents.gateway.server import Gateway
+from patchgrad.agents.gateway.session import Command, Counting, Ended, Question, Session
+from patchgrad.values import Action, floats, ids
 
 BODY = {"model": "any", "messages": [{"role": "user", "content": "hi"}]}
-ANSWER = {
-    "id": "chatcmpl-0",
-    "created": 0,
-    "model": "patchgrad",
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "ho"}, "finish_reason": "stop"}],
-    "usage": {},
-}
+ACTION = Action(ids([5]), floats(np.zeros(1)), 0, "ho", "stop")
+ANSWER = Sampled(read("ho"), ACTION, 2, 0)
+
+
+def written(answer: Sampled = ANSWER) -> str:
+    """The answer as it is read by who asked in chat."""
+    found = posted("/v1/chat/completions", json.dumps(BODY))
+    assert isinstance(found, Posted)
+    return found.reply(answer).body
 
 
 @pytest.fixture
@@ -66,7 +73,7 @@ def test_a_question_waits_for_its_answer_and_a_command_for_what_it_gave(served: 
         assert question.request.said[0].content == "hi"
         assert not asking.done()
         question.reply.set_result(ANSWER)
-        assert await asking == (200, json.dumps(ANSWER))
+        assert await asking == (200, written())
         running = asyncio.create_task(asyncio.to_thread(ask, served, "/sandbox", session.token, {"command": "ls"}))
         command = await session.next()
         assert isinstance(command, Command)
@@ -75,6 +82,17 @@ def test_a_question_waits_for_its_answer_and_a_command_for_what_it_gave(served: 
         assert json.loads((await running)[1])["output"] == "a.py"
         session.end("Submitted", "")
         assert await session.next() == Ended("Submitted", "")
+
+    during(served, test)
+
+
+def test_the_tokens_of_a_request_are_counted(served: Gateway) -> None:
+    async def test(session: Session) -> None:
+        asking = asyncio.create_task(asyncio.to_thread(ask, served, COUNT, session.token, BODY))
+        counting = await session.next()
+        assert isinstance(counting, Counting)
+        counting.reply.set_result(17)
+        assert await asking == (200, json.dumps({"input_tokens": 17}))
 
     during(served, test)
 
@@ -103,12 +121,12 @@ def test_who_asks_again_is_answered_as_before_and_the_policy_is_asked_once(serve
         second = asked(x_stainless_retry_count="1")  # a client that was not patient
         await asyncio.sleep(0.2)
         question.reply.set_result(ANSWER)
-        assert [await first, await second] == [(200, json.dumps(ANSWER))] * 2
-        assert await asked(x_stainless_retry_count="2") == (200, json.dumps(ANSWER))  # its answer was lost on the way
+        assert [await first, await second] == [(200, written())] * 2
+        assert await asked(x_stainless_retry_count="2") == (200, written())  # its answer was lost on the way
         third = asked()  # the same words once more, and no retry: after a summary a program may begin as before
         again = await session.next()
         assert isinstance(again, Question)
-        again.reply.set_result({**ANSWER, "id": "chatcmpl-1"})
+        again.reply.set_result(replace(ANSWER, number=1))
         assert json.loads((await third)[1])["id"] == "chatcmpl-1"
 
     during(served, test)
@@ -128,7 +146,7 @@ def test_who_hangs_up_and_asks_again_gets_the_same_answer(served: Gateway) -> No
         )
         await asyncio.sleep(0.2)
         question.reply.set_result(ANSWER)
-        assert await again == (200, json.dumps(ANSWER))
+        assert await again == (200, written())
 
     during(served, test)
 
@@ -146,7 +164,7 @@ def test_after_the_end_nobody_is_answered(served: Gateway) -> None:
     during(served, test)
 
 
-@pytest.mark.parametrize(("path", "body"), [("/v1/chat/completions", BODY), ("/sandbox", {"command": "ls"}), ("/v1/models", None)])
+@pytest.mark.parametrize(("path", "body"), [*((path, BODY) for path in WIRES), ("/sandbox", {"command": "ls"}), ("/v1/models", None)])
 def test_without_the_token_of_an_attempt_nothing_is_answered(served: Gateway, path: str, body: Any) -> None:
     async def test(session: Session) -> None:
         for token in ("", "wrong", session.token[:-1], session.token.swapcase()):

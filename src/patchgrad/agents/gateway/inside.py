@@ -136,6 +136,8 @@ class InsideConversation:
             try:
                 event = json.loads(done.report)
             except ValueError:
+                if self._turns:  # what it was told to do has ended it
+                    return _Over("submitted"), "died"
                 raise ProgramFault(f"the program cannot be asked in the sandbox: {_last(done.output)}") from None
             if "ended" in event:
                 return self._ended(event["ended"], event["words"]), None

@@ -118,6 +118,8 @@ def harness(
     """
     cache = ToolCache(timeouts=grader.sandboxes.probe().work) if choice.cache else None
     acting = agent(scaffold, registry)
+    if scaffold.scaffold.name == "command" and choice.backend.name == "landlock":
+        raise ConfigError("sandbox.backend: landlock has no loopback, where a program in the sandbox asks for answers: take bwrap or oci.")
     executor = LocalExecutor(choice.concurrency)
     return Harness(acting, grader.sandboxes, grader.grade, journal, judges, cache, executor=executor, seen=seen)
 
