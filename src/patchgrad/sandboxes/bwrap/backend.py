@@ -33,7 +33,8 @@ class BwrapSandboxes:
     """Isolated copies of a task's repository on this host, by user namespaces. Needs the `bubblewrap` program and nothing more.
 
     `open` waits while the host is short of memory (`Admission`), and when `cells` are open. Nothing starts before the first `open`. Memory
-    is watched, not reserved: a process is limited by its address space, and all of a sandbox by a scan ten times a second.
+    is watched, not reserved: a process is limited by its address space, and all of a sandbox by a scan ten times a second. Where a cgroup
+    bounds the sandbox, a process may raise that limit of its own.
 
     Pytest is loaded where it is first called, for each cell; `warm` loads it once a nest, before its first cell, which waits.
 
