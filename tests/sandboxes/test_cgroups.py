@@ -12,12 +12,32 @@ from pathlib import Path
 
 import pytest
 
+from patchgrad.contracts import Result
+from patchgrad.errors import SandboxLost
 from patchgrad.sandboxes.bwrap import BwrapSandboxes, cgroups
 from patchgrad.sandboxes.bwrap.cgroups import Group, make, place, remove
 from patchgrad.testing.tasks import a_repository, a_task
 from patchgrad.values import Limits
 
 HERE = pytest.mark.skipif(place() is None or shutil.which("bwrap") is None, reason="this user may make no memory cgroup here")
+RAISES = """
+import mmap, resource, sys, time
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+reserved = mmap.mmap(-1, 8 << 30, flags=mmap.MAP_PRIVATE | 0x4000, prot=0)  # MAP_NORESERVE
+print("reserved", flush=True)
+taken = mmap.mmap(-1, 1 << 30)
+for place in range(0, int(sys.argv[1]) << 20, 4096):
+    taken[place] = 1
+    if place % (8 << 20) == 0: time.sleep(0.05)  # slow enough for a look
+print("taken")
+"""
+SPREAD = """
+import mmap, resource
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+wide = mmap.mmap(-1, 1 << 40, flags=mmap.MAP_PRIVATE | 0x4000, prot=mmap.PROT_READ)
+for place in range(0, 1 << 40, 2 << 20): wide[place]  # nothing is resident of what is only read, but a page table each
+print("spread")
+"""
 HOGS = "for i in 1 2 3 4 5 6; do python3 -c 'x = bytearray(90 << 20); import time; time.sleep(9)' & done; wait; echo over"
 
 
@@ -51,6 +71,54 @@ def test_an_episode_never_holds_more_than_its_limit_and_leaves_no_group(tmp_path
         assert not group.exists()
 
     asyncio.run(steps())
+
+
+@HERE
+@pytest.mark.parametrize("how", ["run", "exec"])
+def test_where_a_group_bounds_what_is_held_a_program_may_reserve_more_address_space_and_not_take_more(tmp_path: Path, how: str) -> None:
+    limits = Limits(command_seconds=20.0, memory=128 << 20, disk=32 << 20)
+    task = a_task(repository=a_repository(tmp_path, {"raises.py": RAISES}), limits=limits)
+
+    async def steps() -> None:
+        backend = BwrapSandboxes(cells=1)
+        try:
+            async with await backend.open(task) as sandbox:
+
+                async def said(command: str) -> Result:
+                    return await (sandbox.run(command) if how == "run" else sandbox.exec(["bash", "-c", command]))
+
+                assert (await said("ulimit -Sv; ulimit -Hv")).output == f"{limits.memory >> 10}\nunlimited\n"
+                assert "MemoryError" in (await said("python3 -c 'bytearray(1 << 28)'")).output, "who does not ask has the task's limit"
+                assert (await said("python3 raises.py 16")).output == "reserved\ntaken\n"
+                assert (await said("ulimit -Sv unlimited; ulimit -Sv")).output == "unlimited\n"
+                ended = await said("python3 raises.py 1024")
+                assert ended.state == "out of memory"
+                assert ended.output.startswith("reserved\n")
+                assert "taken" not in ended.output
+                assert (await said("ulimit -Sv")).output == f"{limits.memory >> 10}\n"
+        finally:
+            await backend.close()
+
+    asyncio.run(steps())
+
+
+@HERE
+def test_page_tables_of_much_address_space_are_held_too(tmp_path: Path) -> None:
+    limits = Limits(command_seconds=20.0, memory=128 << 20, disk=32 << 20)
+    task = a_task(repository=a_repository(tmp_path, {"spread.py": SPREAD}), limits=limits)
+
+    async def steps() -> str:
+        backend = BwrapSandboxes(cells=1)
+        try:
+            async with await backend.open(task) as sandbox:
+                return (await sandbox.run("python3 spread.py; echo $?")).output
+        except SandboxLost:
+            return "lost"
+        finally:
+            await backend.close()
+
+    said = asyncio.run(steps())
+    assert said == "lost" or said.endswith("137\n")
 
 
 @HERE

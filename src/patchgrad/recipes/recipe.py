@@ -7,7 +7,7 @@ from math import inf, prod
 from typing import Literal
 
 from patchgrad.config import require, within
-from patchgrad.contracts import ENFORCED, REQUIRED
+from patchgrad.contracts import ENFORCED, REQUIRED, unfit
 from patchgrad.recipes.bounds import Guards
 from patchgrad.recipes.component import Component, named
 from patchgrad.recipes.evaluation_choice import EvaluationChoice, Validation
@@ -242,6 +242,10 @@ class SandboxChoice:
     for hosts without user namespaces, and weaker; reports say what it does not enforce. With `cache` a call that another attempt at the
     same task made in the same state is not run again, nor the same submission judged again
     (`rollouts/tool_cache.py`): for tests that do not flake.
+
+    `folders` are absolute paths of this host that sandboxes have at the same path, to read and to run and never to write, such as
+    `/opt/cli` with an agent of others that works inside. A program in one is called by its whole path. Grading is in the same sandboxes, so
+    the submission that is judged sees them too. What lies there has to be open to all users.
     """
 
     backend: Component = field(default=Component("bwrap"))
@@ -250,9 +254,12 @@ class SandboxChoice:
     socket: str = ""
     requires: tuple[str, ...] = REQUIRED
     cache: bool = False
+    folders: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         within(1, inf, "sandbox.", self, "concurrency")
+        wrong = [sentence for folder in self.folders if (sentence := unfit(folder))]
+        require(not wrong, f"sandbox.folders: {'; '.join(wrong)}")
         named("sandboxes", "sandbox.backend", self.backend)
         unknown = sorted(set(self.requires) - set(ENFORCED))
         require(not unknown, f"sandbox.requires: {', '.join(unknown)} is nothing that can be required; there are {', '.join(ENFORCED)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from patchgrad.agents import ReactAgent
 from patchgrad.agents.tools import Bash, FunctionTool, View, toolset
@@ -86,14 +87,16 @@ def sandboxes(choice: SandboxChoice, registry: Registry = BY_NAME) -> Sandboxes:
     boxes: Sandboxes
     match choice.backend.name:
         case "oci":
-            boxes = OciSandboxes(choice.image, cells, choice.socket)
+            boxes = OciSandboxes(choice.image, cells, choice.socket, folders=choice.folders)
         case "landlock":
-            boxes = LandlockSandboxes(cells)
+            boxes = LandlockSandboxes(cells, folders=choice.folders)
         case "bwrap":
-            boxes = BwrapSandboxes(cells, warm=True)
+            boxes = BwrapSandboxes(cells, warm=True, folders=choice.folders)
         case _:
-            facts = {"cells": cells, "image": choice.image, "socket": choice.socket}
-            boxes = conforming("sandbox.backend", registry.make("sandboxes", choice.backend, "sandbox.backend", facts), Sandboxes)
+            facts = {"cells": cells, "image": choice.image, "socket": choice.socket, "folders": choice.folders}
+            asked = {"folders": choice.folders} if choice.folders else {}  # a backend that knows nothing of them says so
+            part = replace(choice.backend, options={**asked, **choice.backend.options})
+            boxes = conforming("sandbox.backend", registry.make("sandboxes", part, "sandbox.backend", facts), Sandboxes)
     told = boxes.probe()
     if lacking := told.missing(choice.requires):
         raise ConfigError(

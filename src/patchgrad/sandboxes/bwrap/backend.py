@@ -19,6 +19,7 @@ from patchgrad.sandboxes.archives import archive, preparation, root_key, undiges
 from patchgrad.sandboxes.bwrap import cgroups
 from patchgrad.sandboxes.bwrap.images import Images
 from patchgrad.sandboxes.bwrap.link import Link, program
+from patchgrad.sandboxes.folders import found, shown
 from patchgrad.sandboxes.linux.answers import Standing, below, result
 from patchgrad.sandboxes.linux.entries import packed, unpacked
 from patchgrad.sandboxes.linux.frames import Frame, Header
@@ -33,18 +34,24 @@ class BwrapSandboxes:
     """Isolated copies of a task's repository on this host, by user namespaces. Needs the `bubblewrap` program and nothing more.
 
     `open` waits while the host is short of memory (`Admission`), and when `cells` are open. Nothing starts before the first `open`. Memory
-    is watched, not reserved: a process is limited by its address space, and all of a sandbox by a scan ten times a second.
+    is watched, not reserved: a process is limited by its address space, and all of a sandbox by a scan ten times a second. Where a cgroup
+    bounds the sandbox, a process may raise that limit of its own.
 
     Pytest is loaded where it is first called, for each cell; `warm` loads it once a nest, before its first cell, which waits.
+
+    All sandboxes, those that grade included, have these `folders` of the host at the same path, read-only (`sandboxes.folders`).
 
         sandboxes = BwrapSandboxes(cells=8)
         sandbox = await sandboxes.open(task)
         result = await sandbox.run("pytest -q")
     """
 
-    def __init__(self, cells: int = 32, roots: int = 4 << 30, images: Images | None = None, warm: bool = False) -> None:
+    def __init__(
+        self, cells: int = 32, roots: int = 4 << 30, images: Images | None = None, warm: bool = False, *, folders: Sequence[str] = ()
+    ) -> None:
         self._cells, self._roots, self._images, self._warm = cells, roots, images or Images(), warm
-        self._made = partial(BwrapSandboxes, cells, roots, images, warm)
+        self._folders = shown(folders)
+        self._made = partial(BwrapSandboxes, cells, roots, images, warm, folders=self._folders)
         self._links: list[Link] = []
         self._load: list[int] = []
         self._numbers = itertools.count(1)
@@ -58,8 +65,9 @@ class BwrapSandboxes:
         return self._made, ()
 
     def probe(self) -> Capabilities:
-        """What is enforced; raises `MissingDependency` when bubblewrap is not installed."""
+        """What is enforced; raises `MissingDependency` when bubblewrap is not installed, `ConfigError` for a folder that is not there."""
         program()
+        found(self._folders)
         memory = "memory is limited by a cgroup" if cgroups.place() else "memory is watched, not reserved by a cgroup"
         notes = (memory, "limits on time count work, and the wall twelve times as long")
         programs = ensure_programs().contents
@@ -105,15 +113,15 @@ class BwrapSandboxes:
             )
         if not repository.digest:
             raise TaskError(undigested(task))
-        found = self._images.find(repository.digest)
-        if found is None and os.path.exists(repository.location):
-            found = self._images.add(Path(repository.location), repository.digest)
-        if found is None:
+        image = self._images.find(repository.digest)
+        if image is None and os.path.exists(repository.location):
+            image = self._images.add(Path(repository.location), repository.digest)
+        if image is None:
             raise TaskError(
                 f"task {task.id!r}: the image {repository.location}@{repository.digest} is not on this machine; bring it as an archive "
                 "(`skopeo copy docker://NAME@DIGEST oci-archive:FILE`), and say where: `Images().add(FILE)`, or FILE as the task's location"
             )
-        return found.root.parent.name
+        return image.root.parent.name
 
     async def prepare(self, cells: int) -> None:
         """Boots so many cells ahead of time, with pytest loaded, so that the first `open`s wait for nothing; `close` ends them."""
@@ -135,7 +143,7 @@ class BwrapSandboxes:
         return index
 
     async def _start(self) -> Link:
-        link = Link(self._roots, self._images.folder)
+        link = Link(self._roots, self._images.folder, found(self._folders))
         await link.start()
         if self._warm:
             await link.ask({"op": "prepare", "cells": 0}, b"", 10 * _SLACK)

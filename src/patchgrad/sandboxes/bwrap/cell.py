@@ -129,7 +129,8 @@ class Cell:
 
     async def open(self, limits: Header, directory: str = "/testbed", script: str = "") -> None:
         """Hands the files, as they are now, to the warden and its shell, which the script puts into a state."""
-        await self.ask({"op": "open", "limits": limits, "directory": directory, "shell": script}, b"", _RESET_SECONDS)
+        known = {**limits, "capped": self._group is not None}
+        await self.ask({"op": "open", "limits": known, "directory": directory, "shell": script}, b"", _RESET_SECONDS)
 
     def _mount(self, source: str, target: str, kind: str, flags: int, options: str) -> None:
         system.mount(source, target, kind, flags, options)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from patchgrad.sandboxes.linux import shell
+from patchgrad.sandboxes.linux import shell, system
 from patchgrad.sandboxes.linux.frames import Header
 
 _BUNDLED = "lib/{}/ensurepip/_bundled"  # wheels, with copies of many packages in them
@@ -20,13 +21,14 @@ _BUNDLED = "lib/{}/ensurepip/_bundled"  # wheels, with copies of many packages i
 class Interior:
     """Arguments of bubblewrap: `files` make the file system, `boxed` go over the box, `program` is the interpreter that becomes PID 1.
 
-    `temporary` are the paths of temporary files, the same ones at each.
+    `temporary` are the paths of temporary files, the same ones at each. `mounted` is what was mounted for it, and goes with its template.
     """
 
     files: list[str]
     boxed: list[str]
     program: list[str]
     temporary: tuple[str, ...]
+    mounted: tuple[str, ...] = ()
 
 
 def host(shared: str, settings: Header, site: str) -> Interior:
@@ -52,7 +54,13 @@ def host(shared: str, settings: Header, site: str) -> Interior:
         args += ["--ro-bind", f"{shared}/empty", f"/opt/python/{_BUNDLED.format(settings['python'])}"]
     if library := settings["library"]:  # at its own path, which is written into the program
         args += ["--ro-bind", f"{shared}/python{library.removeprefix(settings['prefix'])}", library]
-    return Interior(args, [], [python], ("/tmp",))
+    return Interior([*args, *_shown(shared, settings)], [], [python], ("/tmp",))
+
+
+def _shown(shared: str, settings: Header) -> list[str]:
+    """The folders that the user chose of the host, each at its own path, one that holds another one first."""
+    places = {path: f"{shared}/folders/{number}" for number, path in enumerate(settings["folders"])}
+    return [word for path in sorted(places) for word in ("--ro-bind", places[path], path)]
 
 
 def _standard(shared: str, settings: Header) -> list[str]:
@@ -70,10 +78,14 @@ def _standard(shared: str, settings: Header) -> list[str]:
 
 
 def image(shared: str, settings: Header, name: str, folder: str) -> Interior:
-    """An image laid out by `images`; makes what it needs in the template's `folder`. `ValueError` where no loader is known."""
+    """An image laid out by `images`; makes what it needs in the template's `folder`.
+
+    `ValueError` where no loader is known, or where the image has something else in the place of a folder of the host's.
+    """
     loader, libraries = _loader(settings["prefix"])
-    box = shell.BOX
-    files = ["--ro-bind", f"{shared}/{name}/root", "/", "--ro-bind", f"{shared}/etc/gitconfig", "/etc/gitconfig"]
+    box, root = shell.BOX, f"{shared}/{name}/root"
+    mounted = _with_places(root, settings["folders"], folder) if settings["folders"] else ()
+    files = ["--ro-bind", *(mounted or (root,)), "/", "--ro-bind", f"{shared}/etc/gitconfig", "/etc/gitconfig", *_shown(shared, settings)]
     boxed = ["--ro-bind", f"{shared}/python", f"{box}/python", "--ro-bind", f"{shared}/plugin", shell.PLUGIN]
     for place in ("python", "plugin", *(f"host/{number}" for number in range(len(libraries)))):
         os.makedirs(f"{folder}/box/{place}", exist_ok=True)
@@ -89,7 +101,21 @@ def image(shared: str, settings: Header, name: str, folder: str) -> Interior:
     started = f"{places[libraries.index(os.path.dirname(loader))]}/{os.path.basename(loader)}"
     paths = ":".join((*places, f"{box}/python/lib"))
     program = [started, "--library-path", paths, f"{box}/python/bin/{settings['python']}", "-I", "-S"]
-    return Interior(files, boxed, program, ("/tmp", "/var/tmp"))
+    return Interior(files, boxed, program, ("/tmp", "/var/tmp"), mounted)
+
+
+def _with_places(root: str, paths: Iterable[str], folder: str) -> tuple[str]:
+    """The files of an image with folders at these paths besides, for others to be mounted at. The image itself stays as it is."""
+    for path in paths:
+        names = path.split("/")
+        for above in ("/".join(names[:count]) for count in range(2, len(names) + 1)):
+            if os.path.islink(root + above) or (os.path.exists(root + above) and not os.path.isdir(root + above)):
+                raise ValueError(f"has a link or a file at {above}, where sandbox.folders wants a folder for {path}")
+        os.makedirs(f"{folder}/places{path}", exist_ok=True)
+    os.mkdir(f"{folder}/root")
+    flags = system.RDONLY | system.NOSUID | system.NODEV
+    system.mount("image", f"{folder}/root", "overlay", flags, f"lowerdir={folder}/places:{root},userxattr")
+    return (f"{folder}/root",)
 
 
 def _loader(prefix: str) -> tuple[str, list[str]]:

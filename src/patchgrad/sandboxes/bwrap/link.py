@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
 
 from patchgrad.errors import MissingDependency, SandboxFault, SandboxLost, TaskError
@@ -42,10 +43,10 @@ def program() -> str:
 
 
 class Link:
-    """One nest. `ask` may be called from any number of tasks of one event loop."""
+    """One nest. `ask` may be called from any number of tasks of one event loop. Its cells have the `folders`, real paths by shown ones."""
 
-    def __init__(self, roots: int, images: Path) -> None:
-        self._roots, self._images = roots, images
+    def __init__(self, roots: int, images: Path, folders: Mapping[str, str]) -> None:
+        self._roots, self._images, self._folders = roots, images, folders
         self._user = _FIRST_USER + os.getpid() % 65_536 + 65_536 * (next(_nests) % 16)
         self._group: Path | None = None
         self._numbers = itertools.count(1)
@@ -107,6 +108,7 @@ class Link:
             "group": str(self._group or ""),
             "images": str(self._images.resolve()),
             "programs": str(programs.resolve()),
+            "folders": dict(self._folders),
             "roots": self._roots,
         }
         return code(sources, "bwrap.nest", repr(settings))

@@ -65,7 +65,7 @@ class Place:
     """Where the nest's own files live: a tmpfs over a folder of the host that the nest does not need, in its namespace only."""
 
     def __init__(self, settings: Header) -> None:
-        needed = [settings["prefix"], settings["sites"], settings["images"], settings["programs"]]
+        needed = [settings["prefix"], settings["sites"], settings["images"], settings["programs"], *settings["folders"].values()]
         self.top = next(place for place in _PLACES if os.path.isdir(place) and not any(p.startswith(place) for p in needed))
         self.shared, self.bare = f"{self.top}/shared", f"{self.top}/bare"
         self._texts = {
@@ -76,6 +76,7 @@ class Place:
     def enter(self) -> None:
         """Becomes an ordinary user in namespaces of its own and lays out what all cells share."""
         given = {name: self._settings[name] for name in ("sites", "images", "programs")} | {"python": self._settings["prefix"]}
+        given |= {f"folders/{number}": path for number, path in enumerate(self._settings["folders"].values())}
         if os.geteuid() == 0:
             given = self._bind_as_root(given)
         user, group = os.getuid(), os.getgid()
@@ -102,7 +103,7 @@ class Place:
         system.mount("none", "/", "", system.REC | system.PRIVATE)
         system.mount("host", self.top, "tmpfs", 0, "mode=755")
         for name, path in given.items():
-            os.mkdir(f"{self.top}/{name}")
+            os.makedirs(f"{self.top}/{name}")
             system.mount(path, f"{self.top}/{name}", "", system.BIND | system.REC)
         user = self._settings["user"]
         os.setgroups([])

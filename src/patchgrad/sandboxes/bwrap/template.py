@@ -125,4 +125,6 @@ class Template:
             orders.close()
         self._process.kill()
         self._process.wait()
+        for place in self._interior.mounted:
+            system.unmount(place)
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -215,13 +215,13 @@ class Warden:
         return self._start(starter, environment, os.dup(stdin), True)
 
     def _ulimit(self) -> str:
-        return shell.limits(self._limits["processes"], self._limits["memory"], self._limits["disk"])
+        return shell.limits(self._limits["processes"], self._limits["memory"], self._limits["disk"], self._limits["capped"])
 
     def _start(self, argv: list[str], environment: dict[str, str], stdin: int, report: bool) -> Child:
         return self._with_pipes(lambda ends: spawn(argv, environment, ends), stdin, report)
 
     def _start_warm(self, argv: list[str], environment: dict[str, str], stdin: int) -> Child:
-        bounds = shell.bounds(self._limits["processes"], self._limits["memory"], self._limits["disk"])
+        bounds = shell.bounds(self._limits["processes"], self._limits["memory"], self._limits["disk"], self._limits["capped"])
         return self._with_pipes(lambda ends: self._pytest.fork(argv, environment, "/testbed", ends, bounds), stdin, True)
 
     def _with_pipes(self, start: Callable[[dict[int, int]], int], source: int, report: bool) -> Child:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,22 +46,28 @@ class LandlockSandboxes:
 
     `/testbed` and `/tmp` are other folders really. Commands, arguments and outputs are put into the right words; a program that has such a
     path in itself does not find it. A recipe has to name what it does without (`sandbox.requires`).
+
+    All sandboxes, those that grade included, may read and run what is in these `folders` of the host (`sandboxes.folders`).
     """
 
-    def __init__(self, cells: int = 32, folder: Path | None = None) -> None:
+    def __init__(self, cells: int = 32, folder: Path | None = None, *, folders: Sequence[str] = ()) -> None:
         self._cells, self._folder = cells, folder
         self._free, self._door = asyncio.Semaphore(cells), Admission()
-        self.places = Places(folder)
+        self.places = Places(folder, folders)
         self._roots: dict[str, Path] = {}
         self._making: dict[str, asyncio.Lock] = {}
         self._made = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         """On another machine it is one with nothing open."""
-        return LandlockSandboxes, (self._cells, self._folder)
+        return partial(LandlockSandboxes, self._cells, self._folder, folders=self.places.folders), ()
 
     def probe(self) -> Capabilities:
-        """What is enforced, which is less than elsewhere; `MissingDependency` where the kernel cannot keep signals in."""
+        """What is enforced, which is less than elsewhere; `MissingDependency` where the kernel cannot keep signals in.
+
+        `ConfigError` for a folder that is not there.
+        """
+        self.places.look()
         if version() < NEEDED:
             raise MissingDependency(
                 f"the landlock sandbox needs Linux 6.12 or newer with Landlock: interface {NEEDED}, and here it is {version()}"

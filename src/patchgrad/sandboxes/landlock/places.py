@@ -8,10 +8,13 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
-from patchgrad.errors import SandboxFault
+from patchgrad.contracts import unfit
+from patchgrad.errors import ConfigError, SandboxFault
 from patchgrad.packages.sites import ensure_site
+from patchgrad.sandboxes.folders import found, shown
 from patchgrad.sandboxes.landlock.confine import covering
 from patchgrad.sandboxes.linux import shell
 from patchgrad.sandboxes.linux.hidden import hidden
@@ -42,10 +45,13 @@ _PROGRAMS = {
 
 
 class Places:
-    """A folder of the backend's own, made at first use: `folder`, or a new one in the host's temporary folder."""
+    """A folder of the backend's own, made at first use: `folder`, or a new one in the host's temporary folder.
 
-    def __init__(self, folder: Path | None) -> None:
-        self._given, self._folder = folder, folder
+    `folders` are those of the host's that sandboxes may read besides.
+    """
+
+    def __init__(self, folder: Path | None, folders: Sequence[str] = ()) -> None:
+        self._given, self._folder, self.folders = folder, folder, shown(folders)
         self._making = threading.Lock()
         self._python = self._found = ""
         self._sites: dict[tuple[str, ...], str] = {}
@@ -74,6 +80,18 @@ class Places:
                 (self._folder / "gitconfig").write_text(shell.ETC["gitconfig"])
             return self._folder
 
+    def look(self) -> None:
+        """`ConfigError` for one of the `folders` that is not there, that holds other sandboxes, or where those of root cannot go."""
+        ours = str((self._given or Path(tempfile.gettempdir())).resolve())
+        for folder, place in found(self.folders).items():
+            if wrong := unfit(place, (ours,)):
+                raise ConfigError(f"sandbox.folders: {wrong}")
+            if os.geteuid() == 0 and not all(_open_to_all(Path(path)) for path in (os.path.dirname(folder), place)):
+                raise ConfigError(
+                    f"sandbox.folders: {folder} lies in a closed folder, where the users that sandboxes of root belong to cannot go; "
+                    "put it in an open one, such as /opt"
+                )
+
     def site(self, packages: tuple[str, ...]) -> str:
         """The folder of pytest and these packages."""
         top = self.top()
@@ -83,15 +101,15 @@ class Places:
             return self._sites[packages]
 
     def readable(self, site: str) -> list[str]:
-        """Programs, libraries and a Python with the packages of `site`, and nothing that is installed beside it."""
+        """Programs, libraries and a Python with the packages of `site`, and the `folders`; nothing that is installed beside it."""
         top = self.top()
         if not self._readable:
             covered = [*hidden(), "/usr/bin", "/usr/sbin", *_packages(Path(self._python))]
-            found = covering("/usr", covered) + covering(self._python, covered)
-            found += [str(path) for path in sorted(set(ensure_programs().paths.values()))]
-            found += [path for path in ("/lib", "/lib32", "/lib64") if os.path.isdir(path) and not os.path.islink(path)]
-            found += [f"/etc/{name}" for name in _ETC]
-            self._readable = [*found, "/proc", str(top / "bin"), self._found, str(top / "gitconfig")]
+            paths = covering("/usr", covered) + covering(self._python, covered)
+            paths += [str(path) for path in sorted(set(ensure_programs().paths.values()))]
+            paths += [path for path in ("/lib", "/lib32", "/lib64") if os.path.isdir(path) and not os.path.islink(path)]
+            paths += [f"/etc/{name}" for name in _ETC]
+            self._readable = [*paths, "/proc", str(top / "bin"), self._found, str(top / "gitconfig"), *self.folders]
         return [*self._readable, site]
 
     def environment(self, home: Path, site: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ _NEUTRAL = ("HOME", "TERM", "GIT_PAGER", "PAGER", "PYTHONHASHSEED", "PYTHONDONTW
 SLOTS = 64
 
 _SIGNALS = 1024  # that are queued, timers among them; a user has 31,000 of them on a host of 8 GiB
-_LIMITS = f"ulimit -c 0 -u {{processes}} -v {{memory}} -f {{disk}} -n 1024 -i {_SIGNALS}"
+_LIMITS = f"ulimit -c 0 -u {{processes}} -f {{disk}} -n 1024 -i {_SIGNALS}; ulimit {{space}} {{memory}}"
 
 # A shell that was started before anybody knew for whom: it is told on its input, and says that it has heard by answering turn 0. It tells
 # its state where a script is about to change it.
@@ -62,12 +62,16 @@ def _fill(text: str) -> str:
     return text.replace("LINE", LINE).replace("SLOTS", str(SLOTS)).replace("QUESTION", ASK)
 
 
-def limits(processes: int, memory: int, disk: int) -> str:
-    """The `ulimit` line. It runs inside, because outside the process limit would count all cells of the user together."""
-    return _LIMITS.format(processes=processes, memory=memory // 1024, disk=disk // 1024)
+def limits(processes: int, memory: int, disk: int, capped: bool = False) -> str:
+    """The `ulimit` line. It runs inside, because outside the process limit would count all cells of the user together.
+
+    Where a cgroup has `capped` what the processes hold, a program may raise its own limit on address space: some reserve gigabytes of it
+    that they never touch.
+    """
+    return _LIMITS.format(processes=processes, memory=memory // 1024, disk=disk // 1024, space="-Sv" if capped else "-v")
 
 
-def bounds(processes: int, memory: int, disk: int) -> dict[int, tuple[int, int]]:
+def bounds(processes: int, memory: int, disk: int, capped: bool = False) -> dict[int, tuple[int, int]]:
     """The same for a process that sets them itself."""
     values = {
         resource.RLIMIT_CORE: 0,
@@ -77,7 +81,10 @@ def bounds(processes: int, memory: int, disk: int) -> dict[int, tuple[int, int]]
         resource.RLIMIT_NOFILE: 1024,
         resource.RLIMIT_SIGPENDING: _SIGNALS,
     }
-    return {which: (value, value) for which, value in values.items()}
+    found = {which: (value, value) for which, value in values.items()}
+    if capped:
+        found[resource.RLIMIT_AS] = (values[resource.RLIMIT_AS], resource.getrlimit(resource.RLIMIT_AS)[1])
+    return found
 
 
 def loop(bounds: str = "") -> str:

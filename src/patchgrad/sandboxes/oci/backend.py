@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,6 +18,7 @@ from patchgrad.errors import MissingDependency, SandboxFault, SandboxLost, TaskE
 from patchgrad.grading_plugin import FILES, FOLDER
 from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.archives import archive, preparation, root_key, undigested
+from patchgrad.sandboxes.folders import found, shown
 from patchgrad.sandboxes.host import ENGINES
 from patchgrad.sandboxes.linux.answers import Standing
 from patchgrad.sandboxes.linux.bounds import TOLD, Unkept
@@ -48,11 +50,22 @@ class OciSandboxes:
     A task's repository is unpacked, set up and committed once, as an image of its own. What `cells` containers may hold is bounded by the
     engine; the disk is not, so a recipe that requires that refuses this backend. Limits on time count the wall.
 
+    All containers, those that grade included, have these `folders` of the engine's host at the same path, read-only (`sandboxes.folders`).
+
         sandboxes = OciSandboxes("registry.example/python-with-pytest@sha256:...")
     """
 
-    def __init__(self, image: str = "", cells: int = 32, socket: str = "", options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        image: str = "",
+        cells: int = 32,
+        socket: str = "",
+        options: Mapping[str, Any] | None = None,
+        *,
+        folders: Sequence[str] = (),
+    ) -> None:
         self._image, self._cells, self._socket, self._options = image, cells, socket, dict(options or {})
+        self._folders = shown(folders)
         self._threads = ThreadPoolExecutor(2 * cells, "oci")
         self._free, self._door = asyncio.Semaphore(cells), Admission()
         self._client: DockerClient | None = None
@@ -61,10 +74,15 @@ class OciSandboxes:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """On another machine it is one with nothing open."""
-        return OciSandboxes, (self._image, self._cells, self._socket, self._options)
+        return partial(OciSandboxes, self._image, self._cells, self._socket, self._options, folders=self._folders), ()
 
     def probe(self) -> Capabilities:
-        """What is enforced; raises `MissingDependency` without docker-py or an engine that answers."""
+        """What is enforced; raises `MissingDependency` without docker-py or an engine that answers.
+
+        `ConfigError` for a folder that is not there, where the engine is on this host; another one refuses it itself.
+        """
+        if self._address().startswith("unix:"):
+            found(self._folders)
         name = self._connect().version()["Platform"]["Name"] if "Platform" in self._connect().version() else "engine"
         notes = (
             f"{name} over {self._address()}",
@@ -77,13 +95,13 @@ class OciSandboxes:
     def _address(self) -> str:
         if self._socket or os.environ.get("DOCKER_HOST"):
             return self._socket or os.environ["DOCKER_HOST"]
-        found = [path for path in ENGINES if Path(path).exists()]
-        if not found:
+        listening = [path for path in ENGINES if Path(path).exists()]
+        if not listening:
             raise MissingDependency(
                 f"no container engine answers: none of {', '.join(ENGINES)} is there; "
                 "start Docker or `podman system service`, or set DOCKER_HOST"
             )
-        return f"unix://{found[0]}"
+        return f"unix://{listening[0]}"
 
     def _connect(self) -> DockerClient:
         if self._client is None:
@@ -140,6 +158,10 @@ class OciSandboxes:
         self._free.release()
 
     def _start(self, image: str, limits: Limits) -> Container:
+        from docker.types import Mount
+
+        mounts = [Mount(folder, folder, type="bind", read_only=True) for folder in self._folders]
+        options = {**self._options, **({"mounts": [*mounts, *self._options.get("mounts", ())]} if mounts else {})}
         container: Container = self._connect().containers.run(
             image,
             ["sleep", "infinity"],
@@ -154,7 +176,7 @@ class OciSandboxes:
             security_opt=["no-new-privileges"],
             labels={LABEL: owner()},
             working_dir="/testbed",
-            **{"tmpfs": {"/tmp": f"size={limits.disk},mode=1777"}, **self._options},
+            **{"tmpfs": {"/tmp": f"size={limits.disk},mode=1777"}, **options},
         )
         return container
 
