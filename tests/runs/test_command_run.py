@@ -13,6 +13,7 @@ from tests.runs.test_pipeline import TINY, Interrupting
 
 from patchgrad.config import dumps
 from patchgrad.errors import ConfigError
+from patchgrad.recipes.advantage import AdvantageChoice
 from patchgrad.recipes.component import Component
 from patchgrad.recipes.optimiser import Optimiser
 from patchgrad.recipes.recipe import AgentChoice, Recipe
@@ -29,7 +30,8 @@ def commanded(model: Path) -> Recipe:
         policy=replace(TINY.policy, model=str(model), context=2048),
         agent=AgentChoice(action_tokens=16, scaffold=Component("command", {"argv": argv})),
         optimiser=Optimiser(name="adamw", rank=4),
-        stages=TINY.stages[:1],
+        reward=Component("tests.runs.test_replayed_run:parity"),
+        stages=(replace(TINY.stages[0], advantage=AdvantageChoice(filter_on="reward")),),
         evaluation=replace(TINY.evaluation, after="last", every=0),
     )
 

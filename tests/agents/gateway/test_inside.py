@@ -187,7 +187,7 @@ def test_nothing_else_of_the_network_is_there(task: Task) -> None:
     [
         (CommandAgent(("no-such-program", "{instruction}")), "No such file or directory: no-such-program"),
         (shell("echo it lacks a key; exit 3"), "status 3 before it was answered: it lacks a key"),
-        (shell("exit 0"), "before it asked anything"),
+        (shell("exit 0"), "status 0 before it was answered: it said nothing"),
     ],
 )
 def test_a_program_that_cannot_begin_has_failed_in_its_own_words(task: Task, agent: CommandAgent, says: str) -> None:

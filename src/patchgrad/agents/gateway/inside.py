@@ -85,8 +85,6 @@ class InsideConversation:
             sandbox = await access.sandbox()
             await self._start(sandbox)
             self._now, _ = await self._following(sandbox, None)
-            if isinstance(self._now, _Over) and self._now.broke is None:
-                raise ProgramFault("the program ended before it asked anything")
         if isinstance(self._now, _Asked):
             return self._now.step
         if self._now.broke is not None:
@@ -148,7 +146,7 @@ class InsideConversation:
 
     def _ended(self, status: int, words: str) -> _Over:
         """A program that was answered ends as it does because of what it was told; one that was not could not begin."""
-        if status and not self._turns:
+        if not self._turns:
             raise ProgramFault(f"the program ended with status {status} before it was answered: {_last(words)}")
         return _Over("submitted")
 
