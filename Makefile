@@ -68,7 +68,7 @@ test: install $(VENV)/.dev podman chromium $(VENV)/agents ## the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not slow" -n auto --maxprocesses 8 --dist worksteal
 
 .PHONY: test-slow
-test-slow: install $(VENV)/.dev ## the tests that take longer than a minute each
+test-slow: install $(VENV)/.dev agents ## the tests that take longer than a minute each
 	$(BIN)/python -m pytest -q -m slow -o faulthandler_timeout=7200 # a hundred kills take more than the five minutes that a test has else
 
 .PHONY: check
@@ -135,6 +135,14 @@ chromium:
 $(VENV)/agents: | $(BIN)/python
 	@$(BIN)/python -m venv $@/mini-swe-agent && \
 	{ $@/mini-swe-agent/bin/pip install -q --disable-pip-version-check 'mini-swe-agent==2.4.6' 2>/dev/null || echo "mini-swe-agent cannot be installed."; }
+
+# Programs that run in sandboxes, 1.7 GB of them, as docs/guide/agents/*.toml start them.
+PROGRAMS := @openai/codex@0.169.0 @anthropic-ai/claude-code@2.1.197 opencode-ai@1.18.33
+
+.PHONY: agents
+agents: $(VENV)/agents ## Codex, Claude Code, OpenCode and aider, for their tests
+	@npm install --silent --no-audit --no-fund --prefix $(VENV)/agents $(PROGRAMS) >/dev/null || echo "npm cannot install the programs."
+	@{ $(BIN)/python -m venv $(VENV)/agents/aider && $(VENV)/agents/aider/bin/pip install -q --disable-pip-version-check 'aider-chat==0.86.2' 2>/dev/null; } || echo "aider cannot be installed."
 
 .PHONY: always
 always:

@@ -88,7 +88,7 @@ def through_gateway(bodies: list[bytes], turns: list[Turn]) -> list[float]:
         return lambda: None
 
     async def attempt() -> None:
-        conversation = ProgramConversation(Begun(start, {"done": "submitted"}, tells_tools=False))
+        conversation = ProgramConversation(Begun({}, start, {"done": "submitted"}, tells_tools=False))
         for number in range(len(turns) + 1):
             await conversation.prompt(turns[:number], Alone())
         await conversation.close()

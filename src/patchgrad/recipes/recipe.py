@@ -327,8 +327,8 @@ class Recipe:
         require(self.warmup.until == 0 or self.validation.tasks > 0, "warmup.until is measured on validation tasks: set validation.tasks")
         require(
             self.agent.scaffold.name != "command" or not self.warms_up,
-            "agent.scaffold is a program with words of its own, in which there are no demonstrations: name a model that knows calls of tools "
-            "by policy.model, and leave warmup.pretrained false",
+            "agent.scaffold is a program with words of its own, in which there are no demonstrations: name a model that knows calls of "
+            "tools by policy.model, and leave warmup.pretrained false",
         )
         named("rewards", "reward", self.reward)
         named("judges", "judges", *self.judges)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,13 +15,13 @@ from patchgrad.values import Action, Attempt, Message, digest, ids
 
 @dataclass(slots=True)
 class Access:
-    """An `AttemptAccess`. `last` gives what was sampled last in a turn and the count of ids before it."""
+    """An `AttemptAccess`. The loop has `told` it what was sampled last, and the count of ids before it."""
 
     attempt: Attempt
     policy: Policy
     environment: Environment
-    last: Callable[[], tuple[Action, int]]
-    _asides: int = 0
+    told: tuple[Action, int] | None = None
+    asides: int = 0
 
     async def sandbox(self) -> Sandbox:
         """The attempt's sandbox, for good: what is done in it outside of calls is in no cache."""
@@ -32,10 +32,10 @@ class Access:
 
     async def aside(self, messages: Sequence[Message]) -> Action:
         """An answer that is no turn; sampled as turns are, under a seed of its own."""
-        attempt, number = self.attempt, self._asides
+        attempt, number = self.attempt, self.asides
         if number >= attempt.budget.turns:
             raise ProgramFault(f"the program asked {number} times aside, and may have as many turns")
-        self._asides += 1
+        self.asides += 1
         tokens = ids(self.policy.encode(messages, None))
         room = min(attempt.budget.context, self.policy.context) - len(tokens)
         if room < 1:
@@ -50,7 +50,9 @@ class Access:
 
     @property
     def sampled(self) -> tuple[Action, int]:
-        return self.last()
+        if self.told is None:
+            raise ProgramFault("nothing was sampled yet")
+        return self.told
 
 
 class Alone:

@@ -88,7 +88,7 @@ async def rolled(
     conversation = conversing(bench.agent, attempt.task.instruction)
     environment = Environment(attempt.task, conversation.tools, bench.sandboxes, bench.journal, bench.cache)
     dialogue = _Dialogue(attempt, bench.agent.parse, policy, segments_of(bench.agent, attempt.task, taken), by_agent)
-    access = Access(attempt, policy, environment, lambda: dialogue.sampled)
+    access = Access(attempt, policy, environment)
     submission = ""
     stop: Stop = "failed"
     broke: Fault | None = None
@@ -125,7 +125,9 @@ async def _turns(bench: Workbench, dialogue: _Dialogue, conversation: Conversati
         said = await _said(dialogue, conversation, access, deadline, again)
         if isinstance(said, str):
             return said
-        turn = await _answered(dialogue, access.environment, *said)
+        context, action = said
+        access.told = action, dialogue.read(context)
+        turn = await _answered(dialogue, access.environment, context, action)
         await bench.journal.turn(dialogue.attempt.id, turn)
         dialogue.append(turn)
         if turn.observation.failure == "infrastructure":
@@ -133,9 +135,7 @@ async def _turns(bench: Workbench, dialogue: _Dialogue, conversation: Conversati
         again = False
 
 
-async def _said(
-    dialogue: _Dialogue, conversation: Conversation, access: Access, deadline: float, again: bool
-) -> tuple[Ids, Action] | Stop:
+async def _said(dialogue: _Dialogue, conversation: Conversation, access: Access, deadline: float, again: bool) -> tuple[Ids, Action] | Stop:
     """The ids that come next and what the policy says after them, or why it says nothing any more."""
     try:
         async with asyncio.timeout(deadline - time.monotonic()):
@@ -200,7 +200,6 @@ class _Dialogue:
     def __init__(self, attempt: Attempt, parse: Parse, policy: Policy, taken: Sequence[Segment], by_agent: bool) -> None:
         self.attempt, self.parse, self._policy, self._by_agent = attempt, parse, policy, by_agent
         self.broke: Fault | None = None
-        self.sampled: tuple[Action, int]  # the last action, and the count of ids before it
         self.turns = [turn for segment in taken for turn in segment.turns]
         self._begun = [len(segment.turns) for segment in taken]  # turns of each segment
         self._stream: Ids = taken[-1].tokens() if taken else NO_IDS
@@ -240,9 +239,7 @@ class _Dialogue:
         tokens.setflags(write=False)
         began = time.monotonic()
         try:
-            action = await self._policy.act(self._session, tokens, sampling)
-            self.sampled = action, len(tokens)
-            return context, action
+            return context, await self._policy.act(self._session, tokens, sampling)
         finally:
             self._waited += time.monotonic() - began
 
@@ -250,6 +247,10 @@ class _Dialogue:
         """The ids that the step adds before the turn of this number, counted from 0, after the action `previous`."""
         budget = self.attempt.budget
         return ids(self._policy.encode(announced(step, budget.announced, budget.turns - number).messages, previous))
+
+    def read(self, context: Ids) -> int:
+        """How many ids the policy has read by the end of this context."""
+        return len(self._stream) + len(context)
 
     def _used(self) -> int:
         """The tokens of the stream so far, as the server counted them where the ids only spell it."""

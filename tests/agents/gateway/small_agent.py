@@ -1,6 +1,6 @@
 """A program of others, small enough to be read: asks in a dialect, runs what it is told to by a shell, and ends when nothing is called.
 
-    python3 small_agent.py DIALECT ADDRESS INSTRUCTION
+python3 small_agent.py DIALECT ADDRESS INSTRUCTION
 """
 
 from __future__ import annotations

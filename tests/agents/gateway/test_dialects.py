@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from patchgrad.agents.gateway.calls import Answered, ToolCall, read
 from patchgrad.agents.gateway.dialects import COUNT, WIRES, HttpAnswer, Posted, Sampled, posted
-from patchgrad.agents.gateway.dialects.common import canonical
-from patchgrad.agents.gateway.history import ChatRequest, Extend, History, Said
+from patchgrad.agents.gateway.dialects.parts import canonical
+from patchgrad.agents.gateway.history import ChatRequest, History, Said
+from patchgrad.contracts import Extend
 from patchgrad.values import Action, floats, ids
 
 TEXT = 'Look.\n<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>'
@@ -32,7 +33,10 @@ BODIES: dict[str, dict[str, Any]] = {
 TOOLS: dict[str, list[Any]] = {
     CHAT: [{"type": "function", "function": {"name": "bash", "description": "a shell", "parameters": {"type": "object"}}}],
     RESPONSES: [{"type": "function", "name": "bash", "description": "a shell", "parameters": {"type": "object"}}, {"type": "web_search"}],
-    MESSAGES: [{"name": "bash", "description": "a shell", "input_schema": {"type": "object"}}, {"type": "web_search_20250305", "name": "w"}],
+    MESSAGES: [
+        {"name": "bash", "description": "a shell", "input_schema": {"type": "object"}},
+        {"type": "web_search_20250305", "name": "w"},
+    ],
 }
 
 
@@ -208,7 +212,10 @@ IMAGE = [{"type": "image_url", "image_url": {}}]
         *((path, {"messages": [], "input": []}, "A request has") for path in WIRES),
         *((path, {"messages": "hi", "input": 5}, "a list of objects") for path in WIRES),
         *((path, {"messages": [{"role": "robot", "content": ""}], "input": [{"role": "robot"}]}, "roles") for path in WIRES),
-        *((path, {"messages": [{"role": "user", "content": IMAGE}], "input": [{"role": "user", "content": IMAGE}]}, "text") for path in WIRES),
+        *(
+            (path, {"messages": [{"role": "user", "content": IMAGE}], "input": [{"role": "user", "content": IMAGE}]}, "text")
+            for path in WIRES
+        ),
         (CHAT, {"messages": [{"role": "user"}], "n": 2}, "One answer"),
         (CHAT, {"messages": [{"role": "user", "content": 5}]}, "text alone"),
         (CHAT, {"messages": [{"role": "assistant", "tool_calls": [{}]}]}, "a function with a name"),

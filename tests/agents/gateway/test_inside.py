@@ -1,9 +1,8 @@
-"""Programs of others that run inside the attempt's sandbox: what they are told, what is a turn, how they end, and what they cannot reach."""
+"""Programs of others inside the attempt's sandbox: what they are told, what is a turn, how they end, and what they cannot reach."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +60,7 @@ def worked(agent: CommandAgent, task: Task, says: Says = SCRIPT, budget: Budget 
     """An attempt in a real sandbox."""
 
     async def test() -> Rolled:
-        boxes = BwrapSandboxes(cells=1)
+        boxes = BwrapSandboxes(cells=1, folders=tuple(folders))
         try:
             return await rolled(Workbench(agent, boxes, grade, MemoryJournal()), ScriptedPolicy(says), attempt(task, budget))
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from patchgrad.agents.gateway.dialects.common import MODEL
+from patchgrad.agents.gateway.dialects.parts import MODEL
 from patchgrad.agents.gateway.inside import ANSWER, InsideConversation, Job
 from patchgrad.contracts import Tool
 from patchgrad.errors import ConfigError
@@ -16,8 +16,8 @@ from patchgrad.values import Call
 class CommandAgent:
     """`agent.scaffold = {name = "command", argv = [...]}`: each attempt starts this program in its sandbox, in the repository.
 
-    In `argv`, and in the values of `environment`, `{instruction}` is the task, `{address}` is where it asks, without `/v1`, and `{model}` is
-    what it asks for; a key of an account may be any word. It may ask at `/v1/chat/completions`, `/v1/responses` or `/v1/messages`. Nothing
+    In `argv`, and in the values of `environment`, `{instruction}` is the task, `{address}` is where it asks, without `/v1`, and `{model}`
+    is what it asks for; a key of an account may be any word. It may ask at `/v1/chat/completions`, `/v1/responses` or `/v1/messages`. Nothing
     else of the network is there. The sandbox needs a Python named `python3`, and the program: in the task's image, or in one of
     `sandbox.folders`.
 

@@ -1,6 +1,6 @@
 """An attempt of a program that runs inside the attempt's sandbox: the call of each turn hands it the answer, and what it asks then is told.
 
-    it asks -> the step; the policy answers -> the turn's call: it gets the answer, does in the sandbox what it wants, asks again -> the step
+    it asks -> the step; the policy answers -> the turn's call: it gets the answer, does in the sandbox what it wants, asks -> the step
 
 So a turn's state is what the program has made of the files by the time it asks again.
 """

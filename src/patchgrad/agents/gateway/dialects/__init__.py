@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from patchgrad.agents.gateway.dialects import chat, messages, responses
-from patchgrad.agents.gateway.dialects.common import MODEL, Sampled, BadRequest
+from patchgrad.agents.gateway.dialects.parts import MODEL, BadRequest, Sampled
 from patchgrad.agents.gateway.history import ChatRequest
 
 __all__ = ["COUNT", "WIRES", "LONGEST", "MODELS", "Sampled", "Posted", "BadRequest", "Wire", "HttpAnswer", "posted", "refused", "wire_of"]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from patchgrad.agents.gateway.dialects.common import MODEL, Sampled, BadRequest, canonical, function, objects, text, whole
+from patchgrad.agents.gateway.dialects.parts import MODEL, BadRequest, Sampled, canonical, function, objects, text, whole
 from patchgrad.agents.gateway.history import ChatRequest, Said
 
 ROLES: Mapping[str, Literal["system", "user", "assistant", "tool"]] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from patchgrad.agents.gateway.dialects.common import MODEL, Sampled, BadRequest, canonical, event, function, joined, objects, text, whole
+from patchgrad.agents.gateway.dialects.parts import MODEL, BadRequest, Sampled, canonical, event, function, joined, objects, text, whole
 from patchgrad.agents.gateway.history import ChatRequest, Said
 
 ROLES: Mapping[str, Literal["system", "user", "assistant"]] = {"system": "system", "user": "user", "assistant": "assistant"}

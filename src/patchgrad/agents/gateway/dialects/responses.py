@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from patchgrad.agents.gateway.dialects.chat import ROLES, refusal
-from patchgrad.agents.gateway.dialects.common import MODEL, Sampled, BadRequest, canonical, event, function, joined, objects, text, whole
+from patchgrad.agents.gateway.dialects.parts import MODEL, BadRequest, Sampled, canonical, event, function, joined, objects, text, whole
 from patchgrad.agents.gateway.history import ChatRequest, Said
 
 __all__ = ["answer", "refusal", "request", "streamed"]

@@ -112,7 +112,7 @@ class Program:
         words = {**job["words"], "address": address}
 
         def filled(text: str) -> str:
-            return re.sub("{(%s)}" % "|".join(words), lambda found: words[found[1]], text)
+            return re.sub(r"{(\w+)}", lambda found: words.get(found[1], found[0]), text)
 
         self._words = open(os.path.join(folder, "words"), "w+b")  # noqa: SIM115 - as long as the program
         environment = {**os.environ, **{name: filled(value) for name, value in job["environment"].items()}}

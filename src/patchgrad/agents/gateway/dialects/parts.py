@@ -21,7 +21,7 @@ class BadRequest(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What a policy said: as a program is to read it, and as it was sampled. `read` counts the ids before it, `number` answers before it."""
+    """What a policy said: as a program is to read it, and as it was sampled. `read` and `number` count the ids and answers before it."""
 
     answered: Answered
     action: Action
