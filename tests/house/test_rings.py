@@ -39,8 +39,8 @@ ALLOWED: dict[str, set[str]] = {
     "contracts": {"values"},
     "config": {"errors"},
     "store": {"values", "errors", ""},
-    # evaluation's pure figures: a table is put into words once; and the keys of recipes that moved
-    "viewer": {"values", "errors", "store", "evaluation", "config", "recipes"},
+    # evaluation's pure figures: a table is put into words once; the keys of recipes that moved; and where a server listens
+    "viewer": {"values", "errors", "store", "evaluation", "config", "recipes", "links"},
     "networks": CORE,
     "grading_plugin": set(),
     "packages": {"errors"},

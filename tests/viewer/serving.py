@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from patchgrad.viewer.site.server import Place, app
+from patchgrad.links.listening import Place
+from patchgrad.viewer.site.server import app
 from patchgrad.viewer.site.written import write
 
 WAYS = ("served", "by a server of files", "by a double click")

@@ -12,7 +12,7 @@ import pytest
 from tests.viewer import pictured
 from tests.viewer.serving import browser, served
 
-from patchgrad.viewer.site.server import Place
+from patchgrad.links.listening import Place
 
 pytest.importorskip("starlette")
 pytest.importorskip("tokenizers")

@@ -21,11 +21,12 @@ from tests.viewer.serving import browser, plain, served, violations
 from tests.viewer.synthetic import RECIPE, episode, make
 
 from patchgrad.errors import ConfigError, StoreError
+from patchgrad.links.listening import Place
 from patchgrad.store import Run
 from patchgrad.values import Observation, Repository, Snapshot, Turn
 from patchgrad.viewer.site import changes as changing
 from patchgrad.viewer.site import listed
-from patchgrad.viewer.site.server import Place, app
+from patchgrad.viewer.site.server import app
 from patchgrad.viewer.site.written import write
 
 pytest.importorskip("starlette")

@@ -46,6 +46,7 @@ OWN = {
             *("--compare", "--markdown", "--difference", "--power", "--size", "--rate", "--alike"),
         },
     ),
+    "serve": (set(), {"--model", "--checkpoint", "--host", "--port", "--key", "--calls", "--tokens", "--seconds"}),
 }
 """The words of verbs that change a recipe, without a value and with one: all others are fields of it."""
 

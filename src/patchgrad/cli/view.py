@@ -23,6 +23,7 @@ from urllib.parse import quote
 
 from patchgrad.cli.options import told
 from patchgrad.errors import ConfigError, Refused
+from patchgrad.links.listening import Place
 from patchgrad.viewer import comparison, report
 
 
@@ -73,7 +74,7 @@ def _written(arguments: argparse.Namespace) -> int:
 
 
 def _served(arguments: argparse.Namespace) -> int:
-    from patchgrad.viewer.site.server import Place, app, serve
+    from patchgrad.viewer.site.server import app, serve
 
     place = Place(arguments.host, arguments.port, arguments.key)
     made = app([Path(folder) for folder in arguments.run], place)

@@ -80,7 +80,7 @@ async def _measure(
 ) -> Report:
     if out is not None:
         out.rollouts.rows()  # asks for what tables need before hours of work, and not after
-    policy = await _policy(evaluation, tracker)
+    policy = await policy_of(evaluation, tracker)
     try:
         harness = made(MemoryJournal() if out is None else out.journal, tracker)
         try:
@@ -176,7 +176,8 @@ def _solutions(evaluation: Evaluation) -> dict[str, str]:
     return load_repairs(Path(folder), lambda error: None) if folder and not evaluation.tasks.generated else {}
 
 
-async def _policy(evaluation: Evaluation, tracker: Tracker) -> Policy:
+async def policy_of(evaluation: Evaluation, tracker: Tracker) -> Policy:
+    """The policy that an evaluation names: a model in this process, or a server that is asked whether it answers."""
     choice = evaluation.evaluation
     if evaluation.remote:
         tracker.event(PhaseBegan(f"ask {evaluation.policy}", 1))  # its first answer may take minutes

@@ -17,7 +17,7 @@ class CommandAgent:
     """`agent.scaffold = {name = "command", argv = [...]}`: each attempt starts this program in its sandbox, in the repository.
 
     In `argv`, and in the values of `environment`, `{instruction}` is the task, `{address}` is where it asks, without `/v1`, and `{model}`
-    is what it asks for; a key of an account may be any word. It may ask at `/v1/chat/completions`, `/v1/responses` or `/v1/messages`. Nothing
+    is what it asks for; a key may be any word. It may ask at `/v1/chat/completions`, `/v1/responses` or `/v1/messages`. Nothing
     else of the network is there. The sandbox needs a Python named `python3`, and the program: in the task's image, or in one of
     `sandbox.folders`.
 

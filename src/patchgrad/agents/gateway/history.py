@@ -30,10 +30,14 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What a program asks: all that was said, and which tools may be called."""
+    """What a program asks: all that was said, and which tools may be called.
+
+    `details`: does it want the ids before the answer, and log-probabilities?
+    """
 
     said: tuple[Said, ...]
     tools: tuple[Mapping[str, Any], ...] = ()
+    details: bool = False
 
 
 class History:
@@ -47,17 +51,23 @@ class History:
     def step(self, request: ChatRequest) -> Extend | Restart:
         """What a request adds: a step of the same stream where it tells all that is known and more, else one that begins another."""
         known, self._known = self._known, request.said
-        same = bool(known) and request.tools == self._tools and request.said[: len(known)] == known
+        new = later(request.said, known) if known and request.tools == self._tools else ()
         self._tools = request.tools
-        new = request.said[len(known) :]
-        if same and new and all(one.role != "assistant" for one in new):
-            return Extend(_messages(new))
+        if new:
+            return Extend(new)
         messages = beginning(request) if self._tells_tools else _messages(request.said)
         return Restart(messages) if known else Extend(messages)
 
     def answered(self, said: Said) -> None:
         """What the program was answered."""
         self._known = (*self._known, said)
+
+
+def later(said: Sequence[Said], known: Sequence[Said]) -> tuple[Message, ...]:
+    """What was said after all that is known; nothing where another story is told, an answer of others in it, or no more."""
+    new = said[len(known) :]
+    goes_on = tuple(said[: len(known)]) == tuple(known) and all(one.role != "assistant" for one in new)
+    return _messages(new) if goes_on and new else ()
 
 
 def beginning(request: ChatRequest) -> tuple[Message, ...]:

@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from patchgrad.agents.gateway.dialects import COUNT, LONGEST, MODELS, WIRES, HttpAnswer, posted, refused
+from patchgrad.agents.gateway.requests import body_of, brought, fingerprint, retried, sent
 from patchgrad.agents.gateway.session import Session, SessionOver
 from patchgrad.errors import MissingDependency
 
@@ -73,42 +74,41 @@ class Gateway:
         self._socket.close()
 
     async def _here(self, request: Request) -> Response:
-        return self._refused(request) or _sent(HttpAnswer(200, ""))
+        return self._refused(request) or sent(HttpAnswer(200, ""))
 
     async def _models(self, request: Request) -> Response:
-        return self._refused(request) or _sent(MODELS)
+        return self._refused(request) or sent(MODELS)
 
     async def _asked(self, request: Request) -> Response:
         if no := self._refused(request):
             return no
-        path, body = request.url.path, await _body(request)
+        path, body = request.url.path, await body_of(request)
         if body is None:
-            return _sent(refused(path, f"A request has at most {LONGEST >> 20} MiB.", 413))
+            return sent(refused(path, f"A request has at most {LONGEST >> 20} MiB.", 413))
         asked = posted(path, body)
         if isinstance(asked, HttpAnswer):
-            return _sent(asked)
+            return sent(asked)
         if path == COUNT:
             counted = await _told(lambda: self._session(request).count(asked.request))
             return _over(path) if counted is None else _json({"input_tokens": counted})
-        retried = request.headers.get("x-stainless-retry-count", "0") not in ("", "0")
-        sampled = await _told(lambda: self._session(request).ask(asked.request, hashlib.blake2b(body).hexdigest(), retried))
-        return _over(path) if sampled is None else _sent(asked.reply(sampled))
+        sampled = await _told(lambda: self._session(request).ask(asked.request, fingerprint(body), retried(request)))
+        return _over(path) if sampled is None else sent(asked.reply(sampled))
 
     async def _sandbox(self, request: Request) -> Response:
         if no := self._refused(request):
             return no
         path = request.url.path
         try:
-            command = json.loads(await _body(request) or b"")["command"]
+            command = json.loads(await body_of(request) or b"")["command"]
         except (ValueError, TypeError, KeyError, RecursionError):
             command = None
         if not isinstance(command, str):
-            return _sent(refused(path, 'The body of a request is {"command": TEXT}.', 400))
+            return sent(refused(path, 'The body of a request is {"command": TEXT}.', 400))
         told = await _told(lambda: self._session(request).run(command))
         return _over(path) if told is None else _json(told)
 
     def _session(self, request: Request) -> Session:
-        session = self._sessions.get(_brought(request))
+        session = self._sessions.get(brought(request))
         if session is None:
             raise SessionOver
         return session
@@ -116,14 +116,14 @@ class Gateway:
     def _refused(self, request: Request) -> Response | None:
         port = self.address.rpartition(":")[2]
         if request.headers.get("host", "") not in (f"{HOST}:{port}", f"localhost:{port}") or "origin" in request.headers:
-            return _sent(refused(request.url.path, "Nothing is served under that name, and nothing to pages.", 403))
-        token = _brought(request)
+            return sent(refused(request.url.path, "Nothing is served under that name, and nothing to pages.", 403))
+        token = brought(request)
         if token in self._sessions:
             return None
         if token and _name(token) in self._over:
             return _over(request.url.path)
         sentence = "Bring the token of an attempt: Authorization: Bearer TOKEN."
-        return _sent(refused(request.url.path, sentence, 401, "authentication_error"))
+        return sent(refused(request.url.path, sentence, 401, "authentication_error"))
 
 
 def _listening() -> socket.socket:
@@ -132,21 +132,6 @@ def _listening() -> socket.socket:
     made.bind((HOST, 0))
     made.listen()
     return made
-
-
-def _brought(request: Request) -> str:
-    scheme, _, said = request.headers.get("authorization", "").partition(" ")
-    return said.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
-
-
-async def _body(request: Request) -> bytes | None:
-    """The whole body; nothing where it is too long."""
-    found = bytearray()
-    async for part in request.stream():
-        found += part
-        if len(found) > LONGEST:
-            return None
-    return bytes(found)
 
 
 async def _told(ask: Callable[[], Future[T]]) -> T | None:
@@ -158,17 +143,11 @@ async def _told(ask: Callable[[], Future[T]]) -> T | None:
 
 
 def _over(path: str) -> Response:
-    return _sent(refused(path, "The attempt is over.", 409))
+    return sent(refused(path, "The attempt is over.", 409))
 
 
 def _json(told: Any) -> Response:
-    return _sent(HttpAnswer(200, json.dumps(told)))
-
-
-def _sent(answer: HttpAnswer) -> Response:
-    from starlette.responses import Response
-
-    return Response(answer.body, answer.status, media_type=answer.kind)
+    return sent(HttpAnswer(200, json.dumps(told)))
 
 
 def _name(token: str) -> str:

@@ -65,6 +65,15 @@ def _of_run(arguments: argparse.Namespace) -> tuple[Evaluation, Recipe | None]:
     return replace(evaluation, tasks=TaskChoice(arguments.tasks, recipe.tasks.level)), None
 
 
+def of_checkpoint(folder: str, checkpoint: str | None) -> Evaluation:
+    """The evaluation of a run's checkpoint, under its recipe's own settings."""
+    from patchgrad.recipes.evaluation import of_run
+    from patchgrad.runs.reading import recipe_of
+
+    store = Run.open(folder)
+    return of_run(recipe_of(store), store.checkpoints.find(checkpoint), "")
+
+
 def _of_file(arguments: argparse.Namespace) -> Evaluation:
     """An evaluation as `--print` wrote it, or as it stands in a folder that kept one."""
     from patchgrad.runs.reading import read_evaluation
@@ -99,10 +108,11 @@ def _of_any(arguments: argparse.Namespace) -> Evaluation:
     choice = by_protocol(evaluation.evaluation, protocol, 1 << 30)
     asked = shared.changed(replace(evaluation, evaluation=choice, protocol=protocol), arguments.changes)
     named = "evaluation.limits.context" in arguments.changes or not Path(asked.policy).is_dir()
-    return asked if named else _within_positions(asked)
+    return asked if named else within_positions(asked)
 
 
-def _within_positions(evaluation: Evaluation) -> Evaluation:
+def within_positions(evaluation: Evaluation) -> Evaluation:
+    """With no more of a context than the model of a folder has positions."""
     from patchgrad.networks import folder
 
     choice = evaluation.evaluation

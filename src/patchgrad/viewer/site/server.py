@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import ipaddress
 import json
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchgrad.errors import ConfigError, MissingDependency, PatchgradError
+from patchgrad.links.listening import Place
 from patchgrad.store import Run
 from patchgrad.store.codec import finite
 from patchgrad.viewer.site import curves, forks, listed, paired, shown
@@ -41,35 +40,6 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 COOKIE = "patchgrad_key"
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where it listens. Raises `ConfigError` for a host beyond this machine without a `key`."""
-
-    host: str = "127.0.0.1"
-    port: int = 8517
-    key: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.key and not self.local:
-            raise ConfigError(f"{self.host} can be reached by others: say with --key what their requests have to bring.")
-
-    @property
-    def local(self) -> bool:
-        """Is it reached from this machine alone?"""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
-
-    def names(self, host: str) -> bool:
-        """Does a request's `Host` name this place? With a key any name does, as a machine has many."""
-        if self.key:
-            return True
-        return host in {f"{name}:{self.port}" for name in (self.host, "localhost", "127.0.0.1", "[::1]")}
 
 
 def app(folders: Sequence[Path], place: Place) -> Starlette:

@@ -65,7 +65,8 @@ class Posted:
         """The answer as it was asked for."""
         if self.stream:
             return HttpAnswer(200, "".join(self.wire.streamed(given)), "text/event-stream")
-        return HttpAnswer(200, json.dumps(self.wire.answer(given)))
+        details = self.request.details and given.prompt is not None
+        return HttpAnswer(200, json.dumps(chat.detailed(given) if details else self.wire.answer(given)))
 
 
 def posted(path: str, body: bytes | str) -> Posted | HttpAnswer:

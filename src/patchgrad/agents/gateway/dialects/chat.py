@@ -32,7 +32,8 @@ def request(body: Any) -> ChatRequest:
         raise BadRequest("A request has a list of messages.")
     functions = [tool.get("function") for tool in objects(body, "tools") if tool.get("type") == "function"]
     told = [function(one.get("name"), one.get("description"), one.get("parameters")) for one in functions if isinstance(one, dict)]
-    return ChatRequest(tuple(_said(message) for message in messages), tuple(told))
+    details = bool(body.get("return_token_ids") or body.get("logprobs"))
+    return ChatRequest(tuple(_said(message) for message in messages), tuple(told), details)
 
 
 def _said(message: Mapping[str, Any]) -> Said:
@@ -58,6 +59,15 @@ def answer(given: Sampled) -> dict[str, Any]:
     choice = {"index": 0, "message": told, "finish_reason": finish, "token_ids": action.token_ids.tolist()}
     usage = {"prompt_tokens": given.read, "completion_tokens": action.tokens, "total_tokens": given.read + action.tokens}
     return {"id": f"chatcmpl-{number}", "object": "chat.completion", "created": 0, "model": MODEL, "choices": [choice], "usage": usage}
+
+
+def detailed(given: Sampled) -> dict[str, Any]:
+    """The answer with the ids before it, and the log-probability of each token, which is named by its id as vLLM names it."""
+    told, action = answer(given), given.action
+    pairs = zip(action.token_ids.tolist(), action.logprobs.tolist(), strict=True)
+    tokens = [{"token": f"token_id:{id}", "logprob": logprob, "bytes": None, "top_logprobs": []} for id, logprob in pairs]
+    told["choices"][0] |= {"logprobs": {"content": tokens}}
+    return {**told, "prompt_token_ids": given.prompt.tolist() if given.prompt is not None else None}
 
 
 def streamed(given: Sampled) -> Iterator[str]:

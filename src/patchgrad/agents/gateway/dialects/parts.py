@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from patchgrad.agents.gateway.calls import Answered
 from patchgrad.agents.gateway.history import Said
-from patchgrad.values import Action
+from patchgrad.values import Action, Ids
 
 MODEL = "patchgrad"
 Described = Mapping[str, Any]
@@ -21,12 +21,16 @@ class BadRequest(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What a policy said: as a program is to read it, and as it was sampled. `read` and `number` count the ids and answers before it."""
+    """What a policy said: as a program is to read it, and as it was sampled. `read` and `number` count the ids and answers before it.
+
+    `prompt` are those ids, where they are at hand.
+    """
 
     answered: Answered
     action: Action
     read: int
     number: int
+    prompt: Ids | None = field(default=None, compare=False)
 
     @property
     def said(self) -> Said:

@@ -1,0 +1,130 @@
+"""Programs that ask a policy outside of attempts: each session has its streams, and what it may ask in all.
+
+"fix it"                                   a stream begins
+"fix it", our answer, its result           the stream goes on after the ids that were sampled
+"fix it", our answer, another result       another stream goes on after the same ids: a fork
+"fix that"                                 another stream begins
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, deque
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from patchgrad.agents.gateway.calls import read
+from patchgrad.agents.gateway.dialects import Sampled
+from patchgrad.agents.gateway.history import ChatRequest, Said, beginning, later
+from patchgrad.contracts import Policy
+from patchgrad.errors import ContextFault
+from patchgrad.values import NO_IDS, Action, Ids, Sampling, ids
+
+_STREAMS, _SESSIONS = 64, 4096
+
+
+class Spent(Exception):
+    """The session has had what it may have, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What one session may have: answers, sampled tokens, and seconds from its first question."""
+
+    calls: float = inf
+    tokens: float = inf
+    seconds: float = inf
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """What was said up to an answer, and its ids `[T]`; `name` is that of the policy's session."""
+
+    name: str
+    said: tuple[Said, ...]
+    tools: tuple[Any, ...]
+    ids: Ids
+    last: Action | None = None
+
+
+class Visit:
+    """One session. Its answers are sampled under seeds that count them."""
+
+    def __init__(self, name: str, policy: Policy, sampling: Sampling, allowance: Allowance) -> None:
+        self._name, self._policy, self._sampling, self._allowance = name, policy, sampling, allowance
+        self._began = time.monotonic()
+        self._streams: deque[_Stream] = deque()
+        self._calls = self._tokens = 0
+
+    def count(self, request: ChatRequest) -> int:
+        """How many ids a request has."""
+        return len(self._policy.encode(beginning(request), None))
+
+    async def answer(self, request: ChatRequest) -> Sampled:
+        """Raises `Spent`, `ContextFault` where there is no room for an answer, and `PolicyFault`."""
+        self._check()
+        number, self._calls = self._calls, self._calls + 1
+        stream, new = self._standing(request, number)
+        tokens: Ids = np.concatenate([stream.ids, ids(new)])
+        room = self._policy.context - len(tokens)
+        if room < 1:
+            raise ContextFault(f"The request has {len(tokens)} tokens, and the context {self._policy.context}.")
+        sampling = replace(self._sampling, seed=self._sampling.seed + number, max_tokens=min(self._sampling.max_tokens, room))
+        action = await self._policy.act(stream.name, tokens, sampling)
+        self._tokens += action.tokens
+        sampled = Sampled(read(action.text), action, len(tokens), number, tokens)
+        said = (*request.said, sampled.said)
+        self._keep(_Stream(stream.name, said, request.tools, np.concatenate([tokens, action.token_ids]), action))
+        return sampled
+
+    def close(self) -> None:
+        """The policy may forget its streams."""
+        for name in {stream.name for stream in self._streams}:
+            self._policy.release(name)
+
+    def _check(self) -> None:
+        allowed, seconds = self._allowance, time.monotonic() - self._began
+        told = ((self._calls, allowed.calls, "answers"), (self._tokens, allowed.tokens, "tokens"), (seconds, allowed.seconds, "seconds"))
+        for had, most, name in told:
+            if had >= most:
+                raise Spent(f"This session has had its {most:g} {name}.")
+
+    def _standing(self, request: ChatRequest, number: int) -> tuple[_Stream, Ids]:
+        """The longest stream that the request goes on with, or one that begins, and the ids that it adds."""
+        known = [stream for stream in self._streams if stream.tools == request.tools and later(request.said, stream.said)]
+        if not known:
+            return _Stream(f"{self._name}#{number}", (), request.tools, NO_IDS), self._policy.encode(beginning(request), None)
+        stream = max(known, key=lambda one: len(one.said))
+        return stream, self._policy.encode(later(request.said, stream.said), stream.last)
+
+    def _keep(self, stream: _Stream) -> None:
+        self._streams.append(stream)
+        if len(self._streams) > _STREAMS:
+            gone = self._streams.popleft()
+            if all(one.name != gone.name for one in self._streams):
+                self._policy.release(gone.name)
+
+
+class Visits:
+    """All sessions by their names, the one that was asked last the longest."""
+
+    def __init__(self, policy: Policy, sampling: Sampling, allowance: Allowance) -> None:
+        self._given = policy, sampling, allowance
+        self._open: OrderedDict[str, Visit] = OrderedDict()
+
+    def of(self, name: str) -> Visit:
+        """The session of a name, which begins when it is first asked for."""
+        if name not in self._open:
+            self._open[name] = Visit(f"visit{len(self._open)}-{time.monotonic_ns()}", *self._given)
+        self._open.move_to_end(name)
+        if len(self._open) > _SESSIONS:
+            self._open.popitem(last=False)[1].close()
+        return self._open[name]
+
+    def close(self) -> None:
+        """Ends all of them."""
+        for visit in self._open.values():
+            visit.close()

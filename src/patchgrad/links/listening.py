@@ -1,0 +1,37 @@
+"""Where a server of ours listens, and under which names it answers."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+from patchgrad.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where it listens. Raises `ConfigError` for a host beyond this machine without a `key`."""
+
+    host: str = "127.0.0.1"
+    port: int = 8517
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.key and not self.local:
+            raise ConfigError(f"{self.host} can be reached by others: say with --key what their requests have to bring.")
+
+    @property
+    def local(self) -> bool:
+        """Is it reached from this machine alone?"""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def names(self, host: str) -> bool:
+        """Does a request's `Host` name this place? With a key any name does, as a machine has many."""
+        if self.key:
+            return True
+        return host in {f"{name}:{self.port}" for name in (self.host, "localhost", "127.0.0.1", "[::1]")}

@@ -1,0 +1,39 @@
+"""A policy that programs of others ask, for as long as the command runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from patchgrad.agents.gateway.serving import serve as served
+from patchgrad.agents.gateway.visits import Allowance, Visits
+from patchgrad.contracts import Tracker
+from patchgrad.links.listening import Place
+from patchgrad.recipes import Evaluation
+from patchgrad.runs.measure import policy_of
+from patchgrad.values import Sampling
+
+
+def serve(evaluation: Evaluation, place: Place, allowed: tuple[float, float, float], tracker: Tracker, say: Callable[[str], None]) -> None:
+    """Serves the policy of an evaluation under its sampling until the process is interrupted; `allowed` are a session's calls, tokens and
+    seconds.
+    """
+    asyncio.run(_serve(evaluation, place, Allowance(*allowed), tracker, say))
+
+
+async def _serve(evaluation: Evaluation, place: Place, allowance: Allowance, tracker: Tracker, say: Callable[[str], None]) -> None:
+    policy = await policy_of(evaluation, tracker)
+    try:
+        drawn = sampling(evaluation)
+        what = f"temperature {drawn.temperature:g}, at most {drawn.max_tokens:,} tokens an answer, a context of {policy.context:,}"
+        say(f"{evaluation.policy} is served at http://{place.host}:{place.port}/v1 until Ctrl-C: {what}.")
+        say("What a request asks for of these is not used.")
+        await served(Visits(policy, drawn, allowance), place)
+    finally:
+        policy.close()
+
+
+def sampling(evaluation: Evaluation) -> Sampling:
+    """How an evaluation draws."""
+    return replace(evaluation.evaluation.sampling, seed=evaluation.seed, max_tokens=evaluation.agent.action_tokens, purpose="evaluation")
