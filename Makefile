@@ -83,6 +83,11 @@ docs: $(VENV)/.docs ## the documentation as a site, in build/docs; a warning is 
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
 	@echo "Open build/docs/index.html"
 
+.PHONY: recording
+recording: install $(VENV)/.dev ## the recording that the README shows, made anew; look at docs/images/first-run.svg before it is committed
+	$(BIN)/python docs/recording/record.py
+	$(BIN)/python docs/recording/draw.py
+
 .PHONY: clean
 clean: ## remove the virtual environment and caches; runs stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build docs/reference/generated src/*.egg-info
