@@ -115,6 +115,8 @@ def test_import_makes_a_set_and_export_gives_the_rows(tmp_path: Path, capsys: Sp
         "source": {"swebench": 2},
         "split": {"evaluation": 2},
         "without_digest": 1,
+        "cannot_run": 0,
+        "without_network": 0,
         "without_tests": 0,
         "without_command": 0,
     }

@@ -58,7 +58,7 @@ def test_a_folder_of_others_comes_back_byte_for_byte(tmp_path: Path) -> None:
     assert first.task.repository == Repository("image", "mend-it", "")
     assert second.task.repository == Repository("image", "x/y:z", "")
     assert (first.task.checks.fail_to_pass, first.task.checks.parser) == (("reward",), "harbor")
-    assert [file.path for file in first.task.checks.files] == [".harbor/tests/test.sh"]
+    assert [file.path for file in first.task.checks.files] == [".harbor-base64/tests/data.bin", ".harbor/tests/test.sh"]
     assert call("export", str(tmp_path / "set"), str(tmp_path / "out"), "--format", "harbor") == 0
     assert contents(tmp_path / "out") == contents(folder)
 

@@ -1,1 +1,1 @@
-"""Tasks, sandboxes and hidden tests of ours in the programs of others: an environment of TRL's, a task of inspect_ai's."""
+"""Tasks, sandboxes and hidden tests of ours in the programs of others: TRL's environments, inspect_ai's tasks, verifiers' tasksets."""

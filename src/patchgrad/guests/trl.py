@@ -14,7 +14,6 @@ public is a tool of the model's. A rollout that infrastructure broke has no rewa
 
 from __future__ import annotations
 
-import shlex
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,14 +23,10 @@ from patchgrad.contracts import TaskSource
 from patchgrad.errors import ConfigError
 from patchgrad.guests.desk import Desk, Visit, reward_of
 from patchgrad.guests.sources import Split, taken
+from patchgrad.guests.tools import PROMPT, SUBMITTED, RepairTools
 from patchgrad.recipes.recipe import SandboxChoice
 from patchgrad.values import Task
 
-PROMPT = """The repository in /testbed has a bug. Repair it.
-
-{instruction}
-
-Work with the tools, and call submit when you are done. What you have changed by then is judged by tests that you do not see."""
 USUAL = SandboxChoice()
 
 
@@ -78,7 +73,7 @@ class Repairs:
         self.desk.close()
 
 
-class RepairEnvironment:
+class RepairEnvironment(RepairTools):
     """One rollout after another, each at a task in a sandbox of its own. The public methods are what the model calls."""
 
     def __init__(self, repairs: Repairs) -> None:
@@ -102,92 +97,14 @@ class RepairEnvironment:
         found = self._repairs.desk.wait(visit.rewarded(self._repairs.reward))
         return None if found is None else found.value
 
-    def shell(self, command: str) -> str:
-        """Run a command in the shell of the repository. The shell keeps its folder and its variables.
+    def _call(self, tool: str, arguments: str) -> str:
+        return self._repairs.desk.wait(self._opened().call(tool, arguments)).content
 
-        Args:
-            command: The command, such as "pytest -x". It cannot ask for input.
-
-        Returns:
-            What the command printed.
-        """
-        return self._call("shell", command)
-
-    def open(self, path: str, line: int = 1) -> str:
-        """Show a part of a file, with the numbers of its lines.
-
-        Args:
-            path: The file, such as "shop/cart.py".
-            line: A line of the part that is shown.
-
-        Returns:
-            The part of the file.
-        """
-        return self._call("open", f"{shlex.quote(path)} {line}")
-
-    def search_file(self, text: str, path: str) -> str:
-        """Find the lines of a file that hold a text.
-
-        Args:
-            text: The text, as it stands in the file.
-            path: The file, such as "shop/cart.py".
-
-        Returns:
-            The lines with their numbers.
-        """
-        return self._call("search_file", f"{shlex.quote(text)} {shlex.quote(path)}")
-
-    def create(self, path: str) -> str:
-        """Make a new file of one empty line, which the tool edit can fill.
-
-        Args:
-            path: The file, which must not be there yet.
-
-        Returns:
-            The file, or why it cannot be made.
-        """
-        return self._call("create", shlex.quote(path))
-
-    def edit(self, path: str, first: int, last: int, text: str) -> str:
-        """Put a text in the place of some lines of a file.
-
-        Args:
-            path: The file, such as "shop/cart.py".
-            first: The first line that is replaced.
-            last: The last line that is replaced.
-            text: The new lines. With no text the lines are deleted.
-
-        Returns:
-            The changed part of the file.
-        """
-        return self._call("edit", f"--file {shlex.quote(path)} {first}:{last} {shlex.quote(text)}")
-
-    def replace(self, path: str, search: str, text: str) -> str:
-        """Put a text in the place of another one, where that stands first in a file.
-
-        Args:
-            path: The file, such as "shop/cart.py".
-            search: The text that is replaced, as it stands in the file.
-            text: The new text.
-
-        Returns:
-            The changed part of the file.
-        """
-        return self._call("replace", f"--file {shlex.quote(path)} {shlex.quote(search)} {shlex.quote(text)}")
-
-    def submit(self) -> str:
-        """Hand in all changes of the repository. Nothing can be changed afterwards.
-
-        Returns:
-            That the attempt is over.
-        """
+    def _submit(self) -> str:
         desk, visit = self._repairs.desk, self._opened()
         desk.wait(visit.end("submitted"))
         desk.begin(desk.grader.grade(visit.task, visit.submission or ""))  # while other rollouts go on; `get_reward` finds it done
-        return "Submitted."
-
-    def _call(self, tool: str, arguments: str) -> str:
-        return self._repairs.desk.wait(self._opened().call(tool, arguments)).content
+        return SUBMITTED
 
     def _opened(self) -> Visit:
         if self._visit is None:

@@ -104,6 +104,12 @@ def root_key(task: Task) -> str:
 
 def undigested(task: Task) -> str:
     """What to say of a task whose image has a name and no digest: a name stands for another image tomorrow."""
+    if "harbor.built" in task.tags:
+        name = task.repository.location
+        return (
+            f"task {task.id!r} is made by its Dockerfile, and images are not built here: build it once (docker build -t {name} "
+            f"FOLDER/environment), and import it again with --digests FILE, where a line says {name} and the image's digest or id"
+        )
     return f"task {task.id!r} names the image {task.repository.location} without a digest: import it again with --digests FILE"
 
 

@@ -64,10 +64,24 @@ def _without_command(task: Task) -> bool:
     return task.checks.command == ("pytest",) and bool(named) and not any(".py" in test for test in named)
 
 
+def _fetches(task: Task) -> bool:
+    """Does the verifier of a Harbor task ask for something that is fetched?"""
+    return any(file.path == ".harbor/tests/test.sh" and _FETCH.search(file.content) for file in task.checks.files)
+
+
+_FETCH = re.compile(r"^[^#\n]*\b(curl|wget|apt-get|apt|apk|uvx|git clone|(pip3?|npm|uv|cargo|go|gem)( \w+)? (install|add))\b", re.MULTILINE)
 _LACKS: Mapping[str, tuple[Callable[[Task], bool], str]] = {
     "without_digest": (
         lambda task: task.repository.kind == "image" and not task.repository.digest,
         "name an image without a digest and cannot be opened yet: give the digests, --digests FILE",
+    ),
+    "cannot_run": (
+        lambda task: "harbor.hindrance" in task.tags,
+        "cannot run here as Harbor runs them: whoever opens one is told why",
+    ),
+    "without_network": (
+        _fetches,
+        "fetch something in their tests/test.sh, and sandboxes have no network: put it into their images, or no repair counts",
     ),
     "without_tests": (
         lambda task: not task.checks.fail_to_pass and not task.checks.pass_to_pass,

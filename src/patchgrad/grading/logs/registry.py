@@ -11,6 +11,7 @@ from typing import Any
 from patchgrad.errors import TaskError
 from patchgrad.grading.logs import compiled, junit, summaries, unittests, verbose
 from patchgrad.grading.logs.django import django
+from patchgrad.grading.logs.harbor import harbor
 from patchgrad.grading.logs.sympy import sympy
 from patchgrad.values import Status
 
@@ -35,6 +36,7 @@ READERS: Mapping[str, Reader] = MappingProxyType(
         "parse_combined_test_reports": junit.junit_reports,
         "parse_log_gotest": compiled.gotest,
         "parse_log_cargo": compiled.cargo,
+        "harbor": harbor,
         "pytest_verbose": verbose.verbose,
         "autograd": verbose.verbose,
         "paramiko": verbose.status_first,

@@ -21,19 +21,15 @@ from typing import Any
 
 from patchgrad.errors import Refuse, TaskError, one_of_many, stop
 from patchgrad.tasks.evaluation_sets import is_evaluation
-from patchgrad.tasks.formats import fields
+from patchgrad.tasks.formats import fields, harbor_running
 from patchgrad.tasks.formats.harbor_files import generated
 from patchgrad.tasks.sets import Member
-from patchgrad.values import Checks, HiddenFile, Repository, Task
+from patchgrad.values import Checks, Repository, Task
 
 ARCHIVE = "environment/repository.tar"
 PARSER = "harbor"
 REWARD = "reward"
 _OWN = "patchgrad.json"
-_HIDDEN = ".harbor/"
-_COMMAND = (
-    "rm -rf /tests && mv /testbed/.harbor/tests /tests && mkdir -p /logs/verifier && bash /tests/test.sh; cat /logs/verifier/reward.txt"
-)
 _LARGEST = 64 << 20
 
 
@@ -90,7 +86,8 @@ def to_folder(member: Member) -> HarborTask:
     runnable = frozenset(json.loads(tags.get("harbor.runnable", "[]")))
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", member.task.id).strip(".-") or "task"
     if "harbor.folder" in tags:
-        hidden = {f.path.removeprefix(_HIDDEN): f.content.encode() for f in member.task.checks.files if f.path.startswith(_HIDDEN)}
+        shown = harbor_running.HIDDEN
+        hidden = {f.path.removeprefix(shown): f.content.encode() for f in member.task.checks.files if f.path.startswith(shown)}
         files = {"instruction.md": member.task.instruction.encode(), **hidden, **kept}
         name = tags["harbor.folder"]
         task = HarborTask(name, files, runnable=runnable)
@@ -149,22 +146,27 @@ def _plainly(task: HarborTask, files: Mapping[str, bytes], split: str) -> Member
     environment, about = _table(task, config, "environment"), _table(task, config, "task")
     name = str(about.get("name") or task.name)
     location, _, digest = str(environment.get("docker_image") or name).partition("@")
-    hidden = {path: _utf8(content) for path, content in files.items() if path.startswith("tests/")}
-    tests = tuple(HiddenFile(f"{_HIDDEN}{path}", text) for path, text in hidden.items() if text is not None)
-    checks = Checks((REWARD,), (), files=tests, command=("bash", "-c", _COMMAND), parser=PARSER)
-    shown = {"instruction.md", *(path for path, text in hidden.items() if text is not None)}
+    for table in ("verifier", "agent"):
+        _table(task, config, table)
+    tests = harbor_running.hidden(files)
+    checks = Checks((REWARD,), (), files=tests, command=harbor_running.command(name, config), parser=PARSER)
+    shown = {"instruction.md", *(test.path.removeprefix(harbor_running.HIDDEN) for test in tests)}
+    reason = harbor_running.hindrance(name, config, files)
     evaluation = is_evaluation(name) or is_evaluation(task.name)
     tags = {
         "source": "harbor",
         "level": "report",
         "split": "evaluation" if evaluation else split or "train",
         "harbor.folder": task.name,
+        **({} if environment.get("docker_image") else {"harbor.built": "environment/Dockerfile"}),
+        **({"harbor.hindrance": reason} if reason else {}),
         **({"harbor.runnable": json.dumps(sorted(task.runnable))} if task.runnable else {}),
         **_kept({path: content for path, content in files.items() if path not in shown}),
     }
     patches = [text for path in sorted(files) if re.fullmatch(r"solution/[^/]*\.(patch|diff)", path) and (text := _utf8(files[path]))]
     instruction = _text(task, "instruction.md")
-    made = Task(name, instruction, Repository("image", location, digest), checks, tags=tags)
+    repository, setup = Repository("image", location, digest), harbor_running.setup(name, config, files)
+    made = Task(name, instruction, repository, checks, setup=setup, limits=harbor_running.limits(name, config), tags=tags)
     return Member(made, {"report": instruction}, patches[0] if len(patches) == 1 else "")
 
 
