@@ -232,5 +232,34 @@ def test_what_cannot_be_answered_is_said_in_a_sentence(path: str, body: Any, say
     assert told.endswith(".")
 
 
+@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
+@given(body=st.dictionaries(st.sampled_from(["messages", "input", "tools", "system", "instructions", "n", "stream"]), VALUES))
+def test_whatever_is_sent_is_read_or_refused(path: str, body: dict[str, Any]) -> None:
+    assert isinstance(posted(path, json.dumps(body)), Posted | HttpAnswer)
+
+
+ODD = st.recursive(
+    st.one_of(st.text(max_size=3), st.integers(), st.none()),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["role", "content", "type", "text", "tool_calls", "function", "name", "input", "output"]), inner)
+    ),
+)
+
+
+@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
+@given(items=st.lists(ODD, min_size=1), tools=st.lists(ODD))
+def test_whatever_messages_and_tools_are_made_of_is_read_or_refused(path: str, items: list[Any], tools: list[Any]) -> None:
+    assert isinstance(posted(path, json.dumps({"messages": items, "input": items, "tools": tools})), Posted | HttpAnswer)
+
+
+@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
+def test_half_a_letter_is_a_question_mark(path: str) -> None:
+    told = posted(path, json.dumps(BODIES[path]).replace('"hi"', '"h\\ud800i"'))
+    assert isinstance(told, Posted)
+    assert told.request.said[-1] == Said("user", "h?i")
+    assert canonical('{"a": "\\ud800"}') == '{"a": "?"}'
+
+
 def test_a_count_is_asked_for_as_an_answer_is() -> None:
     assert request(COUNT, BODIES[MESSAGES]) == request(MESSAGES, BODIES[MESSAGES])

@@ -215,6 +215,19 @@ def test_what_an_agent_does_to_its_own_program_is_its_own_doing(task: Task) -> N
     assert done.trajectory.stop != "failed"
 
 
+@pytest.mark.parametrize("forged", ["null", "{}", '{"path": 5}', '{"ended": "x", "words": ""}', "[" * 10_000, '{"method": "POST"}'])
+def test_whoever_answers_in_place_of_the_program_ends_its_own_attempt_alone(task: Task, forged: str) -> None:
+    code = (
+        "import os, socket; place = os.path.expanduser('~/.patchgrad-program/line'); os.unlink(place); "
+        "line = socket.socket(socket.AF_UNIX); line.bind(place); line.listen(); "
+        "os.fork() and os._exit(0); os.setsid(); [os.close(n) for n in (0, 1, 2)]; taken = line.accept()[0]; "
+        f"taken.recv(1 << 20); taken.sendall({forged!r}.encode()); taken.close()"
+    )
+    done = worked(small(), task, [call(REPAIR), call(f'python3 -c "{code}"'), "Done."])
+    assert done.trajectory.stop in ("submitted", "time limit")
+    assert "+    return sum(prices)\n" in done.trajectory.submission
+
+
 def test_limits_of_the_recipe_end_it(task: Task) -> None:
     assert worked(small(), task, [call("true")] * 9, replace(BUDGET, turns=2)).trajectory.stop == "turn limit"
     assert worked(small(), task, [call("true")] * 9, replace(BUDGET, context=700)).trajectory.stop == "context limit"

@@ -131,12 +131,11 @@ class InsideConversation:
             done = await sandbox.exec(_words("next"), stdin=json.dumps(told).encode())
             if done.state != "ok":
                 return _Over("time limit" if done.state == "timeout" else "submitted"), FAILURES.get(done.state)
-            try:
-                event = json.loads(done.report)
-            except ValueError:
+            event = _event(done.report)
+            if event is None:
                 if self._turns:  # what it was told to do has ended it
                     return _Over("submitted"), "died"
-                raise ProgramFault(f"the program cannot be asked in the sandbox: {_last(done.output)}") from None
+                raise ProgramFault(f"the program cannot be asked in the sandbox: {_last(done.output)}")
             if "ended" in event:
                 return self._ended(event["ended"], event["words"]), None
             found = await self._asked(event)
@@ -157,7 +156,7 @@ class InsideConversation:
             return MODELS if path == "/v1/models" else HttpAnswer(200, "")
         if path not in WIRES:
             return dialects.refused(path, f"Nothing is answered at {path}: there are {', '.join(WIRES)}.", 404)
-        posted, digest = dialects.posted(path, body), hashlib.blake2b(body.encode()).hexdigest()
+        posted, digest = dialects.posted(path, body), hashlib.blake2b(body.encode(errors="surrogatepass")).hexdigest()
         if isinstance(posted, HttpAnswer):
             return posted
         if path == COUNT:
@@ -176,6 +175,18 @@ class InsideConversation:
         if self._access is None:
             raise ProgramFault("the program was not begun")
         return self._access
+
+
+def _event(report: bytes) -> Mapping[str, Any] | None:
+    """What the program does next; nothing where that is none of it: whoever is in the sandbox may write what it wants."""
+    try:
+        told = json.loads(report)
+    except (ValueError, RecursionError):
+        return None
+    for kinds in ({"ended": int, "words": str}, {"method": str, "path": str, "retried": bool, "body": str}):
+        if isinstance(told, dict) and all(isinstance(told.get(name), kind) for name, kind in kinds.items()):
+            return told
+    return None
 
 
 def _words(what: str) -> tuple[str, ...]:

@@ -79,6 +79,8 @@ def posted(path: str, body: bytes | str) -> Posted | HttpAnswer:
         return refused(path, str(error), 400)
     except (ValueError, RecursionError):
         return refused(path, "The body of a request is a JSON object.", 400)
+    except (TypeError, KeyError, AttributeError):
+        return refused(path, "A part of the request is of another type than the dialect has.", 400)
 
 
 def refused(path: str, sentence: str, status: int, kind: str = "invalid_request_error") -> HttpAnswer:

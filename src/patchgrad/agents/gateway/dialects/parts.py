@@ -62,12 +62,17 @@ def whole(body: Any) -> Mapping[str, Any]:
 def text(content: Any, ignored: Sequence[str] = ()) -> str:
     """The text of a message, which may come in parts; parts of the kinds `ignored` are none. Raises `BadRequest` for what is no text."""
     if content is None or isinstance(content, str):
-        return content or ""
+        return _letters(content or "")
     parts = content if isinstance(content, list) else [content]
     kept = [part for part in parts if not (isinstance(part, dict) and part.get("type") in ignored)]
     if any(not isinstance(part, dict) or not isinstance(part.get("text"), str) for part in kept):
         raise BadRequest("Messages are text alone; images, sound and files cannot be read here.")
-    return "".join(part["text"] for part in kept)
+    return _letters("".join(part["text"] for part in kept))
+
+
+def _letters(text: str) -> str:
+    """The text without halves of letters, which JSON can name and no tokenizer has: each is a question mark."""
+    return text.encode(errors="replace").decode()
 
 
 def canonical(arguments: Any) -> str:
@@ -75,8 +80,8 @@ def canonical(arguments: Any) -> str:
     try:
         told = json.loads(arguments) if isinstance(arguments, str) else arguments
     except ValueError:
-        return str(arguments)
-    return json.dumps(told, ensure_ascii=False, sort_keys=True)
+        return _letters(str(arguments))
+    return _letters(json.dumps(told, ensure_ascii=False, sort_keys=True))
 
 
 def function(name: Any, description: Any, parameters: Any) -> Described:
