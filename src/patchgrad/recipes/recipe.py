@@ -244,7 +244,7 @@ class SandboxChoice:
     (`rollouts/tool_cache.py`): for tests that do not flake.
 
     `folders` are absolute paths of this host that sandboxes have at the same path, to read and to run and never to write, such as
-    `/opt/cli` with an agent of others that works inside. A program in one is called by its whole path. Grading is in the same sandboxes, so
+    `/opt/agents` with an agent of others that works inside. A program in one is called by its whole path. Grading is in the same ones, so
     the submission that is judged sees them too. What lies there has to be open to all users.
     """
 
