@@ -12,8 +12,11 @@ from tests.agents.gateway.test_mini_swe_agent import call
 from tests.guests.shop import REPAIR, shop
 
 from patchgrad.agents.gateway import CommandAgent
+from patchgrad.contracts import Policy
+from patchgrad.endpoints import Chat
 from patchgrad.errors import ConfigError
 from patchgrad.grading import Grader
+from patchgrad.policies.endpoint import EndpointPolicy
 from patchgrad.policies.scripted import ByteTokenizer, ScriptedPolicy
 from patchgrad.recipes.component import Component
 from patchgrad.recipes.recipe import AgentChoice, SandboxChoice
@@ -24,6 +27,7 @@ from patchgrad.rollouts.loop import Rolled, rolled
 from patchgrad.runs.build.harness import harness
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.landlock import LandlockSandboxes
+from patchgrad.testing import ScriptedEndpoint
 from patchgrad.values import Attempt, Budget, Task, Turn, Verdict
 
 CODE = (Path(__file__).parent / "small_agent.py").read_text()
@@ -56,13 +60,14 @@ async def grade(task: Task, patch: str) -> Verdict:
     return Verdict(task.id, patch, ("a",) if "sum(prices)\n" in patch else (), ())
 
 
-def worked(agent: CommandAgent, task: Task, says: Says = SCRIPT, budget: Budget = BUDGET, folders: Sequence[str] = ()) -> Rolled:
+def worked(agent: CommandAgent, task: Task, says: Says | Policy = SCRIPT, budget: Budget = BUDGET, folders: Sequence[str] = ()) -> Rolled:
     """An attempt in a real sandbox."""
+    policy = ScriptedPolicy(says) if isinstance(says, Sequence) or callable(says) else says
 
     async def test() -> Rolled:
         boxes = BwrapSandboxes(cells=1, folders=tuple(folders))
         try:
-            return await rolled(Workbench(agent, boxes, grade, MemoryJournal()), ScriptedPolicy(says), attempt(task, budget))
+            return await rolled(Workbench(agent, boxes, grade, MemoryJournal()), policy, attempt(task, budget))
         finally:
             await boxes.close()
 
@@ -85,6 +90,16 @@ def test_it_sees_the_task_does_what_it_is_told_and_ends(task: Task, dialect: str
     assert read(second).count("return sum(prices)") == 1  # what is new, and nothing twice
     assert first.state != second.state  # a turn's state is what the program has made of the files by then
     assert len(done.trajectory.segments) == 1
+
+
+def test_a_server_of_text_is_evaluated_through_it_and_its_answers_are_not_to_be_trained_on(task: Task) -> None:
+    with ScriptedEndpoint(SCRIPT) as endpoint:
+        policy = EndpointPolicy(Chat(endpoint.url, "m"), context=400_000)
+        done = worked(small("messages"), task, policy)
+    assert done.trajectory.stop == "submitted"
+    assert "+    return sum(prices)\n" in done.trajectory.submission
+    assert not any(turn.action.trainable for turn in done.trajectory.turns)
+    assert [message["role"] for message in endpoint.asked[-1]["messages"]] == ["system", "user", "assistant", "user", "assistant", "user"]
 
 
 def test_instructions_are_words_whatever_they_look_like(tmp_path: Path) -> None:
