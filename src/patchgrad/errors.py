@@ -36,6 +36,10 @@ class ConfigError(PatchgradError):
     """A recipe, key or value that cannot work."""
 
 
+class NotAccepted(ConfigError):
+    """A chat template refuses a conversation, or fails on it."""
+
+
 class EndpointRefused(ConfigError):
     """An endpoint refuses what it is asked, and would again: its address, key, model or a parameter is wrong; `status` is HTTP's."""
 

@@ -7,7 +7,7 @@ from math import inf, prod
 from typing import Literal
 
 from patchgrad.config import require, within
-from patchgrad.contracts import ENFORCED, REQUIRED, unfit
+from patchgrad.contracts import ENFORCED, REQUIRED
 from patchgrad.recipes.bounds import Guards
 from patchgrad.recipes.component import Component, named
 from patchgrad.recipes.evaluation_choice import EvaluationChoice, Validation
@@ -18,6 +18,7 @@ from patchgrad.recipes.stage import Stage, Start
 from patchgrad.recipes.warmup import Warmup
 from patchgrad.tasks.synthetic.bugs import FAMILIES, SWAPS
 from patchgrad.values import Budget
+from patchgrad.values.places import unfit
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from patchgrad.contracts import Policy, Sandbox
-from patchgrad.errors import ContextFault, ProgramFault
+from patchgrad.errors import ContextFault, NotAccepted, ProgramFault
 from patchgrad.rollouts.environment import Environment
-from patchgrad.values import Action, Attempt, Message, digest, ids
+from patchgrad.values import Action, Attempt, Ids, Message, digest, ids
 
 
 @dataclass(slots=True)
 class Access:
-    """An `AttemptAccess`. The loop has `told` it what was sampled last, and the count of ids before it."""
+    """An `AttemptAccess`. The loop has `told` it what was sampled last, and the count of ids before it; `waited` are the
+    seconds that the policy took for asides.
+    """
 
     attempt: Attempt
     policy: Policy
     environment: Environment
     told: tuple[Action, int] | None = None
     asides: int = 0
+    waited: float = 0.0
 
     async def sandbox(self) -> Sandbox:
         """The attempt's sandbox, for good: what is done in it outside of calls is in no cache."""
         return await self.environment.inside()
 
     def count(self, messages: Sequence[Message]) -> int:
-        return len(self.policy.encode(messages, None))
+        return len(self._encoded(messages))
 
     async def aside(self, messages: Sequence[Message]) -> Action:
         """An answer that is no turn; sampled as turns are, under a seed of its own."""
@@ -36,17 +40,24 @@ class Access:
         if number >= attempt.budget.turns:
             raise ProgramFault(f"the program asked {number} times aside, and may have as many turns")
         self.asides += 1
-        tokens = ids(self.policy.encode(messages, None))
+        tokens = ids(self._encoded(messages))
         room = min(attempt.budget.context, self.policy.context) - len(tokens)
         if room < 1:
             raise ContextFault("what is asked aside fills the context")
         seed = int(digest(str(attempt.seed), attempt.id, "aside", str(number))[:15], 16)
         sampling = replace(attempt.sampling, seed=seed, max_tokens=min(attempt.budget.action_tokens, room))
-        session = f"{attempt.id}#aside{number}"
+        session, began = f"{attempt.id}#aside{number}", time.monotonic()
         try:
             return await self.policy.act(session, np.asarray(tokens), sampling)
         finally:
+            self.waited += time.monotonic() - began
             self.policy.release(session)
+
+    def _encoded(self, messages: Sequence[Message]) -> Ids:
+        try:
+            return self.policy.encode(messages, None)
+        except NotAccepted as refusal:
+            raise ProgramFault(f"the program asks what the policy cannot read: {refusal}") from refusal
 
     @property
     def sampled(self) -> tuple[Action, int]:

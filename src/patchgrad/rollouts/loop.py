@@ -22,6 +22,7 @@ from patchgrad.errors import (
     ComponentError,
     ContextFault,
     Fault,
+    NotAccepted,
     PolicyFault,
     ProgramFault,
     ProvenanceError,
@@ -105,6 +106,11 @@ async def rolled(
         raise ProvenanceError(f"{attempt.id}: {error}.", error.fault) from error
     except ComponentError as error:
         raise ComponentError(f"{attempt.id}: {error}") from error
+    except NotAccepted as error:
+        if not isinstance(bench.agent, Program):  # else it is what one program asked, and not how the run was set up
+            raise
+        log.warning("%s: %s", attempt.id, error)
+        dialogue.broke = ProgramFault(f"the program asks what the policy cannot read: {error}")
     finally:
         dialogue.release()
         await conversation.close()
@@ -147,10 +153,10 @@ async def _said(dialogue: _Dialogue, conversation: Conversation, access: Access,
             if stop := dialogue.over():
                 return stop
             if time.monotonic() >= deadline:
-                return dialogue.out_of_time()
+                return dialogue.out_of_time(access.waited)
             return await dialogue.act(step)
     except TimeoutError:
-        return dialogue.out_of_time()
+        return dialogue.out_of_time(access.waited)
     except ContextFault:
         return "context limit"
     except (PolicyFault, ProgramFault) as fault:
@@ -272,9 +278,9 @@ class _Dialogue:
         """Did the agent lose its sandbox, and no machine?"""
         return self._by_agent or isinstance(error, SandboxLost)
 
-    def out_of_time(self) -> Stop:
+    def out_of_time(self, aside: float) -> Stop:
         """Time that went by with waiting for the policy is none that the agent took: where that was most of it, its server failed."""
-        return "failed" if self._waited > self.attempt.budget.seconds / 2 else "time limit"
+        return "failed" if self._waited + aside > self.attempt.budget.seconds / 2 else "time limit"
 
     def release(self) -> None:
         """The policy may forget the stream."""

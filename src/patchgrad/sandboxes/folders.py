@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from patchgrad.contracts import unfit
 from patchgrad.errors import ConfigError
+from patchgrad.values.places import unfit
 
 _OF_THE_KERNEL = ("/proc", "/sys", "/dev")
 

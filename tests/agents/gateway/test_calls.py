@@ -59,4 +59,4 @@ def test_arguments_may_be_json_in_a_text() -> None:
 
 def test_tools_are_described_where_there_are_some() -> None:
     assert described(()) == ""
-    assert '"name": "bash"' in described([{"type": "function", "function": {"name": "bash"}}])
+    assert '"name": "bash"' in described(['{"type": "function", "function": {"name": "bash"}}'])

@@ -85,7 +85,9 @@ def test_the_same_conversation_is_read_in_every_dialect(path: str) -> None:
     found = request(path, {**BODIES[path], "tools": TOOLS[path]})
     assert found.said == (Said("system", "Work."), Said("user", "hi"))
     described = {"name": "bash", "description": "a shell", "parameters": {"type": "object"}}
-    assert found.tools == ({"type": "function", "function": described},)  # a tool of the server's own is not told of
+    assert [json.loads(tool) for tool in found.tools] == [
+        {"type": "function", "function": described}
+    ]  # a tool of the server's own is not told of
 
 
 VALUES = st.recursive(
@@ -184,7 +186,7 @@ def test_a_message_of_the_system_amid_the_others_stays_where_it_is() -> None:
     body = {**BODIES[MESSAGES], "messages": [*BODIES[MESSAGES]["messages"], later]}
     found = request(MESSAGES, body)
     assert [one.role for one in found.said] == ["system", "user", "system"]
-    assert [message.role for message in History().step(found).messages] == ["system", "user", "user"]
+    assert [message.role for message in History().step(found).messages] == ["system", "user"]
 
 
 def test_marks_for_a_cache_that_move_change_nothing() -> None:
@@ -254,11 +256,11 @@ def test_whatever_messages_and_tools_are_made_of_is_read_or_refused(path: str, i
 
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
-def test_half_a_letter_is_a_question_mark(path: str) -> None:
+def test_half_a_letter_is_replaced(path: str) -> None:
     told = posted(path, json.dumps(BODIES[path]).replace('"hi"', '"h\\ud800i"'))
     assert isinstance(told, Posted)
-    assert told.request.said[-1] == Said("user", "h?i")
-    assert canonical('{"a": "\\ud800"}') == '{"a": "?"}'
+    assert told.request.said[-1] == Said("user", "h\ufffdi")
+    assert canonical('{"a": "\\ud800"}') == '{"a": "\ufffd"}'
 
 
 def test_a_count_is_asked_for_as_an_answer_is() -> None:

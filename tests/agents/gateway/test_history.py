@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from patchgrad.agents.gateway.history import ChatRequest, History, Said
 from patchgrad.contracts import Extend, Restart
@@ -11,7 +15,7 @@ from patchgrad.values import Message
 SYSTEM, USER = Said("system", "Be short."), Said("user", "Mend it.")
 LOOKED = Said("assistant", "Look.", (("bash", '{"command": "ls"}'),))
 RESULT = Said("tool", "a.py", call="call_0")
-TOOL = {"type": "function", "function": {"name": "bash"}}
+TOOL = '{"type": "function", "function": {"name": "bash"}}'
 
 
 def begun(*said: Said, answered: Said = LOOKED) -> History:
@@ -64,7 +68,15 @@ def test_a_stream_that_began_anew_is_extended_from_there() -> None:
 
 def test_words_of_the_system_amid_a_history_stay_where_they_are() -> None:
     step = begun().step(ChatRequest((SYSTEM, USER, LOOKED, RESULT, Said("system", "Hurry."))))
-    assert step.messages[-1] == Message("user", "Hurry.")
+    assert step.messages == (Message("user", "<tool_response>\na.py\n</tool_response>\nHurry."),)
+
+
+@given(st.lists(st.builds(Said, st.sampled_from(["system", "user", "assistant", "tool"]), st.text(max_size=3)), min_size=1))
+def test_the_user_and_the_assistant_speak_in_turn(said: list[Said]) -> None:
+    first = History().step(ChatRequest(tuple(said)))
+    roles = [message.role for message in first.messages if message.role != "system"]
+    assert all(one != two for one, two in pairwise(roles))
+    assert all(message.role != "system" for message in first.messages[1:])
 
 
 def test_tools_are_told_with_the_system() -> None:

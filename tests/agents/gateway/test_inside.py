@@ -14,7 +14,7 @@ from tests.guests.shop import REPAIR, shop
 from patchgrad.agents.gateway import CommandAgent
 from patchgrad.contracts import Policy
 from patchgrad.endpoints import Chat
-from patchgrad.errors import ConfigError
+from patchgrad.errors import ConfigError, NotAccepted
 from patchgrad.grading import Grader
 from patchgrad.policies.endpoint import EndpointPolicy
 from patchgrad.policies.scripted import ByteTokenizer, ScriptedPolicy
@@ -28,7 +28,7 @@ from patchgrad.runs.build.harness import harness
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.sandboxes.landlock import LandlockSandboxes
 from patchgrad.testing import ScriptedEndpoint
-from patchgrad.values import Attempt, Budget, Task, Turn, Verdict
+from patchgrad.values import Action, Attempt, Budget, Ids, Message, Task, Turn, Verdict
 
 CODE = (Path(__file__).parent / "small_agent.py").read_text()
 BUDGET = Budget(turns=8, context=400_000, action_tokens=4_000)
@@ -241,6 +241,45 @@ def test_whoever_answers_in_place_of_the_program_ends_its_own_attempt_alone(task
     done = worked(small(), task, [call(REPAIR), call(f'python3 -c "{code}"'), "Done."])
     assert done.trajectory.stop in ("submitted", "time limit")
     assert "+    return sum(prices)\n" in done.trajectory.submission
+
+
+def test_half_a_letter_anywhere_in_a_request_ends_nothing(task: Task) -> None:
+    odd = """
+    half = "\\ud800"
+    tool = {"type": "function", "function": {"name": "bash", "description": half, "parameters": {half: half}}}
+    asked(sys.argv[2], "/v1/chat/completions", {"messages": [{"role": "user", "content": half}], "tools": [tool]})
+    asked(sys.argv[2], "/v1/messages/count_tokens", {"messages": [{"role": "user", "content": half}]})
+"""
+    said = 'So.\n<tool_call>{"name": "bash", "arguments": {"command": "echo \\ud800"}}</tool_call>'
+    assert worked(small(before=odd), task, [said, said, "Done."]).trajectory.stop == "submitted"
+
+
+class Picky(ScriptedPolicy):
+    """A policy whose chat template refuses a word."""
+
+    def encode(self, messages: Sequence[Message], previous: Action | None) -> Ids:
+        if any("refuse me" in message.content for message in messages):
+            raise NotAccepted("the chat template does not accept this conversation")
+        return super().encode(messages, previous)
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages/count_tokens"])
+@pytest.mark.parametrize("tools", [(), ({"type": "function", "function": {"name": "bash"}},)])
+def test_what_a_chat_template_refuses_ends_the_attempt_that_asked_alone(task: Task, path: str, tools: tuple[object, ...]) -> None:
+    odd = f"""
+    asked(sys.argv[2], "{path}", {{"messages": [{{"role": "user", "content": "refuse me"}}], "tools": {list(tools)}}})
+"""
+    done = worked(small(before=odd), task, Picky(SCRIPT))
+    assert done.trajectory.stop == "failed"
+    assert "what the policy cannot read" in str(done.fault)
+
+
+def test_a_slow_policy_in_an_aside_takes_no_time_of_the_agents(task: Task) -> None:
+    title = """
+    asked(sys.argv[2], "/v1/chat/completions", {"messages": [{"role": "user", "content": "A title, please."}]})
+"""
+    slow = ScriptedPolicy(lambda session, number: "Aside.", delay=30.0)
+    assert worked(small(before=title), task, slow, replace(BUDGET, seconds=3.0)).trajectory.stop == "failed"
 
 
 def test_limits_of_the_recipe_end_it(task: Task) -> None:

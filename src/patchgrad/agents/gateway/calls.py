@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from patchgrad.values.text import well_formed
+
 _CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 
 
@@ -51,13 +53,19 @@ def read(text: str) -> Answered:
 
 def _call(text: str) -> ToolCall | None:
     try:
-        said = json.loads(text)
+        said = loaded(text)
         arguments = said["arguments"]
-        arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
+        arguments = loaded(arguments) if isinstance(arguments, str) else arguments
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     name = said["name"] if isinstance(said, dict) and isinstance(said.get("name"), str) else ""
     return ToolCall(name, arguments) if name and isinstance(arguments, dict) else None
+
+
+def loaded(text: str) -> Any:
+    """JSON whose texts are well formed, names included: it can spell halves of letters, which no tokenizer takes."""
+    told = json.loads(well_formed(text))
+    return json.loads(well_formed(json.dumps(told, ensure_ascii=False))) if "\\ud" in text.lower() else told
 
 
 def written(content: str, calls: Sequence[tuple[str, str]]) -> str:
@@ -71,11 +79,11 @@ def response(content: str) -> str:
     return f"<tool_response>\n{content}\n</tool_response>"
 
 
-def described(tools: Sequence[Mapping[str, Any]]) -> str:
-    """The tools of a request, as a policy is told of them; nothing where there are none."""
+def described(tools: Sequence[str]) -> str:
+    """The tools of a request, each as JSON, as a policy is told of them; nothing where there are none."""
     if not tools:
         return ""
-    listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
+    listed = "\n".join(tools)
     return (
         f"# Tools\n\nThese functions can be called:\n<tools>\n{listed}\n</tools>\n\n"
         'A call is a JSON object with the name of the function and its arguments, in tags:\n<tool_call>\n{"name": NAME, "arguments": '

@@ -9,9 +9,9 @@ Nothing that a policy has said is made ids of again: the stream has the ids that
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from patchgrad.agents.gateway import calls
 from patchgrad.contracts import Extend, Restart
@@ -30,13 +30,13 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What a program asks: all that was said, and which tools may be called.
+    """What a program asks: all that was said, and which tools may be called, each as JSON.
 
     `details`: does it want the ids before the answer, and log-probabilities?
     """
 
     said: tuple[Said, ...]
-    tools: tuple[Mapping[str, Any], ...] = ()
+    tools: tuple[str, ...] = ()
     details: bool = False
 
 
@@ -46,7 +46,7 @@ class History:
     def __init__(self, tells_tools: bool = True) -> None:
         self._tells_tools = tells_tools
         self._known: tuple[Said, ...] = ()
-        self._tools: tuple[Mapping[str, Any], ...] = ()
+        self._tools: tuple[str, ...] = ()
 
     def step(self, request: ChatRequest) -> Extend | Restart:
         """What a request adds: a step of the same stream where it tells all that is known and more, else one that begins another."""
@@ -67,7 +67,7 @@ def later(said: Sequence[Said], known: Sequence[Said]) -> tuple[Message, ...]:
     """What was said after all that is known; nothing where another story is told, an answer of others in it, or no more."""
     new = said[len(known) :]
     goes_on = tuple(said[: len(known)]) == tuple(known) and all(one.role != "assistant" for one in new)
-    return _messages(new) if goes_on and new else ()
+    return _alternating(new) if goes_on else ()
 
 
 def beginning(request: ChatRequest) -> tuple[Message, ...]:
@@ -76,21 +76,25 @@ def beginning(request: ChatRequest) -> tuple[Message, ...]:
 
 
 def _messages(said: Sequence[Said], tools: str = "") -> tuple[Message, ...]:
-    """Messages that any chat template takes: one of the system at most, first; results of tools in tags, several of them in one."""
-    system = "\n\n".join(part for part in (*_leading(said), tools) if part)
-    found = [Message("system", system)] if system else []
-    joined = False
-    for one in said[len(_leading(said)) :]:
-        match one.role:
-            case "assistant":
-                found.append(Message("assistant", calls.written(one.content, one.calls)))
-            case "tool" if joined:
-                found[-1] = Message("user", f"{found[-1].content}\n{calls.response(one.content)}")
-            case "tool":
-                found.append(Message("user", calls.response(one.content)))
-            case _:
-                found.append(Message("user", one.content))
-        joined = one.role == "tool"
+    """Messages of a whole stream: one of the system at most, first, and then the user's and the assistant's in turn."""
+    leading = _leading(said)
+    system = "\n\n".join(part for part in (*leading, tools) if part)
+    return (*((Message("system", system),) if system else ()), *_alternating(said[len(leading) :]))
+
+
+def _alternating(said: Sequence[Said]) -> tuple[Message, ...]:
+    """The user's messages and the assistant's in turn, as templates ask for; results of tools, in tags, are the user's, and so is what the
+    system says later.
+    """
+    found: list[Message] = []
+    for one in said:
+        role: Literal["user", "assistant"] = "assistant" if one.role == "assistant" else "user"
+        text = calls.written(one.content, one.calls) if one.role == "assistant" else one.content
+        text = calls.response(text) if one.role == "tool" else text
+        if found and found[-1].role == role:
+            found[-1] = Message(role, f"{found[-1].content}\n{text}")
+        else:
+            found.append(Message(role, text))
     return tuple(found)
 
 

@@ -12,7 +12,6 @@ import time
 from collections import OrderedDict, deque
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
 
 import numpy as np
 
@@ -45,7 +44,7 @@ class _Stream:
 
     name: str
     said: tuple[Said, ...]
-    tools: tuple[Any, ...]
+    tools: tuple[str, ...]
     ids: Ids
     last: Action | None = None
 

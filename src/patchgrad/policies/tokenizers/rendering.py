@@ -14,14 +14,10 @@ from jinja2.parser import Parser
 from jinja2.runtime import Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from patchgrad.errors import ConfigError
+from patchgrad.errors import NotAccepted
 from patchgrad.values import Message
 
 TODAY = datetime(2025, 1, 1)  # the day that every template is told, so that a conversation has the same ids on every day
-
-
-class NotAccepted(ConfigError):
-    """A template refuses a conversation, or fails on it."""
 
 
 class Generation(Extension):

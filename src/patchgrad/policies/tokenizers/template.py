@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from patchgrad.errors import ConfigError
-from patchgrad.policies.tokenizers.rendering import NotAccepted, render
+from patchgrad.errors import ConfigError, NotAccepted
+from patchgrad.policies.tokenizers.rendering import render
 from patchgrad.values import Message
 
 SLOT = "Slot{}Content"  # the content of a message while a row of roles is tried

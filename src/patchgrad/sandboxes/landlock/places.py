@@ -11,7 +11,6 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from patchgrad.contracts import unfit
 from patchgrad.errors import ConfigError, SandboxFault
 from patchgrad.packages.sites import ensure_site
 from patchgrad.sandboxes.folders import found, shown
@@ -20,6 +19,7 @@ from patchgrad.sandboxes.linux import shell
 from patchgrad.sandboxes.linux.hidden import hidden
 from patchgrad.sandboxes.owners import lives, owner
 from patchgrad.sandboxes.programs import ensure_programs
+from patchgrad.values.places import unfit
 
 _PREFIX = "patchgrad-landlock-"
 _VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"

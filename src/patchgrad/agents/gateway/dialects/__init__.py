@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from patchgrad.agents.gateway.calls import loaded
 from patchgrad.agents.gateway.dialects import chat, messages, responses
 from patchgrad.agents.gateway.dialects.parts import MODEL, BadRequest, Sampled
 from patchgrad.agents.gateway.history import ChatRequest
@@ -73,8 +74,8 @@ def posted(path: str, body: bytes | str) -> Posted | HttpAnswer:
     """What a request of a path asks, or why it cannot be answered."""
     wire = wire_of(path)
     try:
-        said = json.loads(body)
-        return Posted(wire.request(said), wire, bool(said.get("stream")))
+        said = loaded(body if isinstance(body, str) else body.decode())
+        return Posted(wire.request(said), wire, said.get("stream") is True)
     except BadRequest as error:
         return refused(path, str(error), 400)
     except (ValueError, RecursionError):

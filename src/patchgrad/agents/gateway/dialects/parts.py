@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from patchgrad.agents.gateway.calls import Answered
+from patchgrad.agents.gateway.calls import Answered, loaded
 from patchgrad.agents.gateway.history import Said
 from patchgrad.values import Action, Ids
 
 MODEL = "patchgrad"
-Described = Mapping[str, Any]
 
 
 class BadRequest(ValueError):
@@ -62,33 +61,29 @@ def whole(body: Any) -> Mapping[str, Any]:
 def text(content: Any, ignored: Sequence[str] = ()) -> str:
     """The text of a message, which may come in parts; parts of the kinds `ignored` are none. Raises `BadRequest` for what is no text."""
     if content is None or isinstance(content, str):
-        return _letters(content or "")
+        return content or ""
     parts = content if isinstance(content, list) else [content]
     kept = [part for part in parts if not (isinstance(part, dict) and part.get("type") in ignored)]
     if any(not isinstance(part, dict) or not isinstance(part.get("text"), str) for part in kept):
         raise BadRequest("Messages are text alone; images, sound and files cannot be read here.")
-    return _letters("".join(part["text"] for part in kept))
-
-
-def _letters(text: str) -> str:
-    """The text without halves of letters, which JSON can name and no tokenizer has: each is a question mark."""
-    return text.encode(errors="replace").decode()
+    return "".join(part["text"] for part in kept)
 
 
 def canonical(arguments: Any) -> str:
     """Arguments in one spelling, since a client may spell JSON anew: `'{"b":1,"a":2}'` and `'{"a": 2, "b": 1}'` are the same."""
     try:
-        told = json.loads(arguments) if isinstance(arguments, str) else arguments
+        told = loaded(arguments) if isinstance(arguments, str) else arguments
     except ValueError:
-        return _letters(str(arguments))
-    return _letters(json.dumps(told, ensure_ascii=False, sort_keys=True))
+        return str(arguments)
+    return json.dumps(told, ensure_ascii=False, sort_keys=True)
 
 
-def function(name: Any, description: Any, parameters: Any) -> Described:
-    """A tool as a policy is told of it, whichever dialect it came in. Raises `BadRequest` where it has no name."""
+def function(name: Any, description: Any, parameters: Any) -> str:
+    """A tool as a policy is told of it, in JSON, whichever dialect it came in. Raises `BadRequest` where it has no name."""
     if not isinstance(name, str) or not name:
         raise BadRequest("A tool has a name.")
-    return {"type": "function", "function": {"name": name, "description": description or "", "parameters": parameters or {}}}
+    told = {"name": name, "description": description or "", "parameters": parameters or {}}
+    return json.dumps({"type": "function", "function": told}, ensure_ascii=False)
 
 
 def joined(said: Sequence[Said]) -> Iterator[Said]:
