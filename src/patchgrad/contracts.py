@@ -218,14 +218,16 @@ class Agent(Protocol):
 class AttemptAccess(Protocol):
     """What a conversation may have of its attempt, beside the turns.
 
-    `sandbox` is the attempt's, opened where none is; after that no call of the attempt is answered from a cache. `count` says how many ids
-    a stream has that begins with these messages. `aside` has the policy answer messages in a stream of their own: that is no turn, and
-    nothing of it is kept or trained on. It raises `ProgramFault` where more was asked aside than the attempt may have turns. `sampled` is
-    what the policy said last in a turn, and how many ids it has read before.
+    `command_seconds` are those of its task. `sandbox` is the attempt's, opened where none is; after that no call of the attempt is answered
+    from a cache. `count` says how many ids a stream has that begins with these messages. `aside` has the policy answer messages in a stream
+    of their own: that is no turn, and nothing of it is kept or trained on. It raises `ProgramFault` where more was asked aside than the
+    attempt may have turns. `sampled` is what the policy said last in a turn, and how many ids it has read before.
 
     Implementation: `rollouts.access.Access`.
     """
 
+    @property
+    def command_seconds(self) -> float: ...
     async def sandbox(self) -> Sandbox: ...
     def count(self, messages: Sequence[Message]) -> int: ...
     async def aside(self, messages: Sequence[Message]) -> Action: ...

@@ -10,13 +10,20 @@ from patchgrad.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where it listens. Raises `ConfigError` for a host beyond this machine without a `key`."""
+    """Where it listens.
+
+    Raises `ConfigError` for a host beyond this machine without a `key`, for a key that no header holds, and for what is no port.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8517
     key: str = ""
 
     def __post_init__(self) -> None:
+        if not 0 < self.port < 1 << 16:
+            raise ConfigError(f"--port is {self.port}; a port is a number from 1 to 65535.")
+        if self.key and not (self.key.isascii() and self.key.isprintable() and ":" not in self.key):
+            raise ConfigError("--key is of plain letters, digits and signs, without a colon: a header has to hold it.")
         if not self.key and not self.local:
             raise ConfigError(f"{self.host} can be reached by others: say with --key what their requests have to bring.")
 
@@ -34,4 +41,5 @@ class Place:
         """Does a request's `Host` name this place? With a key any name does, as a machine has many."""
         if self.key:
             return True
-        return host in {f"{name}:{self.port}" for name in (self.host, "localhost", "127.0.0.1", "[::1]")}
+        ours = {self.host, "localhost", "127.0.0.1", "[::1]"}
+        return host in {f"{name}:{self.port}" for name in ours} or (self.port == 80 and host in ours)

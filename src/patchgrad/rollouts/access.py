@@ -27,6 +27,11 @@ class Access:
     asides: int = 0
     waited: float = 0.0
 
+    @property
+    def command_seconds(self) -> float:
+        """Seconds that one command may take."""
+        return self.attempt.task.limits.command_seconds
+
     async def sandbox(self) -> Sandbox:
         """The attempt's sandbox, for good: what is done in it outside of calls is in no cache."""
         return await self.environment.inside()
@@ -68,6 +73,8 @@ class Access:
 
 class Alone:
     """The access of a conversation that has no attempt: it can be asked what it begins with, if it does so outside of a sandbox."""
+
+    command_seconds = 0.0
 
     async def sandbox(self) -> Sandbox:
         raise ProgramFault("the program asks in a sandbox alone, and there is none")

@@ -49,6 +49,8 @@ async def check_program(program: Program, calls: Sequence[str], odd: Sequence[st
 class _Attempt(Alone):
     """The access of an attempt in a sandbox."""
 
+    command_seconds = 20.0
+
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
         self.turn: Turn

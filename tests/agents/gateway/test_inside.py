@@ -200,6 +200,7 @@ def test_nothing_else_of_the_network_is_there(task: Task) -> None:
     ("agent", "says"),
     [
         (CommandAgent(("no-such-program", "{instruction}")), "No such file or directory: no-such-program"),
+        (CommandAgent(("true", "{instruction}\0")), "null byte"),
         (shell("echo it lacks a key; exit 3"), "status 3 before it was answered: it lacks a key"),
         (shell("exit 0"), "status 0 before it was answered: it said nothing"),
     ],
@@ -241,6 +242,37 @@ def test_whoever_answers_in_place_of_the_program_ends_its_own_attempt_alone(task
     done = worked(small(), task, [call(REPAIR), call(f'python3 -c "{code}"'), "Done."])
     assert done.trajectory.stop in ("submitted", "time limit")
     assert "+    return sum(prices)\n" in done.trajectory.submission
+
+
+def test_requests_that_are_no_turn_take_of_the_same_time(task: Task) -> None:
+    polls = """
+    import time
+    while True:
+        OPENER.open(sys.argv[2] + "/v1/models").close()
+        time.sleep(0.3)
+"""
+    short = replace(task, limits=replace(task.limits, command_seconds=3.0))
+    assert worked(small(before=polls), short).trajectory.stop == "time limit"
+
+
+def test_a_body_may_come_in_chunks(task: Task) -> None:
+    chunked = """
+    import http.client
+    line = http.client.HTTPConnection(sys.argv[2].removeprefix("http://"))
+    parts, headers = [b'{"messages": ', b'[{"role": "user", "content": "hi"}]}'], {"Transfer-Encoding": "chunked"}
+    line.request("POST", "/v1/messages/count_tokens", iter(parts), headers, encode_chunked=True)
+    assert line.getresponse().status == 200
+"""
+    assert worked(small(before=chunked), task).trajectory.stop == "submitted"
+
+
+def test_a_tool_that_is_named_by_its_type_alone_makes_no_aside(task: Task) -> None:
+    typed = """
+    body = {"messages": [{"role": "user", "content": "hi"}], "tools": [{"type": "bash_20250124", "name": "bash"}]}
+    asked(sys.argv[2], "/v1/messages", body)
+"""
+    done = worked(small(before=typed), task)
+    assert [len(segment.turns) for segment in done.trajectory.segments] == [1, 3]
 
 
 def test_half_a_letter_anywhere_in_a_request_ends_nothing(task: Task) -> None:

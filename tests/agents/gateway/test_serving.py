@@ -26,7 +26,7 @@ from tests.models.small import written
 from patchgrad.agents.gateway.history import ChatRequest, Said
 from patchgrad.agents.gateway.serving import app
 from patchgrad.agents.gateway.visits import Allowance, Spent, Visit, Visits
-from patchgrad.errors import ConfigError
+from patchgrad.errors import ConfigError, PolicyFault
 from patchgrad.links.listening import Place
 from patchgrad.policies.scripted import ByteTokenizer, ScriptedPolicy
 from patchgrad.values import Action, Ids, Sampling
@@ -153,14 +153,79 @@ def test_a_retry_that_comes_while_the_first_waits_is_answered_with_it() -> None:
     policy = Watched(["one", "two"], delay=0.5)
     with served(policy) as there:
         answers: list[tuple[int, str]] = []
-        threads = [threading.Thread(target=lambda: answers.append(ask(there, CHAT, "a", BODY))) for _ in range(2)]
+        marked: tuple[dict[str, str], ...] = ({}, {"x_stainless_retry_count": "1"})
+        threads = [threading.Thread(target=lambda more=more: answers.append(ask(there, CHAT, "a", BODY, **more))) for more in marked]
         for thread in threads:
             thread.start()
+            time.sleep(0.1)
         for thread in threads:
             thread.join()
         again = ask(there, CHAT, "a", BODY, x_stainless_retry_count="1")
     assert len(policy.read) == 1
     assert answers[0] == answers[1] == again
+
+
+def test_equal_questions_at_once_have_answers_of_their_own() -> None:
+    policy = Watched(["one", "two"], delay=0.2)
+    with served(policy) as there:
+        threads = [threading.Thread(target=ask, args=(there, CHAT, "a", BODY)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(sampling.seed for _, _, sampling in policy.read) == [5, 6, 7]
+
+
+def test_a_retry_of_what_failed_asks_the_policy_again() -> None:
+    class Failing(Watched):
+        async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
+            action = await super().act(session, tokens, sampling)
+            if len(self.read) == 1:
+                raise PolicyFault("it was busy")
+            return action
+
+    with served(Failing(["one"])) as there:
+        assert ask(there, CHAT, "a", BODY)[0] == 503
+        assert ask(there, CHAT, "a", BODY, x_stainless_retry_count="1")[0] == 200
+
+
+def test_of_two_answers_that_say_the_same_the_one_whose_call_was_run_goes_on() -> None:
+    says = [f"{call('ls')}{end}" for end in ("", " and so on")]
+    told = iter([*says, "Done."])
+    policy = Watched(lambda session, number: next(told))
+    answered = Said("assistant", "So.", (("bash", '{"command": "ls"}'),))
+    result = ChatRequest((Said("user", "hi"), answered, Said("tool", "a.py", call="call_1")))
+    asked(policy, request("hi"), request("hi"), result)
+    assert " and so on" in ByteTokenizer().decode(policy.read[2][1].tolist())
+
+
+def test_answers_under_way_count_into_what_a_session_may_have() -> None:
+    async def test() -> list[int]:
+        policy = Watched(lambda session, number: "x" * 50, delay=0.1)
+        visit = Visit("v", policy, SAMPLING, Allowance(tokens=60))
+        await asyncio.gather(*(visit.answer(request("hi")) for _ in range(3)), return_exceptions=True)
+        return [sampling.max_tokens for _, _, sampling in policy.read]
+
+    assert asyncio.run(test()) == [60]
+
+
+def test_a_session_whose_streams_are_gone_has_had_what_it_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("patchgrad.agents.gateway.visits._SESSIONS", 1)
+    visits = Visits(ScriptedPolicy(lambda session, number: "one"), SAMPLING, Allowance(calls=1))
+
+    async def test() -> None:
+        await visits.of("a").answer(request("hi"))
+        await visits.of("b").answer(request("hi"))
+        with pytest.raises(Spent):
+            await visits.of("a").answer(request("hi"))
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(("words", "says"), [({"port": 0}, "--port is 0"), ({"key": "a:b"}, "--key"), ({"key": "\u00e9"}, "--key")])
+def test_a_place_where_nobody_could_ask_is_refused(words: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        Place(**words)
 
 
 def test_what_does_not_fit_and_what_cannot_be_read_is_refused_in_a_sentence() -> None:

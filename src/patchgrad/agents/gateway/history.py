@@ -32,12 +32,13 @@ class Said:
 class ChatRequest:
     """What a program asks: all that was said, and which tools may be called, each as JSON.
 
-    `details`: does it want the ids before the answer, and log-probabilities?
+    `details`: does it want the ids before the answer, and log-probabilities? `offers`: does it name tools, be it such as are not described?
     """
 
     said: tuple[Said, ...]
     tools: tuple[str, ...] = ()
     details: bool = False
+    offers: bool = False
 
 
 class History:

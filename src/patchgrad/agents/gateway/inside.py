@@ -124,11 +124,13 @@ class InsideConversation:
 
     async def _following(self, sandbox: Sandbox, answer: HttpAnswer | None) -> tuple[_Asked | _Over, Failure | None]:
         """What it asks after this answer and is a turn's: what is no question of that kind is replied to here."""
-        while True:
+        left = self._known.command_seconds
+        while left > 0:
             told: dict[str, Any] = {}
             if answer is not None:
                 told = {"reply": {"status": answer.status, "kind": answer.kind, "body": answer.body}}
-            done = await sandbox.exec(_words("next"), stdin=json.dumps(told).encode())
+            done = await sandbox.exec(_words("next"), left, stdin=json.dumps(told).encode())
+            left -= done.seconds
             if done.state != "ok":
                 return _Over("time limit" if done.state == "timeout" else "submitted"), FAILURES.get(done.state)
             event = _event(done.report)
@@ -142,6 +144,7 @@ class InsideConversation:
             if isinstance(found, _Asked):
                 return found, None
             answer = found
+        return _Over("time limit"), "timeout"
 
     def _ended(self, status: int, words: str) -> _Over:
         """A program that was answered ends as it does because of what it was told; one that was not could not begin."""
@@ -156,7 +159,7 @@ class InsideConversation:
             return MODELS if path == "/v1/models" else HttpAnswer(200, "")
         if path not in WIRES:
             return dialects.refused(path, f"Nothing is answered at {path}: there are {', '.join(WIRES)}.", 404)
-        posted, digest = dialects.posted(path, body), hashlib.blake2b(body.encode(errors="surrogatepass")).hexdigest()
+        posted, digest = dialects.posted(path, body), hashlib.blake2b(f"{path} {body}".encode(errors="surrogatepass")).hexdigest()
         if isinstance(posted, HttpAnswer):
             return posted
         if path == COUNT:
@@ -164,7 +167,7 @@ class InsideConversation:
         earlier = next((answer for asked, answer in self._answers if asked == digest), None)
         if event["retried"] and earlier is not None:
             return earlier
-        if self._job.calls_tools and not posted.request.tools:
+        if self._job.calls_tools and not posted.request.offers:
             messages = beginning(posted.request)
             action = await self._known.aside(messages)
             return posted.reply(Sampled(read(action.text), action, self._known.count(messages), self._turns))

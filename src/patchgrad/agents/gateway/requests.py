@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from patchgrad.agents.gateway.dialects import LONGEST, HttpAnswer
+from patchgrad.agents.gateway.dialects import LONGEST, HttpAnswer, Posted, posted, refused
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -23,11 +23,6 @@ def retried(request: Request) -> bool:
     return request.headers.get("x-stainless-retry-count", "0") not in ("", "0")
 
 
-def fingerprint(body: bytes) -> str:
-    """What tells one body from others."""
-    return hashlib.blake2b(body).hexdigest()
-
-
 async def body_of(request: Request) -> bytes | None:
     """The whole body; nothing where it is too long."""
     found = bytearray()
@@ -36,6 +31,15 @@ async def body_of(request: Request) -> bytes | None:
         if len(found) > LONGEST:
             return None
     return bytes(found)
+
+
+async def read(request: Request) -> tuple[Posted, str] | HttpAnswer:
+    """What a request asks and what tells it from others, or why it cannot be answered."""
+    path, body = request.url.path, await body_of(request)
+    if body is None:
+        return refused(path, f"A request has at most {LONGEST >> 20} MiB.", 413)
+    asked = posted(path, body)
+    return asked if isinstance(asked, HttpAnswer) else (asked, hashlib.blake2b(path.encode() + b" " + body).hexdigest())
 
 
 def sent(answer: HttpAnswer) -> Response:

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from patchgrad.agents.gateway.dialects import COUNT, LONGEST, MODELS, WIRES, HttpAnswer, posted, refused
-from patchgrad.agents.gateway.requests import body_of, brought, fingerprint, retried, sent
+from patchgrad.agents.gateway.dialects import COUNT, MODELS, WIRES, HttpAnswer, refused
+from patchgrad.agents.gateway.requests import body_of, brought, read, retried, sent
 from patchgrad.agents.gateway.session import Session, SessionOver
 from patchgrad.errors import MissingDependency
 
@@ -82,16 +82,14 @@ class Gateway:
     async def _asked(self, request: Request) -> Response:
         if no := self._refused(request):
             return no
-        path, body = request.url.path, await body_of(request)
-        if body is None:
-            return sent(refused(path, f"A request has at most {LONGEST >> 20} MiB.", 413))
-        asked = posted(path, body)
-        if isinstance(asked, HttpAnswer):
-            return sent(asked)
+        path, found = request.url.path, await read(request)
+        if isinstance(found, HttpAnswer):
+            return sent(found)
+        asked, digest = found
         if path == COUNT:
             counted = await _told(lambda: self._session(request).count(asked.request))
             return _over(path) if counted is None else _json({"input_tokens": counted})
-        sampled = await _told(lambda: self._session(request).ask(asked.request, fingerprint(body), retried(request)))
+        sampled = await _told(lambda: self._session(request).ask(asked.request, digest, retried(request)))
         return _over(path) if sampled is None else sent(asked.reply(sampled))
 
     async def _sandbox(self, request: Request) -> Response:

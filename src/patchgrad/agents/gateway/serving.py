@@ -12,10 +12,10 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
-from patchgrad.agents.gateway.dialects import COUNT, LONGEST, MODELS, WIRES, HttpAnswer, Posted, Sampled, posted, refused
-from patchgrad.agents.gateway.requests import body_of, brought, fingerprint, retried, sent
+from patchgrad.agents.gateway.dialects import COUNT, MODELS, WIRES, HttpAnswer, Posted, Sampled, refused
+from patchgrad.agents.gateway.requests import brought, read, retried, sent
 from patchgrad.agents.gateway.visits import Spent, Visits
-from patchgrad.errors import ConfigError, ContextFault, MissingDependency, PolicyFault
+from patchgrad.errors import ConfigError, ContextFault, MissingDependency, NotAccepted, PolicyFault
 from patchgrad.links.listening import Place
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def app(visits: Visits, place: Place) -> Starlette:
 
 
 class Desk:
-    """Answers requests. Who asks again is answered as before, and while the first still waits, with it."""
+    """Answers requests. Who says that it asks again is answered as before, unless that failed."""
 
     def __init__(self, visits: Visits, place: Place) -> None:
         self._visits, self._place = visits, place
@@ -58,27 +58,25 @@ class Desk:
         """An answer, or a count."""
         if no := self._refused(request):
             return sent(no)
-        path, body = request.url.path, await body_of(request)
-        if body is None:
-            return sent(refused(path, f"A request has at most {LONGEST >> 20} MiB.", 413))
-        asked = posted(path, body)
-        if isinstance(asked, HttpAnswer):
-            return sent(asked)
-        session = brought(request)
-        if path == COUNT:
-            return sent(HttpAnswer(200, json.dumps({"input_tokens": self._visits.of(session).count(asked.request)})))
+        path, session, found = request.url.path, brought(request), await read(request)
+        if isinstance(found, HttpAnswer):
+            return sent(found)
+        asked, digest = found
         try:
-            return sent(asked.reply(await self._answer(f"{session} {fingerprint(body)}", session, asked, retried(request))))
+            if path == COUNT:
+                return sent(HttpAnswer(200, json.dumps({"input_tokens": self._visits.of(session).count(asked.request)})))
+            return sent(asked.reply(await self._answer(f"{session} {digest}", session, asked, retried(request))))
         except Spent as spent:
             return sent(refused(path, str(spent), 429, "rate_limit_error"))
-        except ContextFault as fault:
+        except (ContextFault, NotAccepted) as fault:
             return sent(refused(path, str(fault), 400))
         except PolicyFault as fault:
             return sent(refused(path, f"The policy cannot answer: {fault}.", 503, "api_error"))
 
     async def _answer(self, digest: str, session: str, asked: Posted, again: bool) -> Sampled:
-        for earlier, answering in self._asked:
-            if earlier == digest and (again or not answering.done()):
+        for earlier, answering in reversed(self._asked):
+            failed = answering.done() and (answering.cancelled() or answering.exception() is not None)
+            if again and earlier == digest and not failed:
                 return await asyncio.shield(answering)
         answering = asyncio.ensure_future(self._visits.of(session).answer(asked.request))
         self._asked.append((digest, answering))

@@ -40,9 +40,10 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """What was said up to an answer, and its ids `[T]`; `name` is that of the policy's session."""
+    """What was said up to an answer, and its ids `[T]`; `name` is that of the policy's session, and `number` counts the answers before."""
 
     name: str
+    number: int
     said: tuple[Said, ...]
     tools: tuple[str, ...]
     ids: Ids
@@ -56,7 +57,7 @@ class Visit:
         self._name, self._policy, self._sampling, self._allowance = name, policy, sampling, allowance
         self._began = time.monotonic()
         self._streams: deque[_Stream] = deque()
-        self._calls = self._tokens = 0
+        self._calls, self._tokens = 0, 0.0
 
     def count(self, request: ChatRequest) -> int:
         """How many ids a request has."""
@@ -66,23 +67,34 @@ class Visit:
         """Raises `Spent`, `ContextFault` where there is no room for an answer, and `PolicyFault`."""
         self._check()
         number, self._calls = self._calls, self._calls + 1
+        granted = min(self._sampling.max_tokens, self._allowance.tokens - self._tokens)
+        self._tokens += granted  # until it is known how many it takes: others may ask meanwhile
+        try:
+            sampled = await self._sampled(request, number, int(granted))
+        except BaseException:
+            self._tokens -= granted
+            raise
+        self._tokens += sampled.action.tokens - granted
+        return sampled
+
+    async def _sampled(self, request: ChatRequest, number: int, most: int) -> Sampled:
         stream, new = self._standing(request, number)
         tokens: Ids = np.concatenate([stream.ids, ids(new)])
         room = self._policy.context - len(tokens)
         if room < 1:
             raise ContextFault(f"The request has {len(tokens)} tokens, and the context {self._policy.context}.")
-        sampling = replace(self._sampling, seed=self._sampling.seed + number, max_tokens=min(self._sampling.max_tokens, room))
+        sampling = replace(self._sampling, seed=self._sampling.seed + number, max_tokens=min(most, room))
         action = await self._policy.act(stream.name, tokens, sampling)
-        self._tokens += action.tokens
         sampled = Sampled(read(action.text), action, len(tokens), number, tokens)
         said = (*request.said, sampled.said)
-        self._keep(_Stream(stream.name, said, request.tools, np.concatenate([tokens, action.token_ids]), action))
+        self._keep(_Stream(stream.name, number, said, request.tools, np.concatenate([tokens, action.token_ids]), action))
         return sampled
 
     def close(self) -> None:
         """The policy may forget its streams."""
         for name in {stream.name for stream in self._streams}:
             self._policy.release(name)
+        self._streams.clear()
 
     def _check(self) -> None:
         allowed, seconds = self._allowance, time.monotonic() - self._began
@@ -95,8 +107,9 @@ class Visit:
         """The longest stream that the request goes on with, or one that begins, and the ids that it adds."""
         known = [stream for stream in self._streams if stream.tools == request.tools and later(request.said, stream.said)]
         if not known:
-            return _Stream(f"{self._name}#{number}", (), request.tools, NO_IDS), self._policy.encode(beginning(request), None)
-        stream = max(known, key=lambda one: len(one.said))
+            fresh = _Stream(f"{self._name}#{number}", number, (), request.tools, NO_IDS)
+            return fresh, self._policy.encode(beginning(request), None)
+        stream = max(known, key=lambda one: (len(one.said), _answers(request.said[len(one.said)], one.number)))
         return stream, self._policy.encode(later(request.said, stream.said), stream.last)
 
     def _keep(self, stream: _Stream) -> None:
@@ -107,23 +120,28 @@ class Visit:
                 self._policy.release(gone.name)
 
 
+def _answers(said: Said, number: int) -> bool:
+    """Is it what the call of this answer gave? Calls are named by the number of their answer; two answers may say the same."""
+    return said.call.rpartition("_")[2] == str(number)
+
+
 class Visits:
-    """All sessions by their names, the one that was asked last the longest."""
+    """All sessions by their names. Streams are kept of those that were asked last, and what a session has had of all."""
 
     def __init__(self, policy: Policy, sampling: Sampling, allowance: Allowance) -> None:
         self._given = policy, sampling, allowance
-        self._open: OrderedDict[str, Visit] = OrderedDict()
+        self._all: dict[str, Visit] = {}
+        self._lately: OrderedDict[str, Visit] = OrderedDict()
 
     def of(self, name: str) -> Visit:
         """The session of a name, which begins when it is first asked for."""
-        if name not in self._open:
-            self._open[name] = Visit(f"visit{len(self._open)}-{time.monotonic_ns()}", *self._given)
-        self._open.move_to_end(name)
-        if len(self._open) > _SESSIONS:
-            self._open.popitem(last=False)[1].close()
-        return self._open[name]
+        visit = self._lately[name] = self._all.setdefault(name, Visit(f"visit{len(self._all)}", *self._given))
+        self._lately.move_to_end(name)
+        if len(self._lately) > _SESSIONS:
+            self._lately.popitem(last=False)[1].close()
+        return visit
 
     def close(self) -> None:
         """Ends all of them."""
-        for visit in self._open.values():
+        for visit in self._lately.values():
             visit.close()

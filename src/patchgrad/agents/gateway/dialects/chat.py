@@ -30,10 +30,11 @@ def request(body: Any) -> ChatRequest:
     messages = objects(body, "messages")
     if not messages:
         raise BadRequest("A request has a list of messages.")
-    functions = [tool.get("function") for tool in objects(body, "tools") if tool.get("type") == "function"]
+    tools = objects(body, "tools")
+    functions = [tool.get("function") for tool in tools if tool.get("type") == "function"]
     told = [function(one.get("name"), one.get("description"), one.get("parameters")) for one in functions if isinstance(one, dict)]
     details = bool(body.get("return_token_ids") or body.get("logprobs"))
-    return ChatRequest(tuple(_said(message) for message in messages), tuple(told), details)
+    return ChatRequest(tuple(_said(message) for message in messages), tuple(told), details, bool(tools))
 
 
 def _said(message: Mapping[str, Any]) -> Said:

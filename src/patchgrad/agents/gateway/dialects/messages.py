@@ -18,7 +18,7 @@ THOUGHTS = ("thinking", "redacted_thinking")
 def request(body: Any) -> ChatRequest:
     """What is asked; `BadRequest` for what no policy here can answer, such as images.
 
-    Tools that the server would run itself are left out: a policy is not told of them, and calls none.
+    Tools that a request does not describe, as a type alone says what they take, are left out: a policy is not told of them.
     """
     body = whole(body)
     messages = objects(body, "messages")
@@ -26,9 +26,10 @@ def request(body: Any) -> ChatRequest:
         raise BadRequest("A request has a list of messages.")
     system = [Said("system", text(body["system"]))] if body.get("system") else []
     said = [one for message in messages for one in _said(message)]
-    own = [tool for tool in objects(body, "tools") if tool.get("type") in (None, "custom")]
-    tools = [function(tool.get("name"), tool.get("description"), tool.get("input_schema")) for tool in own]
-    return ChatRequest(tuple(joined([*system, *said])), tuple(tools))
+    tools = objects(body, "tools")
+    own = [tool for tool in tools if tool.get("type") in (None, "custom")]
+    described = [function(tool.get("name"), tool.get("description"), tool.get("input_schema")) for tool in own]
+    return ChatRequest(tuple(joined([*system, *said])), tuple(described), offers=bool(tools))
 
 
 def _said(message: Mapping[str, Any]) -> Iterator[Said]:
@@ -41,7 +42,10 @@ def _said(message: Mapping[str, Any]) -> Iterator[Said]:
     if any(not isinstance(block, dict) for block in blocks):
         raise BadRequest("The content of a message is text or a list of blocks.")
     results = [block for block in blocks if block.get("type") == "tool_result"]
-    calls = tuple((str(one.get("name")), canonical(one.get("input") or {})) for one in blocks if one.get("type") == "tool_use")
+    uses = [block for block in blocks if block.get("type") == "tool_use"]
+    if any(not isinstance(use.get("name"), str) for use in uses):
+        raise BadRequest("A call of a tool has a name.")
+    calls = tuple((use["name"], canonical(use.get("input") or {})) for use in uses)
     rest = text([block for block in blocks if block.get("type") not in ("tool_result", "tool_use")], THOUGHTS)
     for block in results:
         yield Said("tool", text(block.get("content")), (), str(block.get("tool_use_id") or ""))

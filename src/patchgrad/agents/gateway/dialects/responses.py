@@ -26,10 +26,11 @@ def request(body: Any) -> ChatRequest:
     if not items:
         raise BadRequest("A request has an input.")
     told = [one for item in items if item.get("type") != "reasoning" for one in (_said(item),)]
-    tools = [tool for tool in objects(body, "tools") if tool.get("type") == "function"]
-    described = [function(tool.get("name"), tool.get("description"), tool.get("parameters")) for tool in tools]
+    tools = objects(body, "tools")
+    functions = [tool for tool in tools if tool.get("type") == "function"]
+    described = [function(tool.get("name"), tool.get("description"), tool.get("parameters")) for tool in functions]
     instructions = [Said("system", text(body["instructions"]))] if body.get("instructions") else []
-    return ChatRequest(tuple(joined([*instructions, *told])), tuple(described))
+    return ChatRequest(tuple(joined([*instructions, *told])), tuple(described), offers=bool(tools))
 
 
 def _said(item: Mapping[str, Any]) -> Said:

@@ -40,17 +40,33 @@ class Handler(http.server.BaseHTTPRequestHandler):
     server: Server
 
     def _hand_on(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        if length > LONGEST:
+        try:
+            body = self._body().decode(errors="replace")
+        except ValueError as error:
             self.close_connection = True
-            self._write({"status": 413, "kind": "text/plain", "body": f"A request has at most {LONGEST >> 20} MiB."})
+            self._write({"status": 413, "kind": "text/plain", "body": str(error)})
             return
-        body = self.rfile.read(length).decode(errors="replace")
         retried = self.headers.get("X-Stainless-Retry-Count", "0") not in ("", "0")
         asked = Asked({"method": self.command, "path": self.path.partition("?")[0], "retried": retried, "body": body})
         self.server.asked.put(asked)
         asked.answered.wait()
         self._write(asked.reply)
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return self._read(int(self.headers.get("Content-Length") or 0))
+        found = b""
+        while size := int(self.rfile.readline().partition(b";")[0], 16):
+            found += self._read(size, len(found))
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            """What follows the last chunk."""
+        return found
+
+    def _read(self, size: int, before: int = 0) -> bytes:
+        if size + before > LONGEST:
+            raise ValueError(f"A request has at most {LONGEST >> 20} MiB.")
+        return self.rfile.read(size)
 
     def _write(self, reply: dict[str, Any]) -> None:
         body = reply["body"].encode(errors="surrogatepass")
@@ -85,6 +101,13 @@ class Line(socketserver.UnixStreamServer):
         super().__init__(path, _Turn)
         self.server, self.program = server, program
         self.pending: Asked | None = None
+        self.place = path
+
+    def service_actions(self) -> None:
+        """Ends all of it once its folder is gone, which is the sandbox's end where processes do not end with it."""
+        if not os.path.exists(os.path.dirname(self.place)):
+            self.program.end()
+            os._exit(0)
 
 
 class _Turn(socketserver.StreamRequestHandler):
@@ -130,6 +153,10 @@ class Program:
         """Until it ends."""
         self._process.wait()
 
+    def end(self) -> None:
+        """Ends it."""
+        self._process.kill()
+
     def over(self) -> dict[str, Any]:
         """How it ended."""
         self._words.seek(0, os.SEEK_END)
@@ -154,8 +181,9 @@ def start(folder: str) -> None:
             os.dup2(null, number)
     try:
         line = _begun(job, folder)
-    except OSError as error:
-        os.write(said, f"{error.strerror}: {error.filename or job['argv'][0]}".encode())
+    except Exception as error:
+        told = f"{error.strerror}: {error.filename or job['argv'][0]}" if isinstance(error, OSError) and error.strerror else str(error)
+        os.write(said, told.encode(errors="replace"))
         os._exit(1)
     os.write(said, b"ready")
     os.close(said)
