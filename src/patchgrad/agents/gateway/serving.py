@@ -1,4 +1,4 @@
-"""A policy as an endpoint for any program, outside of attempts: the dialects, sessions by their tokens, and nothing that is kept.
+"""A policy as an endpoint for any program, outside of attempts: the dialects, sessions by their tokens, and nothing that is written down.
 
 Without a key any token names a session. With one, a request brings `KEY`, or `KEY:NAME` for a session of its own.
 """
