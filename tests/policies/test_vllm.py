@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from patchgrad.policies.vllm import VllmPolicy
 from patchgrad.values import Action, Ids, Message, Sampling
 
 OPENING = (Message("user", "the tests fail"),)
+TRIES = 20
 
 
 @pytest.fixture(scope="module", params=WHICH)
@@ -66,15 +68,20 @@ def test_each_token_is_drawn_by_the_weights_that_its_span_names_over_the_whole_s
     policy = opened(called(which, tmp_path), within=True)
     tokens = policy.encode(OPENING, None)
 
+    versions = itertools.count(1)
+
     async def play() -> list[Action]:
         acting = asyncio.gather(*(policy.act(f"{seed}", tokens, Sampling(300, seed)) for seed in range(4)))
-        version = 0
         while not acting.done():
-            version += 1
+            version = next(versions)
             await asyncio.to_thread(policy.load, dict(networks[version % 3].named_parameters()), version)
         return await acting
 
-    actions = asyncio.run(play())
+    actions: list[Action] = []
+    for _ in range(TRIES):  # how many loads an answer meets is the machine's
+        actions += asyncio.run(play())
+        if max(len(action.spans) for action in actions) > 2:
+            break
     policy.close()
     assert max(len(action.spans) for action in actions) > 2
     for action in actions:
