@@ -65,7 +65,7 @@ def main() -> None:
     trainers = {name: LocalTrainer(Decoder(shape, 0), share=name == "shared") for name in ("separate", "shared")}
 
     def step(trainer: LocalTrainer) -> dict[str, float]:
-        passes, (gradients, _) = cpu_seconds(lambda: trainer.gradients(batch, Clipped()))
+        passes, (gradients, *_) = cpu_seconds(lambda: trainer.gradients(batch, Clipped()))
         return {"passes": passes, "step": cpu_seconds(lambda: trainer.optimiser.step(gradients, RATE))[0]}
 
     sides = {name: same(step, trainer) for name, trainer in trainers.items()}

@@ -351,7 +351,8 @@ class Trainer(Protocol):
     apart. `logprob_diff` is the mean absolute difference of log-probabilities between the policy and the one that sampled. For r = policy /
     old there are `ratio`, `ratio_max` (the largest), `ess` = (sum r)^2 / (N sum r^2), and the estimators `kl1` = -log r and
     `kl3` = r - 1 - log r of KL(old, policy) (Schulman 2020, joschu.net/blog/kl-approx.html). The same five with `sampler_` before them
-    are of old / sampled: 1 and 0 where ratios are taken to what was sampled.
+    are of old / sampled: 1 and 0 where ratios are taken to what was sampled. Its readings are, for each micro-batch, the log-probability
+    and the entropy at every mask token under the weights before the step.
 
     Implementations: `trainers.local.LocalTrainer`, `trainers.sharded.trainer.ShardedTrainer`.
     """

@@ -61,7 +61,7 @@ def learnt(run: Run, folder: Path, sizes: IterationSizes, label: str) -> Iterati
 def test_an_iteration_learns_from_its_forks_and_not_from_what_they_replay(tmp_path: Path) -> None:
     with Run.create(tmp_path / "run", "") as run:
         done = learnt(run, tmp_path, replace(SIZES, forking=Forking(1, 2, "reward")), "rl/0")
-        assert done.updates
+        assert done.learned.updates
         for group in done.groups:
             begun, forks = group.rollouts[:2], group.rollouts[2:]
             assert len(forks) == 2
@@ -98,4 +98,4 @@ def test_attempts_begin_where_they_are_told_and_forks_of_them_know_the_first_of_
         assert {r.trajectory.origin for r in told.rollouts} == {first.trajectory.id}
         assert told.whole == ()
         assert [r.trajectory.replayed for r in other.rollouts[:2]] == [0, 0]
-        assert done.updates
+        assert done.learned.updates

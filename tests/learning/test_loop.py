@@ -51,7 +51,7 @@ class Seeing:
 
 
 def test_ratios_are_taken_to_what_was_sampled_unless_the_trainer_is_asked() -> None:
-    first, second = (learn(GROUPS, replace(ROW, old=old), trainer(), SIZES, 0)[0].metrics for old in ("sampled", "recomputed"))
+    first, second = (learn(GROUPS, replace(ROW, old=old), trainer(), SIZES, 0).updates[0].metrics for old in ("sampled", "recomputed"))
     assert abs(first["ratio"] - 1) > 0.1
     assert first["sampler_ratio_max"] == 1
     for name, value in {"ratio": 1.0, "ratio_max": 1.0, "ess": 1.0, "kl1": 0.0, "kl3": 0.0, "clip_low": 0.0}.items():
@@ -68,7 +68,7 @@ def test_a_schedule_is_told_how_many_steps_come() -> None:
         told.append(steps)
         return constant(1e-2)
 
-    made = learn(GROUPS, ROW, trainer(), replace(SIZES, minibatch=2, epochs=3, schedule=schedule), 0)
+    made = learn(GROUPS, ROW, trainer(), replace(SIZES, minibatch=2, epochs=3, schedule=schedule), 0).updates
     assert told == [len(made)]
     assert len(made) > 3
 
@@ -77,13 +77,13 @@ def test_a_new_schedule_starts_at_its_own_first_step() -> None:
     learner = trainer()
     learn(GROUPS, ROW, learner, SIZES, 0)
     sizes = replace(SIZES, minibatch=2, schedule=lambda steps: constant(1.0, warmup=10))
-    rates = [update.metrics["rate"] for update in learn(GROUPS, ROW, learner, sizes, 0)]
+    rates = [update.metrics["rate"] for update in learn(GROUPS, ROW, learner, sizes, 0).updates]
     assert rates == pytest.approx([0.1 * (step + 1) for step in range(len(rates))])
     assert len(rates) > 1
 
 
 def test_the_trainer_is_asked_before_the_first_step_of_an_iteration_and_not_again() -> None:
-    updates = learn(GROUPS, replace(ROW, old="recomputed"), trainer(), replace(SIZES, minibatch=4, epochs=2), 0)
+    updates = learn(GROUPS, replace(ROW, old="recomputed"), trainer(), replace(SIZES, minibatch=4, epochs=2), 0).updates
     assert len(updates) == 6
     assert updates[0].metrics["ratio_max"] == pytest.approx(1.0, abs=1e-5)
     assert all(update.metrics["ratio_max"] > 1.001 for update in updates[1:])
@@ -100,7 +100,7 @@ def test_a_correction_that_leaves_everything_is_no_correction() -> None:
     learners = [trainer(), trainer()]
     row = replace(ROW, old="recomputed")
     learn(GROUPS, row, learners[0], SIZES, 0)
-    (update,) = learn(GROUPS, replace(row, correction=Together(())), learners[1], SIZES, 0)
+    (update,) = learn(GROUPS, replace(row, correction=Together(())), learners[1], SIZES, 0).updates
     assert same(*learners)
     assert (update.metrics["truncated"], update.metrics["masked"]) == (0.0, 0.0)
 
@@ -109,7 +109,7 @@ def test_a_correction_weighs_by_what_the_trainer_says_over_what_was_sampled() ->
     whole = pack(alike(samples(GROUPS)), 10_000)
     weights = np.exp(trainer().score(whole)[0] - whole.micro_batches[0].sampled)[whole.micro_batches[0].mask]
     row = replace(ROW, old="recomputed", correction=Together((MaskToken(0.2, 3.0), TruncateToken(1.5))))
-    (update,) = learn(GROUPS, row, trainer(), SIZES, 0)
+    (update,) = learn(GROUPS, row, trainer(), SIZES, 0).updates
     kept = (weights >= 0.2) & (weights <= 3.0)
     assert update.metrics["masked"] == pytest.approx(1 - kept.mean())
     assert update.metrics["truncated"] == pytest.approx((kept & (weights > 1.5)).mean())
@@ -123,10 +123,10 @@ def test_a_minibatch_of_which_nothing_is_left_makes_no_step() -> None:
         return floats(0 * ratios), ratios == ratios
 
     learner = trainer()
-    assert learn(GROUPS, replace(ROW, old="recomputed", correction=nothing), learner, SIZES, 0) == []
+    assert learn(GROUPS, replace(ROW, old="recomputed", correction=nothing), learner, SIZES, 0).updates == ()
     assert learner.version == 0
     assert same(learner, trainer())
-    assert learn([], replace(ROW, old="recomputed"), learner, SIZES, 0) == []
+    assert learn([], replace(ROW, old="recomputed"), learner, SIZES, 0).updates == ()
 
 
 def test_a_penalty_pulls_to_the_reference_that_scored() -> None:
@@ -140,7 +140,7 @@ def test_a_penalty_pulls_to_the_reference_that_scored() -> None:
     learner = trainer()
     for _ in range(20):
         row = replace(ROW, objective=WithKlPenalty(cross_entropy, 50.0, "k2", "reference"), reference=other.score)
-        penalties.append(learn(GROUPS, row, learner, SIZES, 0)[0].metrics["kl_penalty"])
+        penalties.append(learn(GROUPS, row, learner, SIZES, 0).updates[0].metrics["kl_penalty"])
     assert penalties[-1] < 0.3 * penalties[0]
 
 

@@ -161,7 +161,7 @@ def learnt(folder: Path, policy: Bent) -> int:
     learner = Learner(policy, policy.trainer, DirectChannel((policy,)), Drawing(tasks(folder)))
     with Run.create(folder / "run", "") as run:
         done = asyncio.run(iterate(harness(run), learner, algorithm, sizes, AttemptSettings(BUDGET, worth, 1), "rl/0"))
-    return len(done.updates)
+    return len(done.learned.updates)
 
 
 def test_an_honest_iteration_is_trained_on(tmp_path: Path) -> None:

@@ -137,14 +137,14 @@ def test_an_empty_buffer_gives_nothing() -> None:
 def test_a_recalled_group_that_counts_once_teaches_as_a_group_of_the_iteration() -> None:
     together, recalling = trainer(), trainer()
     learn(GROUPS, ROW, together, SIZES, 0)
-    (update,) = learn(GROUPS[:-1], ROW, recalling, replace(SIZES, recalled=[recalled(GROUPS[-1])]), 0)
+    (update,) = learn(GROUPS[:-1], ROW, recalling, replace(SIZES, recalled=[recalled(GROUPS[-1])]), 0).updates
     assert same(together, recalling)
     assert update.metrics["trained"] > 0
 
 
 def test_a_recalled_group_counts_as_much_as_its_weight_says() -> None:
     losses = [
-        learn(GROUPS[:-1], ROW, trainer(), replace(SIZES, recalled=[recalled(GROUPS[-1], weight)]), 0)[0].metrics["loss"]
+        learn(GROUPS[:-1], ROW, trainer(), replace(SIZES, recalled=[recalled(GROUPS[-1], weight)]), 0).updates[0].metrics["loss"]
         for weight in (0.5, 1.0, 2.0)
     ]
     assert losses[2] - losses[1] == pytest.approx(2 * (losses[1] - losses[0]), rel=1e-3)

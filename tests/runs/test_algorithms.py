@@ -93,7 +93,7 @@ def learned(stage: Stage, groups: Sequence[Group], pack: int = 10_000, workers: 
     """The weights after one step over all groups, and what was measured."""
     trainer = LocalTrainer(Decoder(CONFIG), optimiser=Descent, threads=workers)
     sizes = IterationSizes(len(groups), 4, 1000, pack, schedule=lambda steps: constant(1.0), workers=workers)
-    (update,) = learn(groups, algorithm(stage), trainer, sizes, 0)
+    (update,) = learn(groups, algorithm(stage), trainer, sizes, 0).updates
     return {name: tensor.clone() for name, tensor in trainer.weights().items()}, update
 
 

@@ -1,6 +1,6 @@
 """ask a run in SQL: how, how often, where?
 
-The tables are attempts, turns, metrics, policies and outcomes; several runs are asked together, and each row has its run's name. DuckDB
+The tables are attempts, turns, trained, metrics, policies and outcomes; several runs are asked together, and each row has its run's name. DuckDB
 answers (pip install 'patchgrad[query]'), and a question changes nothing:
 
   patchgrad query runs/laptop --columns

@@ -28,9 +28,10 @@ from patchgrad.learning.recall import compared
 from patchgrad.learning.replay import Recalled
 from patchgrad.learning.spot import Spot, spotted
 from patchgrad.learning.stopping import in_thread, may_stop
+from patchgrad.learning.trained import numbered, trained_turns
 from patchgrad.rollouts.attempts import AttemptSettings, collect_groups
 from patchgrad.rollouts.harness import Harness
-from patchgrad.values import Group, Sample, ScoredSample, StepSettings, Update, WeightedSample, floats
+from patchgrad.values import Group, Sample, ScoredSample, StepSettings, TrainedTurn, Update, WeightedSample, floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +45,23 @@ class Learner:
 
 
 @dataclass(frozen=True, slots=True)
+class Learned:
+    """The optimiser steps of an iteration in their order, and what they made of each turn that they trained."""
+
+    updates: tuple[Update, ...]
+    turns: tuple[TrainedTurn, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Iteration:
-    """One turn of the loop: what was rolled out, the updates it gave, the seconds of each part, and the versions that may have drawn it.
+    """One turn of the loop: what was rolled out, what was learned from it, the seconds of each part, and the versions that may have drawn it.
 
     `spot` is what the attempts tell that were read again before the first update, `recalled` are the groups of earlier iterations that were
     trained again, or were no longer near.
     """
 
     groups: tuple[Group, ...]
-    updates: tuple[Update, ...]
+    learned: Learned
     usage: Mapping[str, float]
     versions: tuple[int, ...]
     spot: Spot | None = None
@@ -119,16 +128,16 @@ async def _learned(
             verify_rollouts([one.group], replace(terms, versions=frozenset(one.kept.versions)))
         recalled = await in_thread(compared, sizes.recalled, learner.trainer, sizes)
         sizes = replace(sizes, recalled=[one for one in recalled if one.near])
-    updates = await in_thread(learn, groups, algorithm, learner.trainer, sizes, seed)
+    learned = await in_thread(learn, groups, algorithm, learner.trainer, sizes, seed)
     meter.lap("learn")
     for group in groups:
         learner.curriculum.observe(group)
-    if updates:
+    if learned.updates:
         await learner.channel.publish(learner.trainer.weights(), learner.trainer.version)
-    return Iteration(tuple(groups), tuple(updates), meter.usage(groups), tuple(versions), spot, recalled)
+    return Iteration(tuple(groups), learned, meter.usage(groups), tuple(versions), spot, recalled)
 
 
-def learn(groups: Sequence[Group], algorithm: Algorithm, trainer: Trainer, sizes: IterationSizes, seed: int) -> list[Update]:
+def learn(groups: Sequence[Group], algorithm: Algorithm, trainer: Trainer, sizes: IterationSizes, seed: int) -> Learned:
     """Optimiser steps over the groups that `select` keeps and those that are recalled, `sizes.epochs` passes in fresh orders.
 
     With a correction, metrics also tell what it `truncated` and `masked`; a minibatch of which it leaves nothing makes no step.
@@ -142,16 +151,17 @@ def learn(groups: Sequence[Group], algorithm: Algorithm, trainer: Trainer, sizes
         ready = [[sample] for unit in ready for sample in unit]
     steps = [samples for epoch in range(sizes.epochs) for samples in minibatches(ready, sizes.minibatch, seed + epoch)]
     rate = sizes.schedule(len(steps))
-    updates: list[Update] = []
+    updates, turns, numbers = list[Update](), list[TrainedTurn](), numbered(chosen)
     for samples in steps:
         may_stop()
         left, shares = _weighted(samples, algorithm, counts)
         batch = pack(left, sizes.micro_batch_tokens, workers=sizes.workers, aggregate=algorithm.aggregate)
-        verify_batch(batch, left)
+        in_order = verify_batch(batch, left)
         if batch.trained:
             update = trainer.update(batch, algorithm.objective, StepSettings(rate(len(updates)), sizes.precision))
-            updates.append(Update(update.version, {**update.metrics, **shares}))
-    return updates
+            turns += trained_turns(batch, in_order, numbers, update, len(updates))
+            updates.append(replace(update, metrics={**update.metrics, **shares}))
+    return Learned(tuple(updates), tuple(turns))
 
 
 def _scored(units: Sequence[Sequence[Sample]], algorithm: Algorithm, trainer: Trainer, sizes: IterationSizes) -> list[list[ScoredSample]]:

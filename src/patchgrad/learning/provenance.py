@@ -180,8 +180,8 @@ def _chain(attempt: str, segment: Segment) -> tuple[str, ...]:
     return (attempt, *(replace(turn).address for turn in segment.turns))
 
 
-def verify_batch(batch: Batch, samples: Sequence[WeightedSample]) -> None:
-    """Raises `ProvenanceError` where a batch is not what its samples say, token by token.
+def verify_batch(batch: Batch, samples: Sequence[WeightedSample]) -> list[WeightedSample]:
+    """The samples in the order of the batch's sequences; `ProvenanceError` where a batch is not what its samples say, token by token.
 
     Samples of 3 and 2 tokens, the last one of each an action: `tokens [a b c d e]`, `starts [0 3 5]`, `mask [F F T F T]`.
     """
@@ -191,17 +191,19 @@ def verify_batch(batch: Batch, samples: Sequence[WeightedSample]) -> None:
     waiting: dict[bytes, list[WeightedSample]] = {}
     for one in samples:
         waiting.setdefault(one.sample.segment.tokens().tobytes(), []).append(one)
+    found: list[WeightedSample] = []
     for micro_batch in batch.micro_batches:
         for first, last in pairwise(micro_batch.starts.tolist()):
             alike = waiting.get(micro_batch.tokens[first:last].tobytes(), [])
             faults = [_row(micro_batch, first, last, one) for one in alike]
             if not faults or min(faults, key=bool):
                 raise _refused(next((fault for fault in faults if fault), "rows"), "A batch")
-            alike.pop(faults.index(None))
+            found.append(alike.pop(faults.index(None)))
     if any(waiting.values()):
         raise _refused("rows", "A batch")
     if batch.trained != sum(int(micro_batch.mask.sum()) for micro_batch in batch.micro_batches) or batch.sequences != len(samples):
         raise _refused("counts", "A batch")
+    return found
 
 
 def _row(micro_batch: MicroBatch, first: int, last: int, one: WeightedSample) -> Fault | None:

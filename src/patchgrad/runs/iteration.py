@@ -66,6 +66,7 @@ async def run_iteration(
     for group in done.groups if work.compared else ():
         session.prefixes.observe(group)
     context.run.rollouts.write(work.id.trained, work.id.iteration, [r for group in done.groups for r in group.rollouts])
+    context.run.trained.write(work.id.trained, work.id.iteration, done.learned.turns)
     record = measured(done, work.sizes.attempts, compared=work.compared)
     if work.again:
         trained = work.algorithm.select(done.groups)

@@ -42,7 +42,7 @@ def measured(done: Iteration, k: int, compared: bool = True) -> dict[str, Any]:
             **{name: update.metrics[name] for name in TOLD if name in update.metrics and (compared or name not in DISTANCES)},
             **{name: value for name, value in update.metrics.items() if name.startswith("objective/")},
         }
-        for update in done.updates
+        for update in done.learned.updates
     ]
     means = {name: (max if name.endswith("_max") else fmean)(step[name] for step in steps) for name in (steps[0] if steps else ())}
     return {
@@ -60,9 +60,9 @@ def measured(done: Iteration, k: int, compared: bool = True) -> dict[str, Any]:
         "reward": fmean(r.reward.value for r in rollouts),
         "episodes": len(rollouts),
         **_spent(rollouts),
-        "updates": len(done.updates),
-        "tokens": sum(u.metrics["tokens"] for u in done.updates),
-        "trained": sum(u.metrics["trained"] for u in done.updates),
+        "updates": len(done.learned.updates),
+        "tokens": sum(u.metrics["tokens"] for u in done.learned.updates),
+        "trained": sum(u.metrics["trained"] for u in done.learned.updates),
         **_stale(rollouts, done.versions),
         **_spot(done.spot),
         **usage,

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from patchgrad.errors import StoreError
 from patchgrad.store import files
 from patchgrad.store.checkpoints import Checkpoints
 from patchgrad.store.lock import WriterLock
-from patchgrad.store.rollouts import Rollouts
 from patchgrad.store.run_journal import RunJournal
 from patchgrad.store.sums import Sum, Sums
 
 _LISTS = ("tasks.jsonl", "metrics.jsonl")
 
 
+class Tables(Protocol):
+    """Files that are written whole."""
+
+    def files(self) -> list[Path]:
+        """All of them."""
+
+
 class Commits:
     """Says what is done, and what of it is whole."""
 
-    def __init__(self, folder: Path, lock: WriterLock, journal: RunJournal, rollouts: Rollouts, checkpoints: Checkpoints) -> None:
+    def __init__(self, folder: Path, lock: WriterLock, journal: RunJournal, tables: Sequence[Tables], checkpoints: Checkpoints) -> None:
         self._folder, self._lock = folder, lock
-        self._journal, self._rollouts, self._checkpoints = journal, rollouts, checkpoints
+        self._journal, self._tables, self._checkpoints = journal, tables, checkpoints
         self._sums = Sums(folder)
 
     def state(self) -> dict[str, Any]:
@@ -44,7 +50,8 @@ class Commits:
             for path in self._lists():
                 files.sync(path)
         logs, recipe = self._logs(), self._folder / "recipe.toml"
-        committed = self._sums.of(logs, [recipe, *self._rollouts.files(), *self._checkpoints.files(kept(state))])
+        tables = [path for part in self._tables for path in part.files()]
+        committed = self._sums.of(logs, [recipe, *tables, *self._checkpoints.files(kept(state))])
         files.put(self._folder / "state.json", (json.dumps({**state, "committed": committed}, indent=2) + "\n").encode())
 
     def whole(self) -> dict[Path, int]:

@@ -20,6 +20,7 @@ from patchgrad.store.rollouts import Rollouts
 from patchgrad.store.run_journal import RunJournal
 from patchgrad.store.sums import Sums
 from patchgrad.store.tasks import Tasks
+from patchgrad.store.trained import Trained
 
 
 class Run:
@@ -31,7 +32,7 @@ class Run:
             run.checkpoints.save("rft-0", trainer.save)
             run.save_state({"phase": "rft", "iteration": 0, "checkpoint": "rft-0"})
 
-    What it holds is read and written through its parts: `about`, `tasks`, `journal`, `rollouts`, `results`, `checkpoints`. The folder
+    What it holds is read and written through its parts: `about`, `tasks`, `journal`, `rollouts`, `trained`, `results`, `checkpoints`. The folder
     `policy` is the last policy as a whole model, where checkpoints are adapters alone.
 
     What is written survives the death of the process. A machine that loses its power loses at most the turns of the last `WINDOW` seconds
@@ -50,7 +51,8 @@ class Run:
         self.rollouts = Rollouts(folder, lock, self.tasks, self.journal)
         self.results = Results(folder, lock, self.about)
         self.checkpoints = Checkpoints(folder, lock, lambda: self.state().get("checkpoint"))
-        self._commits = Commits(folder, lock, self.journal, self.rollouts, self.checkpoints)
+        self.trained = Trained(folder, lock)
+        self._commits = Commits(folder, lock, self.journal, [self.rollouts, self.trained], self.checkpoints)
 
     @classmethod
     def create(cls, folder: str | Path, recipe: str, option: str = "--run") -> Self:
@@ -91,7 +93,7 @@ class Run:
             run.close()
             raise
         with files.writing(path):
-            for place in (path, path / "checkpoints", path / "rollouts"):
+            for place in (path, path / "checkpoints", path / "rollouts", path / "trained"):
                 files.recover(place)
         for file, end in ends.items():
             files.cut(file, end)

@@ -57,7 +57,8 @@ COLUMNS = {
 }
 
 
-def _arrow() -> Any:
+def library() -> Any:
+    """pyarrow with its parquet; `MissingDependency` where it is not installed."""
     try:
         import pyarrow.parquet
     except ModuleNotFoundError:
@@ -74,14 +75,14 @@ def _schema(arrow: Any) -> pa.Schema:
 
 def write(path: Path, phase: str, iteration: int, rollouts: Sequence[Rollout]) -> None:
     """One file, whole or not at all."""
-    arrow = _arrow()
+    arrow = library()
     table = arrow.Table.from_pylist([readable(_row(phase, iteration, rollout)) for rollout in rollouts], schema=_schema(arrow))
     put(path, lambda partial: arrow.parquet.write_table(table, partial, compression="zstd"))
 
 
 def read(paths: Iterable[Path], columns: Sequence[str] | None, refuse: Refuse = stop) -> list[dict[str, Any]]:
     """The rows of these files as dicts, in order; what is wrong with one of the files goes to `refuse`."""
-    arrow = _arrow()
+    arrow = library()
     rows: list[dict[str, Any]] = []
     for path in paths:
         try:

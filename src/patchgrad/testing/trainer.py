@@ -113,8 +113,11 @@ def _check_score(trainer: Trainer, whole: Batch, cut: Batch) -> None:
     assert (told[micro_batch.mask] < 0).all(), "a log-probability is below 0"
     assert np.allclose(told, np.concatenate(parts), atol=1e-4), "micro-batches change no log-probability"
     own = replace(whole, micro_batches=(replace(micro_batch, sampled=told, old=told),))
-    metrics = trainer.update(own, likelihood, STEP).metrics
+    update = trainer.update(own, likelihood, STEP)
+    metrics, (read,) = update.metrics, update.readings
     assert metrics["logprob_diff"] < 1e-4, "the policy is what it said it was"
+    assert np.allclose(read.logprobs, told[micro_batch.mask], atol=1e-4), "what an update reads are the log-probabilities before it"
+    assert math.isclose(float(read.entropies.mean()), metrics["entropy"], rel_tol=1e-3), "and the entropies, whose mean it measures"
     for prefix in ("", "sampler_"):
         near = [metrics[prefix + name] for name in MEASURES]
         assert np.allclose(near, [1, 1, 1, 0, 0], atol=1e-3), "ratios to its own log-probabilities are 1"
@@ -136,9 +139,13 @@ def _check_excess(trainer: Trainer, whole: Batch, cut: Batch, vocabulary: int) -
 
 def _check_cut(make: Callable[[], Trainer], whole: Batch, cut: Batch, tolerance: float) -> None:
     one, two = make(), make()
-    first, second = one.update(whole, likelihood, STEP).metrics, two.update(cut, likelihood, STEP).metrics
+    told, parts = one.update(whole, likelihood, STEP), two.update(cut, likelihood, STEP)
+    first, second = told.metrics, parts.metrics
     assert math.isclose(first["loss"], second["loss"], rel_tol=1e-4), "micro-batches change no loss"
     assert math.isclose(first["grad_norm"], second["grad_norm"], rel_tol=1e-3), "micro-batches change no gradient"
+    for name in ("logprobs", "entropies"):
+        read = [np.concatenate([getattr(one, name) for one in update.readings]) for update in (told, parts)]
+        assert np.allclose(read[0], read[1], atol=1e-4), f"micro-batches change no {name}, nor their order"
     for name, tensor in one.weights().items():
         apart = float((tensor - two.weights()[name]).abs().max())
         assert apart <= tolerance, f"micro-batches change the update of {name} by {apart}"

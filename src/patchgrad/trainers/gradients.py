@@ -14,8 +14,8 @@ from patchgrad.contracts import Objective, Trained
 from patchgrad.networks.rounding import Precision
 from patchgrad.networks.scoring import wide
 from patchgrad.trainers.forward import Forward
-from patchgrad.trainers.measures import Tally, tally
-from patchgrad.values import Batch, MicroBatch
+from patchgrad.trainers.measures import Tally, readings, tally
+from patchgrad.values import Batch, MicroBatch, Readings
 
 Gradients = dict[str, Tensor]
 
@@ -39,32 +39,34 @@ class Workers:
 
     def gradients(
         self, forward: Forward, parameters: Mapping[str, Tensor], batch: Batch, objective: Objective, precision: Precision
-    ) -> tuple[Gradients, Tally]:
-        """The gradients of the batch's loss by parameter, and what was measured on the way.
+    ) -> tuple[Gradients, Tally, tuple[Readings, ...]]:
+        """The gradients of the batch's loss by parameter, what was measured on the way, and what was read in each micro-batch.
 
         Worker `n` takes every `count`-th micro-batch from the `n`-th on.
         """
         shares = [batch.micro_batches[worker :: self.count] for worker in range(self.count)]
         work = [_Share(share, batch.trained, objective, precision) for share in shares if share]
         results = list(self.pool.map(lambda share: _computed(forward, parameters, share), work))
-        gradients, measured = results[0]
-        for more, others in results[1:]:
+        gradients, measured, _ = results[0]
+        for more, others, _ in results[1:]:
             _add(gradients, more)
             measured.add(others)
-        return gradients, measured
+        own = [read for _, _, read in results]
+        return gradients, measured, tuple(own[number % self.count][number // self.count] for number in range(len(batch.micro_batches)))
 
 
-def _computed(forward: Forward, parameters: Mapping[str, Tensor], share: _Share) -> tuple[Gradients, Tally]:
-    """Gradients and measures of some micro-batches, on a worker thread."""
-    gradients, measured = Gradients(), Tally()
+def _computed(forward: Forward, parameters: Mapping[str, Tensor], share: _Share) -> tuple[Gradients, Tally, list[Readings]]:
+    """Gradients, measures and readings of some micro-batches, on a worker thread."""
+    gradients, measured, read = Gradients(), Tally(), list[Readings]()
     for micro_batch in share.micro_batches:
-        more, others = _passed(forward, parameters, micro_batch, share)
+        more, others, own = _passed(forward, parameters, micro_batch, share)
         _add(gradients, more)
         measured.add(others)
-    return gradients, measured
+        read.append(own)
+    return gradients, measured, read
 
 
-def _passed(forward: Forward, parameters: Mapping[str, Tensor], micro_batch: MicroBatch, share: _Share) -> tuple[Gradients, Tally]:
+def _passed(forward: Forward, parameters: Mapping[str, Tensor], micro_batch: MicroBatch, share: _Share) -> tuple[Gradients, Tally, Readings]:
     """One micro-batch forward and backward."""
     at, device = micro_batch.mask.nonzero()[0], forward.device
     arrays = (micro_batch.sampled, micro_batch.old, micro_batch.reference, micro_batch.advantages, micro_batch.weights)
@@ -76,7 +78,7 @@ def _passed(forward: Forward, parameters: Mapping[str, Tensor], micro_batch: Mic
     # Shared parameters, separate gradients: `grad` returns them instead of adding to a place that two threads would write.
     gradients = torch.autograd.grad(losses.sum() / share.trained, list(parameters.values()))
     measured = tally(metrics, losses.detach(), entropy, logprobs, old, sampled)
-    return dict(zip(parameters, gradients, strict=True)), measured
+    return dict(zip(parameters, gradients, strict=True)), measured, readings(logprobs, entropy)
 
 
 def _add(gradients: Gradients, more: Gradients) -> None:

@@ -23,7 +23,7 @@ from patchgrad.trainers.gradients import Gradients, Workers
 from patchgrad.trainers.measures import Tally, counts
 from patchgrad.trainers.offload import Offloaded
 from patchgrad.trainers.optimisers import AdamW, Muon, Optimiser
-from patchgrad.values import Batch, Floats, StepSettings, Update
+from patchgrad.values import Batch, Floats, Readings, StepSettings, Update
 
 Make = Callable[[Mapping[str, Tensor]], Optimiser]
 MAKES: Mapping[str, Make] = {"muon": Muon, "adamw": AdamW}
@@ -120,7 +120,7 @@ class LocalTrainer:
         if not batch.trained:
             raise ConfigError("a batch without a trained token has no gradient: drop it before the update")
         began = time.perf_counter()
-        gradients, measured = self.gradients(batch, objective, settings.precision)
+        gradients, measured, read = self.gradients(batch, objective, settings.precision)
         if self._held:
             self._held.still(gradients)
         norm = float(torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in gradients.values()])))
@@ -132,10 +132,12 @@ class LocalTrainer:
             if self._held:
                 self._held.restore()
         self._version += 1
-        return Update(self._version, measured.means(batch.trained) | counts(batch, norm, settings.lr, began))
+        return Update(self._version, measured.means(batch.trained) | counts(batch, norm, settings.lr, began), read)
 
-    def gradients(self, batch: Batch, objective: Objective, precision: Precision | None = None) -> tuple[Gradients, Tally]:
-        """The gradients of the batch's loss by parameter, not clipped, and what was measured on the way.
+    def gradients(
+        self, batch: Batch, objective: Objective, precision: Precision | None = None
+    ) -> tuple[Gradients, Tally, tuple[Readings, ...]]:
+        """The gradients of the batch's loss by parameter, not clipped, what was measured on the way, and what each micro-batch was read as.
 
         Products are in this precision, if it is no finer than the trainer's; on a CPU that does not multiply `bfloat16` they stay as they
         are. Imitation takes no ratio to what the sampler said: there a rounding is noise, and in RL a policy that did not act.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from patchgrad.contracts import LOG_RATIO
-from patchgrad.values import Batch
+from patchgrad.values import Batch, Readings, floats
 
 PAIRS = ("", "sampler_")  # what stands before the measures of policy / old, and of old / sampled
 
@@ -49,6 +49,11 @@ def counts(batch: Batch, norm: float, rate: float, began: float) -> dict[str, fl
         "seconds": time.perf_counter() - began,
         "skipped": float(not norm < float("inf")),
     }
+
+
+def readings(logprobs: Tensor, entropy: Tensor) -> Readings:
+    """What a pack's trained tokens were read as, arrays `[N]`, on the host."""
+    return Readings(*(floats(part.detach().float().cpu().numpy()) for part in (logprobs, entropy)))
 
 
 def tally(metrics: Mapping[str, Tensor], losses: Tensor, entropy: Tensor, logprobs: Tensor, old: Tensor, sampled: Tensor) -> Tally:

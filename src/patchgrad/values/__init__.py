@@ -11,7 +11,17 @@ from __future__ import annotations
 
 from patchgrad.values.arrays import NO_IDS, Bools, Floats, Ids, common, digest, floats, frozen, ids, stored, stored_as, stored_name
 from patchgrad.values.judgement import Ending, Group, Judgement, Reward, Rollout, Status, TestOutcome, Verdict, chain
-from patchgrad.values.learning import Batch, MicroBatch, Sample, ScoredSample, StepSettings, Update, WeightedSample
+from patchgrad.values.learning import (
+    Batch,
+    MicroBatch,
+    Readings,
+    Sample,
+    ScoredSample,
+    StepSettings,
+    TrainedTurn,
+    Update,
+    WeightedSample,
+)
 from patchgrad.values.reports import UNKNOWN, Advanced, Estimate, Evaluated, Event, Measured, Note, Outcomes, PhaseBegan, Report
 from patchgrad.values.tasks import Checks, HiddenFile, Limits, Repository, Task, root_address
 from patchgrad.values.text import well_formed
@@ -73,6 +83,7 @@ __all__ = [
     "Origin",
     "Outcomes",
     "PhaseBegan",
+    "Readings",
     "Report",
     "Repository",
     "Reward",
@@ -89,6 +100,7 @@ __all__ = [
     "Task",
     "TestOutcome",
     "ToolState",
+    "TrainedTurn",
     "Trajectory",
     "Turn",
     "UNKNOWN",

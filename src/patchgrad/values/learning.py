@@ -102,11 +102,42 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class Readings:
+    """What the weights said of the mask tokens of a micro-batch, in their order, before they moved: arrays `[N]`, in nats."""
+
+    logprobs: Floats
+    entropies: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class Update:
-    """One optimiser step: the policy version it made, and what was measured on the way."""
+    """One optimiser step: the policy version it made, what was measured on the way, and what it read in each micro-batch."""
 
     version: int
     metrics: Mapping[str, float]
+    readings: tuple[Readings, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedTurn:
+    """What one optimiser step made of one turn of an attempt. Arrays have an entry for each action token, NaN where it was not trained.
+
+    `turn` counts the turns of the attempt from 1 and `update` the steps of the iteration from 0; `version` is the one that it made. `weights` is how much more than in a mean over the
+    step's trained tokens each cost counted. `old` are log-probabilities that ratios were taken to; `logprobs` and `entropies` are of the
+    weights before the step, in nats.
+
+    Of an action of three tokens of which the last was masked, with an advantage of 0.5: `advantages [0.5 0.5 nan]`.
+    """
+
+    attempt: str
+    turn: int
+    update: int
+    version: int
+    advantages: Floats
+    weights: Floats
+    old: Floats
+    logprobs: Floats
+    entropies: Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,23 @@ METRICS = Table(
         "objective_*": "what an objective of the user's measures",
     },
 )
+TRAINED = Table(
+    "one row a turn that an optimiser step trained; lists have an entry a sampled token, null where it was not trained",
+    {
+        "run": _WHERE["run"],
+        "phase": "rft, stage1, stage2",
+        "iteration": "the iteration that trained it",
+        "attempt": _WHERE["attempt"],
+        "turn": "number of the turn, from 1",
+        "update": "number of the step within the iteration, from 0",
+        "version": "of the weights that the step made",
+        "advantages": "what the cost of each token was multiplied with",
+        "weights": "how much more than in a mean over the step's trained tokens each cost counted",
+        "old": "log-probabilities that ratios were taken to, nats",
+        "logprobs": "log-probabilities under the weights before the step, nats",
+        "entropies": "entropies there, nats",
+    },
+)
 POLICIES = Table(
     "one row a policy of the table",
     {
@@ -154,4 +171,4 @@ OUTCOMES = Table(
         "solved": ATTEMPTS.columns["solved"],
     },
 )
-TABLES = {"attempts": ATTEMPTS, "turns": TURNS, "metrics": METRICS, "policies": POLICIES, "outcomes": OUTCOMES}
+TABLES = {"attempts": ATTEMPTS, "turns": TURNS, "trained": TRAINED, "metrics": METRICS, "policies": POLICIES, "outcomes": OUTCOMES}

@@ -39,7 +39,7 @@ def query(folders: Sequence[Path], question: str, refuse: Refuse = stop) -> Answ
         try:
             statements = database.extract_statements(question)
             if len(statements) != 1 or statements[0].type not in (duck.StatementType.SELECT, duck.StatementType.EXPLAIN):
-                raise ConfigError("a question is one select: the tables are attempts, turns, metrics, policies and outcomes.")
+                raise ConfigError("a question is one select: the tables are attempts, turns, trained, metrics, policies and outcomes.")
             found = database.execute(statements[0])
             return Answer(tuple(column[0] for column in found.description or ()), tuple(found.fetchall()))
         except (duck.IOException, duck.InvalidInputException) as error:
@@ -71,9 +71,12 @@ def _duckdb() -> Any:
 def _open(database: duckdb.DuckDBPyConnection, folders: Sequence[Path], refuse: Refuse) -> None:
     """Makes the tables, and shuts all else: the files of other folders, and the network."""
     runs = [(folder.resolve().name, Run.open(folder)) for folder in folders]
-    files = [(name, str(path)) for name, run in runs for path in run.rollouts.files()]
+    attempts = [(name, str(path)) for name, run in runs for path in run.rollouts.files()]
+    trained = [(name, str(path)) for name, run in runs for path in run.trained.files()]
+    files = [*attempts, *trained]
     _keep(database, "files", [{"run": name, "path": path} for name, path in files], {"run": "VARCHAR", "path": "VARCHAR"})
-    _attempts(database, [path for _, path in files])
+    _attempts(database, [path for _, path in attempts])
+    _trained(database, [path for _, path in trained])
     metrics = [{"run": name, **_flat("", row)} for name, run in runs for row in run.results.metrics(refuse)]
     texts = {column for row in metrics for column, value in row.items() if isinstance(value, str)}
     own = {column: "VARCHAR" if column in texts else "DOUBLE" for row in metrics for column in row}
@@ -95,13 +98,25 @@ def _attempts(database: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> None
         for name in ("attempts", "turns"):
             _keep(database, name, [], dict.fromkeys(TABLES[name].columns, "VARCHAR"))
         return
-    listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
-    source = f"read_parquet([{listed}], filename = true, union_by_name = true)"
-    joined = f"from {source} as one join files on files.path = one.filename"
+    joined = _joined(paths)
     database.execute(f"create view attempts as select files.run, one.* exclude (filename, {', '.join(NESTED)}) {joined}")
     where = "files.run, phase, iteration, task, attempt"
     numbers = "unnest(range(1, len(conversation) + 1)) as turn"
     database.execute(f"create view turns as select {where}, {numbers}, unnest(conversation, recursive := true) {joined}")
+
+
+def _trained(database: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> None:
+    """The same of `trained`, which runs of older versions do not have."""
+    if not paths:
+        _keep(database, "trained", [], dict.fromkeys(TABLES["trained"].columns, "VARCHAR"))
+        return
+    database.execute(f"create view trained as select files.run, one.* exclude (filename) {_joined(paths)}")
+
+
+def _joined(paths: Sequence[str]) -> str:
+    """From these files, each row beside the run that it is of."""
+    listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+    return f"from read_parquet([{listed}], filename = true, union_by_name = true) as one join files on files.path = one.filename"
 
 
 _POLICY = {

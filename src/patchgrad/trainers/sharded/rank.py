@@ -18,14 +18,14 @@ from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lora import Lora, rest
 from patchgrad.networks.rounding import Precision, worthwhile
 from patchgrad.networks.slices import Slices
-from patchgrad.trainers.measures import Tally, tally
+from patchgrad.trainers.measures import Tally, readings, tally
 from patchgrad.trainers.optimisers import Muon, Optimiser
 from patchgrad.trainers.sharded.exchange import Team
 from patchgrad.trainers.sharded.forward import TeamForward
 from patchgrad.trainers.sharded.network import Measure, fill, local, own_rows, parts, sharded, spread, whole
 from patchgrad.trainers.sharded.together import together
 from patchgrad.trainers.sharded.world import Place
-from patchgrad.values import Floats, MicroBatch, StepSettings
+from patchgrad.values import Floats, MicroBatch, Readings, StepSettings
 
 Make = Callable[[Mapping[str, Tensor]], Optimiser]
 
@@ -62,9 +62,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Stepped:
-    """What a rank tells of an update; the measures of a team's micro-batches are told by its first rank alone."""
+    """What a rank tells of an update; of a team's micro-batches its first rank tells alone. `readings` has a place for each step."""
 
     measured: Tally
+    readings: list[Readings | None]
     grad_norm: float
 
 
@@ -114,7 +115,7 @@ class Rank:
         """One optimiser step on the mean cost per trained token of the micro-batches that all ranks compute in these steps."""
         precision, gpu = settings.precision, self.place.device.type != "cpu"
         rounded = worthwhile(precision, self.spec.precision, gpu) if precision else self.spec.precision
-        measured = self._backward(steps, trained, objective, rounded)
+        measured, read = self._backward(steps, trained, objective, rounded)
         shards = {name: parameter.grad for name, parameter in self._parameters.items() if parameter.grad is not None}
         gradients = {name: local(gradient) for name, gradient in shards.items()}
         for name, mask in self._still.items():
@@ -129,7 +130,7 @@ class Rank:
                     local(self._parameters[name])[mask] = self._values[name]
         for parameter in self._parameters.values():
             parameter.grad = None
-        return Stepped(measured, norm)
+        return Stepped(measured, read, norm)
 
     def score(self, steps: Sequence[Part]) -> list[Floats | None]:
         """Log-probabilities of each micro-batch's mask tokens, from the first rank of its team."""
@@ -148,8 +149,8 @@ class Rank:
             module.reshard()
         return found
 
-    def _backward(self, steps: Sequence[Part], trained: int, objective: Objective, precision: Precision) -> Tally:
-        measured = Tally()
+    def _backward(self, steps: Sequence[Part], trained: int, objective: Objective, precision: Precision) -> tuple[Tally, list[Readings | None]]:
+        measured, read = Tally(), list[Readings | None]()
         for number, part in enumerate(steps):
             for module in parts(self.network):
                 module.set_requires_gradient_sync(not self.spec.exact or number == len(steps) - 1, recurse=False)
@@ -157,6 +158,7 @@ class Rank:
             logprobs, entropy = self.forward(Decoder.logprobs, one, team, precision)
             if one is None:
                 torch.autograd.backward(logprobs.sum() * 0.0)
+                read.append(None)
                 continue
             at = one.mask.nonzero()[0]
             arrays = (one.sampled, one.old, one.reference, one.advantages, one.weights)
@@ -167,7 +169,8 @@ class Rank:
             torch.autograd.backward(losses.sum() / trained)
             if not team.rank:
                 measured.add(tally(metrics, losses.detach(), entropy, logprobs, old, sampled))
-        return measured
+            read.append(None if team.rank else readings(logprobs, entropy))
+        return measured, read
 
     def _norm(self, gradients: Mapping[str, Tensor]) -> float:
         """Of the gradient of all ranks' parameters; where it is exact, as one process computes it."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -59,7 +60,8 @@ class ShardedTrainer:
         for one in told:
             measured.add(one.measured)
         norm = told[0].grad_norm
-        return Update(self._version, measured.means(batch.trained) | counts(batch, norm, settings.lr, began))
+        read = self._by_micro_batch(batch, [one.readings for one in told])
+        return Update(self._version, measured.means(batch.trained) | counts(batch, norm, settings.lr, began), tuple(read))
 
     def reset_optimiser(self) -> None:
         """Start over with an optimiser that has seen nothing."""
@@ -67,9 +69,12 @@ class ShardedTrainer:
 
     def score(self, batch: Batch) -> list[Floats]:
         """For each micro-batch, the log-probability of every mask token under the weights as they are; zero at the other tokens."""
-        plan, told = self._ranks.schedule(batch), self._ranks.steps("score", batch)
-        found: dict[int, Floats] = {}
-        for step, works in enumerate(plan):
+        return self._by_micro_batch(batch, self._ranks.steps("score", batch))
+
+    def _by_micro_batch(self, batch: Batch, told: Sequence[Sequence[Any]]) -> list[Any]:
+        """What the first rank of each micro-batch's team told of it, of what all ranks told of each step."""
+        found: dict[int, Any] = {}
+        for step, works in enumerate(self._ranks.schedule(batch)):
             for rank, work in enumerate(works):
                 if work.micro_batch is not None and rank == work.first:
                     found[work.micro_batch] = told[rank][step]
