@@ -99,8 +99,10 @@ def test_a_run_over_a_network_that_loses_packets_has_the_bytes_of_a_run_on_none(
 
 
 def same(folder: Path) -> None:
-    """Both runs have the same metrics but for durations, and checkpoints of the same bytes."""
+    """Both runs have the same metrics but for durations, and checkpoints and tables of what was trained of the same bytes."""
     one, two = Run.open(folder / "one"), Run.open(folder / "two")
     assert json.dumps(_untimed(one.results.metrics())) == json.dumps(_untimed(two.results.metrics()))
+    for path in one.trained.files():
+        assert path.read_bytes() == (two.folder / "trained" / path.name).read_bytes()
     for path in one.checkpoints.all():
         assert (path / "model.safetensors").read_bytes() == (two.folder / "checkpoints" / path.name / "model.safetensors").read_bytes()

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from safetensors.torch import load_file
 from tests.runs.forged import Inheriting, inherited
@@ -130,6 +131,9 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     )
     assert [m["iteration"] for m in finished.results.metrics() if "held_out_pass_at_1" in m] == [1], "every second iteration of RL"
     assert all(len(m["steps"]) == m["updates"] for m in finished.results.metrics() if m["episodes"])
+    for m in finished.results.metrics():
+        turns = finished.trained.read(m["phase"], m["iteration"])
+        assert sum(int((~np.isnan(one.advantages)).sum()) for one in turns) == m["trained"], "each token of each update is kept"
     recorded = {name for m in finished.results.metrics() for name in m} | {*TOLD, *EARLIER}
     drawn = {column for _, _, wanted in CHARTS for _, column, _ in wanted}
     assert drawn <= recorded, "what the page draws is recorded under that name"

@@ -75,8 +75,9 @@ def attempts(folder: Path) -> list[Any]:
 
 
 def weights(folder: Path) -> dict[str, bytes]:
-    """What every kept checkpoint holds."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted((folder / "checkpoints").rglob("*.safetensors"))}
+    """What every kept checkpoint holds, and what was read of each token on the way."""
+    kept = [*sorted((folder / "checkpoints").rglob("*.safetensors")), *Run.open(folder).trained.files()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in kept}
 
 
 def lose(folder: Path, chance: random.Random) -> None:

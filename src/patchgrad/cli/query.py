@@ -1,7 +1,7 @@
 """ask a run in SQL: how, how often, where?
 
-The tables are attempts, turns, trained, metrics, policies and outcomes; several runs are asked together, and each row has its run's name. DuckDB
-answers (pip install 'patchgrad[query]'), and a question changes nothing:
+The tables are attempts, turns, trained, metrics, policies and outcomes; several runs are asked together, and each row has its run's name.
+DuckDB answers (pip install 'patchgrad[query]'), and a question changes nothing:
 
   patchgrad query runs/laptop --columns
   patchgrad query runs/laptop "select phase, iteration, avg(solved::int), avg(turns) from attempts group by all order by all"

@@ -54,7 +54,7 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One turn of the loop: what was rolled out, what was learned from it, the seconds of each part, and the versions that may have drawn it.
+    """One turn of the loop: what was rolled out and learned, the seconds of each part, and the versions that may have drawn it.
 
     `spot` is what the attempts tell that were read again before the first update, `recalled` are the groups of earlier iterations that were
     trained again, or were no longer near.

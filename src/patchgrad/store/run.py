@@ -32,8 +32,8 @@ class Run:
             run.checkpoints.save("rft-0", trainer.save)
             run.save_state({"phase": "rft", "iteration": 0, "checkpoint": "rft-0"})
 
-    What it holds is read and written through its parts: `about`, `tasks`, `journal`, `rollouts`, `trained`, `results`, `checkpoints`. The folder
-    `policy` is the last policy as a whole model, where checkpoints are adapters alone.
+    What it holds is read and written through its parts: `about`, `tasks`, `journal`, `rollouts`, `trained`, `results`, `checkpoints`. The
+    folder `policy` is the last policy as a whole model, where checkpoints are adapters alone.
 
     What is written survives the death of the process. A machine that loses its power loses at most the turns of the last `WINDOW` seconds
     before the last one was written: they reach the disk together.

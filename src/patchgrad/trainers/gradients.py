@@ -66,7 +66,9 @@ def _computed(forward: Forward, parameters: Mapping[str, Tensor], share: _Share)
     return gradients, measured, read
 
 
-def _passed(forward: Forward, parameters: Mapping[str, Tensor], micro_batch: MicroBatch, share: _Share) -> tuple[Gradients, Tally, Readings]:
+def _passed(
+    forward: Forward, parameters: Mapping[str, Tensor], micro_batch: MicroBatch, share: _Share
+) -> tuple[Gradients, Tally, Readings]:
     """One micro-batch forward and backward."""
     at, device = micro_batch.mask.nonzero()[0], forward.device
     arrays = (micro_batch.sampled, micro_batch.old, micro_batch.reference, micro_batch.advantages, micro_batch.weights)

@@ -122,9 +122,9 @@ class Update:
 class TrainedTurn:
     """What one optimiser step made of one turn of an attempt. Arrays have an entry for each action token, NaN where it was not trained.
 
-    `turn` counts the turns of the attempt from 1 and `update` the steps of the iteration from 0; `version` is the one that it made. `weights` is how much more than in a mean over the
-    step's trained tokens each cost counted. `old` are log-probabilities that ratios were taken to; `logprobs` and `entropies` are of the
-    weights before the step, in nats.
+    `turn` counts the turns of the attempt from 1 and `update` the steps of the iteration from 0; `version` is the one that it made.
+    `weights` is how much more than in a mean over the step's trained tokens each cost counted. `old` are log-probabilities that ratios were
+    taken to; `logprobs` and `entropies` are of the weights before the step, in nats.
 
     Of an action of three tokens of which the last was masked, with an advantage of 0.5: `advantages [0.5 0.5 nan]`.
     """

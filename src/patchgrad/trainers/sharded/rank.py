@@ -149,7 +149,9 @@ class Rank:
             module.reshard()
         return found
 
-    def _backward(self, steps: Sequence[Part], trained: int, objective: Objective, precision: Precision) -> tuple[Tally, list[Readings | None]]:
+    def _backward(
+        self, steps: Sequence[Part], trained: int, objective: Objective, precision: Precision
+    ) -> tuple[Tally, list[Readings | None]]:
         measured, read = Tally(), list[Readings | None]()
         for number, part in enumerate(steps):
             for module in parts(self.network):
