@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tests.viewer.synthetic import STEPS, episode, policy, record
 
 from patchgrad.store import Run
 from patchgrad.store.journal import Ended, Entry
-from patchgrad.values import Action, Ending, Report, Repository, Rollout, Snapshot, Turn, floats, ids
+from patchgrad.values import Action, Ending, Report, Repository, Rollout, Snapshot, TrainedTurn, Turn, floats, ids
 
 RECIPE = """name = "laptop"
 seed = {seed}
@@ -133,9 +133,9 @@ def make(folder: Path, seed: int = 0, better: float = 0.0) -> Run:
             phase, iteration = ("rft", 0) if number == 0 else ("stage1", number - 1)
             row = record(phase, iteration, number / 9 * (0.9 + better), rng) | {"sampled": int(rng.integers(38_000, 61_000))}
             run.results.write_metrics(row)
-            run.rollouts.write(
-                phase, iteration, _group(maker, f"{phase}/{iteration}", tasks[number * 3 : number * 3 + 3], rng, 0.3 + 0.05 * number)
-            )
+            group = _group(maker, f"{phase}/{iteration}", tasks[number * 3 : number * 3 + 3], rng, 0.3 + 0.05 * number)
+            run.rollouts.write(phase, iteration, group)
+            run.trained.write(phase, iteration, [turn for rollout in group for turn in _trained(rollout, phase, 40 + number, rng)])
         reports = [reported(name, share + better, tasks, rng) for name, share in (("base", 0.2), ("+ RFT", 0.35), ("+ stage 1 RL", 0.62))]
         run.results.write_reports(reports)
         for number, report in enumerate(reports, 1):
@@ -149,6 +149,21 @@ def make(folder: Path, seed: int = 0, better: float = 0.0) -> Run:
             if number < 18:
                 run.journal.records.append(Ended(attempt.trajectory.id, Ending(turn.address, "submitted", "", attempt.verdict)))
     return run
+
+
+def _trained(rollout: Rollout, phase: str, version: int, rng: np.random.Generator) -> Iterator[TrainedTurn]:
+    """What two updates make of an attempt: of imitation what was solved, and no turn that failed in its form."""
+    advantage = 1.0 if phase == "rft" else 1.2 * rollout.solved - 0.5
+    for update in range(2):
+        for number, turn in enumerate(rollout.trajectory.turns, 1):
+            if number <= rollout.trajectory.replayed or turn.observation.failure or (phase == "rft" and not rollout.solved):
+                continue
+            old = turn.action.logprobs
+            moved = 0.3 * update * advantage * rng.random(len(old)) * np.abs(old) ** 0.5
+            entropies = np.abs(old) * rng.gamma(4.0, 0.4, len(old))
+            same = [floats(np.full(len(old), value)) for value in (advantage, 1.0)]
+            logprobs = floats(np.minimum(old + moved, -1e-4))
+            yield TrainedTurn(rollout.trajectory.id, number, update, version + update, same[0], same[1], old, logprobs, floats(entropies))
 
 
 def _group(maker: Maker, label: str, tasks: Sequence[str], rng: np.random.Generator, share: float) -> list[Rollout]:

@@ -35,6 +35,9 @@ class Picture:
 PICTURES = {
     "list": Picture("#/list/0?failure=timeout", ".body .row"),
     "attempt": Picture("#/attempt/0/stage1%2F3%2F0%2F0", ".token", "document.getElementById('turn-3').scrollIntoView()", 800),
+    "entropy": Picture(
+        "#/attempt/0/stage1%2F3%2F0%2F0?colour=entropy", ".token", "document.getElementById('turn-1').scrollIntoView()", 480
+    ),
     "forks": Picture("#/attempt/0/stage1%2F3%2F0%2F0%2B3.1", ".forks li", height=560),
     "pair": Picture(
         "#/pair?one=0%3Astage1%2F3%2F0%2F0&two=0%3Astage1%2F3%2F0%2F0%2B3.1",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from patchgrad.errors import PatchgradError, Refused, StoreError
+from patchgrad.errors import PatchgradError, Refused, StoreError, one_of_many
 from patchgrad.store import Run
+from patchgrad.store.trained import NUMBERS
 from patchgrad.values import Action, Call, Rollout, Turn
 from patchgrad.viewer.site.changes import changes
 from patchgrad.viewer.site.forks import begun_in
@@ -21,17 +23,19 @@ LONG = 200_000
 def shown(run: Run, attempt: str) -> dict[str, Any]:
     """The attempt of this id; `StoreError` where there is none, or where it cannot be read."""
     phase, iteration, rollout = _found(run, attempt)
-    return {"phase": phase, "iteration": iteration, "forks": list(begun_in(run, attempt)), **_attempt(run, rollout, LONG)}
+    trained = _trained(run, phase, iteration, attempt).get(attempt, {})
+    return {"phase": phase, "iteration": iteration, "forks": list(begun_in(run, attempt)), **_attempt(run, rollout, LONG, trained)}
 
 
 def whole(run: Run, phase: str, iteration: int) -> Iterator[dict[str, Any]]:
     """All attempts of a table, whole; one that cannot be read is left out."""
+    trained = _trained(run, phase, iteration)
     for rollout in run.rollouts.read(phase, iteration, Refused()):
         yield {
             "phase": phase,
             "iteration": iteration,
             "forks": list(begun_in(run, rollout.trajectory.id)),
-            **_attempt(run, rollout, sys.maxsize),
+            **_attempt(run, rollout, sys.maxsize, trained.get(rollout.trajectory.id, {})),
         }
 
 
@@ -55,14 +59,26 @@ def _found(run: Run, attempt: str) -> tuple[str, int, Rollout]:
     return place["phase"], place["iteration"], found[0]
 
 
-def _attempt(run: Run, rollout: Rollout, most: int) -> dict[str, Any]:
+def _trained(run: Run, phase: str, iteration: int, attempt: str = "") -> dict[str, dict[int, list[dict[str, Any]]]]:
+    """By attempt and number of the turn, what each update of the attempt's own iteration made of its tokens; nothing of a damaged table."""
+    found: dict[str, dict[int, list[dict[str, Any]]]] = {}
+    with one_of_many(Refused()):
+        for one in run.trained.read(phase, iteration, attempt):
+            numbers = {name: [None if math.isnan(value) else round(value, 4) for value in getattr(one, name).tolist()] for name in NUMBERS}
+            told = {"update": one.update, "version": one.version, **numbers}
+            found.setdefault(one.attempt, {}).setdefault(one.turn, []).append(told)
+    return found
+
+
+def _attempt(run: Run, rollout: Rollout, most: int, trained: Mapping[int, list[dict[str, Any]]]) -> dict[str, Any]:
     trajectory, verdict, spell = rollout.trajectory, rollout.verdict, _spelling(run)
     starts, place = set[int](), 0
     for segment in trajectory.segments:
         starts.add(place)
         place += len(segment.turns)
     turns = [
-        _turn(number, turn, spell, most) | {"begins": number in starts, "replayed": number < trajectory.replayed, "changes": changed}
+        _turn(number, turn, spell, most)
+        | {"begins": number in starts, "replayed": number < trajectory.replayed, "changes": changed, "trained": trained.get(number + 1, [])}
         for number, (turn, changed) in enumerate(
             zip(trajectory.turns, changes(run, rollout.task.repository, trajectory.turns), strict=True)
         )

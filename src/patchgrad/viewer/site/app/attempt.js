@@ -1,12 +1,29 @@
 "use strict";
 /* One attempt: its turns with each token that was drawn, what the sandbox answered, and what the tests said. */
 
-const COLOURS = { none: "no colours", probability: "probability", version: "version of the weights" };
+/* What tokens are coloured by, and what stands at the two ends of its scale; what `asks` needs an update that trained the attempt. */
+const COLOURS = {
+  none: { title: "no colours" },
+  probability: { title: "probability", ends: ["unlikely", "likely"] },
+  version: { title: "version of the weights" },
+  mask: { title: "what was trained", asks: true, ends: ["not trained", "trained"] },
+  advantage: { title: "advantage", asks: true, ends: ["below 0", "above 0"] },
+  entropy: { title: "entropy", asks: true, ends: ["undecided", "sure"] },
+  ratio: { title: "importance ratio", asks: true, ends: ["less likely than when sampled", "more likely"] },
+};
+const ENTROPIES = [0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1, 1.5, 2.5]; // nats, between ten colours
+const ADVANTAGES = [0, 0.25, 0.5, 1], RATIOS = [0.01, 0.05, 0.2, 0.5]; // between no colour and four on each side; of ratios the logarithm
+
+const above = (bounds, value) => bounds.filter((bound) => value > bound).length;
+const sided = (bounds, value) => `${value < 0 ? "m" : "p"}${above(bounds, Math.abs(value))}`;
+const tokenFacts = new WeakMap(); // what the tip tells of a token
 
 const SHOWN_FORKS = 100; // of one attempt
 
 function attemptView(place, run, about, id, given) {
   let over = false, colour = given.get("colour") || "probability", turn = Number(given.get("turn")) || 0, data = null;
+  let updates = [], update = null, versions = [];
+  const filled = []; // turns whose tokens stand in the page
   place.replaceChildren(h("p", { class: "muted", role: "status" }, "reading …"));
   const list = attemptsOf(run);
   Promise.all([source.attempt(run, id), list.count ? null : list.load(about.chunks, () => {})]).then(([found]) => show(found)).catch(failed);
@@ -14,10 +31,13 @@ function attemptView(place, run, about, id, given) {
   function show(found) {
     if (over) return;
     data = found;
-    const versions = [...new Set(data.turns.flatMap((one) => [one.version, ...one.spans.map(([version]) => version)]))].sort((a, b) => a - b);
-    const select = h("select", { id: "colour", change: () => paint(select.value) }, Object.entries(COLOURS).map(([name, title]) => h("option", { value: name }, title)));
+    versions = [...new Set(data.turns.flatMap((one) => [one.version, ...one.spans.map(([version]) => version)]))].sort((a, b) => a - b);
+    updates = [...new Map(data.turns.flatMap((one) => one.trained).map((one) => [one.update, one.version])).entries()].sort(([one], [other]) => one - other);
+    update = updates.some(([number]) => number === Number(given.get("update") ?? NaN)) ? Number(given.get("update")) : updates.length ? updates.at(-1)[0] : null;
+    if (!COLOURS[colour] || (COLOURS[colour].asks && update === null)) colour = "probability";
+    const select = h("select", { id: "colour", change: () => paint(select.value) }, Object.entries(COLOURS).map(([name, { title, asks }]) => h("option", { value: name, disabled: asks && update === null }, title)));
     select.value = colour;
-    const turns = data.turns.map((one) => turnOf(one, versions));
+    const turns = data.turns.map(turnOf);
     place.replaceChildren(...there(
       h("p", {}, h("a", { href: `#/list/${run}` }, "← all attempts"), " ", h("span", { class: "muted" }, visible(about.name))),
       h("h1", {}, visible(data.id)),
@@ -25,12 +45,25 @@ function attemptView(place, run, about, id, given) {
       relatives(),
       others(),
       h("details", { open: true }, h("summary", {}, "The issue"), told(data.instruction)),
-      h("div", { class: "bar" }, h("label", { for: "colour" }, "Tokens coloured by "), select, h("span", { class: "scale", "aria-hidden": "true" }, "unlikely ", h("span", { class: "ramp" }), " likely")),
+      h("div", { class: "bar" }, h("label", { for: "colour" }, "Tokens coloured by "), select, trainedBy(), h("span", { class: "scale", "aria-hidden": "true" })),
       h("div", { id: "turns", "data-colour": colour }, turns),
       verdict(),
       h("details", {}, h("summary", {}, `The patch (${count(data.submission.split("\n").length - (data.submission ? 1 : 0))} lines)`), patch(data.submission))));
     paint(colour);
     if (turn) go(turn);
+  }
+
+  /** Which update's figures the colours and the tip tell, where several trained the attempt. */
+  function trainedBy() {
+    if (update === null) return h("span", { class: "muted" }, " No update trained this attempt.");
+    if (updates.length === 1) return h("span", { class: "muted" }, ` trained by the update to version ${updates[0][1]}`);
+    const select = h("select", { id: "update", change: () => {
+      update = Number(select.value);
+      for (const [tokens, one] of filled) fill(tokens, one);
+      address();
+    } }, updates.map(([number, version]) => h("option", { value: number }, `update ${number + 1}, to version ${version}`)));
+    select.value = update;
+    return [h("label", { for: "update" }, " in "), select];
   }
 
   function facts() {
@@ -68,7 +101,7 @@ function attemptView(place, run, about, id, given) {
       below.length ? h("ul", {}, below.slice(0, SHOWN_FORKS).map((one) => branch(one, nodes)), below.length > SHOWN_FORKS ? h("li", { class: "muted" }, `${count(below.length - SHOWN_FORKS)} more`) : null) : null);
   }
 
-  function turnOf(one, versions) {
+  function turnOf(one) {
     const tokens = h("pre", { class: "tokens" });
     const call = one.malformed ? h("span", { class: "bad" }, one.malformed) : h("span", { class: "tool" }, visible(one.tool));
     const answer = one.failure ? `${one.failure}` : one.exit_code === null ? "" : `exit ${one.exit_code}`;
@@ -78,23 +111,31 @@ function attemptView(place, run, about, id, given) {
       tokens,
       h("div", { class: "answer" }, h("p", { class: "muted" }, `${answer} ${seconds(one.seconds)}`), observed(run, id, one)),
       one.changes.map((change) => h("details", { class: "change", open: one.changes.length < 4 }, h("summary", {}, visible(change.path)), change.why ? h("p", { class: "muted" }, visible(change.why)) : null, change.diff ? patch(change.diff) : change.now ? told(change.now) : null)));
-    lazily(box, () => fill(tokens, one, versions));
+    lazily(box, () => {
+      filled.push([tokens, one]);
+      fill(tokens, one);
+    });
     return box;
   }
 
-  function fill(tokens, one, versions) {
+  function fill(tokens, one) {
     if (!one.ids.length) {
-      tokens.append(visible(one.text));
+      tokens.replaceChildren(visible(one.text));
       return;
     }
+    const trained = one.trained.find((each) => each.update === update);
     const starts = one.spans.length ? one.spans : [[one.version, 0]];
     let span = 0;
     const made = one.ids.map((number, place) => {
       if (starts[span + 1] && starts[span + 1][1] <= place) span++;
       const likely = Math.exp(one.logprobs[place]), version = starts[span][0];
-      return h("span", { class: `token p${Math.min(9, Math.floor(10 * likely))} v${versions.indexOf(version) % 6}`, "data-id": number, "data-logprob": one.logprobs[place], "data-version": version }, visible(one.pieces[place]) || "\u200b");
+      const read = trained && trained.advantages[place] !== null ? Object.fromEntries(["advantages", "weights", "old", "logprobs", "entropies"].map((name) => [name, trained[name][place]])) : null;
+      const classes = read ? `e${9 - above(ENTROPIES, read.entropies)} a${sided(ADVANTAGES, read.advantages)} r${sided(RATIOS, read.logprobs - read.old)}` : "untrained";
+      const token = h("span", { class: `token p${Math.min(9, Math.floor(10 * likely))} v${versions.indexOf(version) % 6} ${classes}` }, visible(one.pieces[place]) || "\u200b");
+      tokenFacts.set(token, { id: number, logprob: one.logprobs[place], version, read });
+      return token;
     });
-    tokens.append(...made);
+    tokens.replaceChildren(...made);
   }
 
   function verdict() {
@@ -107,14 +148,16 @@ function attemptView(place, run, about, id, given) {
   }
 
   function paint(name) {
-    colour = COLOURS[name] ? name : "none";
+    colour = name;
     document.getElementById("turns").dataset.colour = colour;
-    document.querySelector(".scale").hidden = colour !== "probability";
+    const scale = document.querySelector(".scale"), { ends } = COLOURS[colour];
+    scale.hidden = !ends;
+    scale.replaceChildren(...(ends ? [`${ends[0]} `, h("span", { class: `ramp ${colour}` }), ` ${ends[1]}`] : []));
     address();
   }
 
   function address() {
-    const next = new URLSearchParams({ ...(turn ? { turn } : {}), ...(colour === "probability" ? {} : { colour }) });
+    const next = new URLSearchParams({ ...(turn ? { turn } : {}), ...(colour === "probability" ? {} : { colour }), ...(updates.length > 1 && update !== updates.at(-1)[0] ? { update } : {}) });
     history.replaceState(null, "", `#/attempt/${run}/${encodeURIComponent(id)}${next.size ? `?${next}` : ""}`);
   }
 
@@ -129,7 +172,7 @@ function attemptView(place, run, about, id, given) {
 
   const step = (by) => data && go(Math.min(Math.max(1, turn + by), data.turns.length));
   const cycle = () => {
-    const names = Object.keys(COLOURS), select = document.getElementById("colour");
+    const names = Object.keys(COLOURS).filter((name) => update !== null || !COLOURS[name].asks), select = document.getElementById("colour");
     select.value = names[(names.indexOf(colour) + 1) % names.length];
     paint(select.value);
   };

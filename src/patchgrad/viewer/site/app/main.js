@@ -65,8 +65,9 @@ document.addEventListener("pointerover", (event) => {
   const token = event.target.closest ? event.target.closest(".token") : null;
   tip.hidden = !token;
   if (!token) return;
-  const { id, logprob, version } = token.dataset;
-  tip.textContent = `id ${id}   log-probability ${logprob}   probability ${Math.exp(Number(logprob)).toFixed(4)}   version ${version}`;
+  const { id, logprob, version, read } = tokenFacts.get(token);
+  tip.textContent = `id ${id}   log-probability ${logprob}   probability ${Math.exp(logprob).toFixed(4)}   version ${version}`;
+  if (read) tip.textContent += `\nthe trainer: log-probability ${read.logprobs}   ratio ${Math.exp(read.logprobs - read.old).toFixed(4)}   entropy ${read.entropies}   advantage ${read.advantages}   weight ${read.weights}`;
   const box = token.getBoundingClientRect();
   tip.style.left = `${Math.min(box.left, window.innerWidth - tip.offsetWidth - 8)}px`;
   tip.style.top = `${box.bottom + 4}px`;
