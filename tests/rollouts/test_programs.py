@@ -22,7 +22,7 @@ from patchgrad.rollouts.journals import MemoryJournal
 from patchgrad.rollouts.loop import rolled
 from patchgrad.runs.build.harness import agent as agent_of
 from patchgrad.testing.sandbox_double import LocalSandboxes
-from patchgrad.values import Attempt, Budget, Call, Malformed, Message, Task, Turn, Verdict
+from patchgrad.values import Action, Attempt, Budget, Call, Ids, Malformed, Message, Sampling, Task, Turn, Verdict
 
 BUDGET = Budget(turns=6, context=50_000)
 TOOLS: Mapping[str, Tool] = {"bash": Bash(View(lines=40, limit=2000, brief=True))}
@@ -112,6 +112,23 @@ def test_another_process_of_it_goes_on_where_one_was() -> None:
             return [turn.address for turn in found.turns]
 
         assert asyncio.run(again()) == [turn.address for turn in whole.turns]
+
+
+class Unsampled(ScriptedPolicy):
+    """Says what it says without telling after which ids, as demonstrations and endpoints of text do."""
+
+    async def act(self, session: str, tokens: Ids, sampling: Sampling) -> Action:
+        return replace(await super().act(session, tokens, sampling), origin=None)
+
+
+def test_what_is_recalled_has_the_streams_that_it_was_made_of() -> None:
+    async def test() -> None:
+        journal = MemoryJournal()
+        made, recalled = [await run_attempt((bench(Owner(), journal), Unsampled(says)), attempt()) for _ in range(2)]
+        assert [len(segment.turns) for segment in made.trajectory.segments] == [3, 2]
+        assert recalled == made
+
+    asyncio.run(test())
 
 
 def test_one_that_asks_for_something_else_has_failed_and_nobody_else() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from patchgrad.contracts import Policy, RewardFunction
 from patchgrad.errors import ClusterFault, ConfigError, SandboxFault
-from patchgrad.rollouts.conversations import goes_on, segments_of
+from patchgrad.rollouts.conversations import goes_on, segments_of, streams
 from patchgrad.rollouts.harness import Harness, Workbench
 from patchgrad.rollouts.loop import rolled
 from patchgrad.rollouts.ownership import REOPENED, judged, works
@@ -71,7 +71,8 @@ async def run_attempt(shared: tuple[Workbench, Policy], attempt: Attempt) -> Gra
         raise ConfigError("Attempts of this agent begin at their first turn: it is a program that runs inside the sandbox.")
     own, ending = await _recalled(bench, policy, attempt)
     if ending is not None:
-        segments = segments_of(bench.agent, attempt.task, (*attempt.prefix, *own))
+        turns = (*attempt.prefix, *own)
+        segments = streams(turns, ending.begun) if ending.begun else segments_of(bench.agent, attempt.task, turns)
         done = Trajectory(
             attempt.id, attempt.task.id, segments, ending.stop, ending.submission, ending.seconds, attempt.origin, len(attempt.prefix)
         )
@@ -80,7 +81,8 @@ async def run_attempt(shared: tuple[Workbench, Policy], attempt: Attempt) -> Gra
     graded = await _graded(bench, attempt.task, trajectory)
     if graded.verdict.fault is None and trajectory.stop != "failed":
         last = trajectory.turns[-1].address if trajectory.turns else attempt.root
-        ending = Ending(last, trajectory.stop, trajectory.submission, graded.verdict, trajectory.seconds, graded.judgements)
+        begun = tuple(itertools.accumulate(len(segment.turns) for segment in trajectory.segments[:-1]))
+        ending = Ending(last, trajectory.stop, trajectory.submission, graded.verdict, trajectory.seconds, graded.judgements, begun)
         await bench.journal.ending(attempt.id, ending)
     return graded
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -58,12 +59,13 @@ def segments_of(agent: Agent | Program, task: Task, turns: Sequence[Turn]) -> tu
     An action says after which ids it was sampled: where these are its turn's context alone, it began a stream. Where it says nothing, an
     agent that is asked again says again where it began one; turns of a program are one stream then.
     """
-    found: list[list[Turn]] = []
-    for number, turn in enumerate(turns):
-        if not number or _begins(agent, task, turns, number):
-            found.append([])
-        found[-1].append(turn)
-    return tuple(Segment(tuple(segment)) for segment in found)
+    return streams(turns, [number for number in range(1, len(turns)) if _begins(agent, task, turns, number)])
+
+
+def streams(turns: Sequence[Turn], begun: Sequence[int]) -> tuple[Segment, ...]:
+    """The turns as streams, of which those after the first one begin at the turns of these numbers, counted from 0."""
+    places = [0, *begun, len(turns)]
+    return tuple(Segment(tuple(turns[first:last])) for first, last in pairwise(places)) if turns else ()
 
 
 def _begins(agent: Agent | Program, task: Task, turns: Sequence[Turn], number: int) -> bool:

@@ -70,7 +70,11 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an attempt ended and was judged: the last link of its chain, `parent` its last turn, or its root where it has none."""
+    """How an attempt ended and was judged: the last link of its chain, `parent` its last turn, or its root where it has none.
+
+    `begun` are the turns, counted from 0, at which its token streams after the first one began: `(3,)` of streams of three turns and two.
+    The address leaves it out: what a sampled action says of its own origin is proof, and other actions are not trained.
+    """
 
     parent: str
     stop: Stop
@@ -78,6 +82,7 @@ class Ending:
     verdict: Verdict
     seconds: float = 0.0
     judgements: tuple[Judgement, ...] = ()
+    begun: tuple[int, ...] = ()
 
     @property
     def address(self) -> str:

@@ -151,6 +151,7 @@ def _at_the_end(left: Rollout, right: Rollout, turns: int) -> Parting | None:
 
 _ENDINGS: Sequence[tuple[str, Callable[[Rollout], Any]]] = (
     ("one of them ended, and the other went on", lambda one: f"{len(one.trajectory.turns)} turns, {one.trajectory.stop}"),
+    ("the same turns form other token streams", lambda one: [len(segment.turns) for segment in one.trajectory.segments]),
     ("the same turns left another submission", lambda one: one.trajectory.submission),
     ("the same submission was judged otherwise", lambda one: [(test.id, test.status) for test in one.verdict.tests]),
     ("it is evidence of tampering in one of them", lambda one: one.verdict.tamper),
