@@ -56,6 +56,7 @@ ALLOWED: dict[str, set[str]] = {
     "recipes": CORE | LOOPS | {"config", "tasks"},
     "runs": CORE | FOLDERS | LOOPS | PARTS | {"config", "store", "viewer", "recipes", ""},
     "guests": CORE | FOLDERS | LOOPS | PARTS | {"recipes", "runs"},  # our tasks in programs of others: a door like the command line
+    "__main__": {"cli"},
     "cli": CORE | FOLDERS | LOOPS | PARTS | {"models", "config", "store", "viewer", "recipes", "runs", "testing", ""},
 }
 

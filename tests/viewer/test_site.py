@@ -163,6 +163,15 @@ def test_a_place_beyond_this_machine_takes_a_key(host: str) -> None:
     assert not Place(host, key="x").local
 
 
+@pytest.mark.parametrize(
+    ("host", "address"), [("127.0.0.1", "http://127.0.0.1:8517"), ("localhost", "http://localhost:8517"), ("::1", "http://[::1]:8517")]
+)
+def test_its_address_can_be_opened(host: str, address: str) -> None:
+    place = Place(host)
+    assert place.address == address
+    assert place.names(address.removeprefix("http://"))
+
+
 def test_with_a_key_each_request_has_to_bring_it(run: Run) -> None:
     with served([run.folder], key="a long key") as place:
         assert asked(place, "/data/overview")[0] == 401

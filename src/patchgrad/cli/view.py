@@ -78,7 +78,7 @@ def _served(arguments: argparse.Namespace) -> int:
 
     place = Place(arguments.host, arguments.port, arguments.key)
     made = app([Path(folder) for folder in arguments.run], place)
-    address = f"http://{place.host}:{place.port}/"
+    address = f"{place.address}/"
     print(f"The page is at {address}{'?key=KEY' if place.key else ''}, until Ctrl-C.", flush=True)
     if arguments.open:
         webbrowser.open(address + (f"?key={quote(place.key)}" if place.key else ""))

@@ -37,6 +37,11 @@ class Place:
         except ValueError:
             return False
 
+    @property
+    def address(self) -> str:
+        """What a browser or a client is given: `http://127.0.0.1:8517`, and `http://[::1]:8517`."""
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
     def names(self, host: str) -> bool:
         """Does a request's `Host` name this place? With a key any name does, as a machine has many."""
         if self.key:

@@ -27,7 +27,7 @@ async def _serve(evaluation: Evaluation, place: Place, allowance: Allowance, tra
     try:
         drawn = sampling(evaluation)
         what = f"temperature {drawn.temperature:g}, at most {drawn.max_tokens:,} tokens an answer, a context of {policy.context:,}"
-        say(f"{evaluation.policy} is served at http://{place.host}:{place.port}/v1 until Ctrl-C: {what}.")
+        say(f"{evaluation.policy} is served at {place.address}/v1 until Ctrl-C: {what}.")
         say("What a request asks for of these is not used.")
         await served(Visits(policy, drawn, allowance), place)
     finally:

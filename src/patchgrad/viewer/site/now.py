@@ -7,6 +7,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ from patchgrad.viewer.words import counted
 
 
 class Now:
-    """Reads of the journal what it has more than a look before. What is committed is not read."""
+    """Reads of the journal what it has more than a look before, and other files when they are others. What is committed is not read."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._step, self._at = "", (0, 0, 0)  # the last commit, and which file said it
         self._committed: dict[str, int] = {}
         self._read: dict[str, int] = {}
         self._begun: dict[str, set[str]] = {}
@@ -29,8 +31,8 @@ class Now:
     def told(self) -> dict[str, Any]:
         """A sentence, when the newest file was written, and how many seconds ago; of a run that is at its end no time is told."""
         try:
-            step, last = str(self._run.state().get("step", "")), _last(self._recipe())
             self._look()
+            step, last = self._step, _last(self._recipe)
         except (PatchgradError, OSError, ValueError):
             return {"said": "Its files cannot be read just now.", "newest": None, "age": None}
         if self._run.evaluates and (self._run.folder / "report.json").exists():
@@ -41,9 +43,10 @@ class Now:
         return {"said": " ".join(self._sentences(step)), "newest": newest, "age": max(0.0, time.time() - newest)}
 
     def _look(self) -> None:
-        committed = commits.ends(self._run.folder)
-        if committed != self._committed:
-            self._committed, self._read, self._begun, self._ended = committed, dict(committed), {}, {}
+        about = (self._run.folder / "state.json").stat()
+        if self._at != (at := (about.st_ino, about.st_size, about.st_mtime_ns)):
+            self._commit()
+            self._at = at
         for path in self._run.rollouts.files():
             size = path.stat().st_size
             if self._read.get(f"rollouts/{path.name}") != size:  # what is in a table has ended
@@ -56,6 +59,11 @@ class Now:
                 self._note(self._ended if kind == "ending" else self._begun, [attempt])
                 self._read[name] = offset + len(line)
 
+    def _commit(self) -> None:
+        self._step, committed = str(self._run.state().get("step", "")), commits.ends(self._run.folder)
+        if committed != self._committed:
+            self._committed, self._read, self._begun, self._ended = committed, dict(committed), {}, {}
+
     @staticmethod
     def _note(found: dict[str, set[str]], attempts: Sequence[str]) -> None:
         for attempt in attempts:
@@ -63,7 +71,7 @@ class Now:
 
     def _sentences(self, step: str) -> Iterator[str]:
         """`stage1/3: 40 of 64 attempts ended, 5 more begun since stage1-2 was committed.`"""
-        planned, since = _planned(self._recipe()), f" since {step} was committed" if step else ""
+        planned, since = _planned(self._recipe), f" since {step} was committed" if step else ""
         for label in dict.fromkeys([*self._begun, *self._ended]):
             began, ended = self._begun.get(label, set()), self._ended.get(label, set())
             count = Counter("+" in attempt.rpartition("/")[2] for attempt in ended)
@@ -75,6 +83,7 @@ class Now:
         if not self._begun and not self._ended:
             yield f"No attempt has begun{since}."
 
+    @cached_property
     def _recipe(self) -> Mapping[str, Any]:
         return tomllib.loads(self._run.recipe)
 
