@@ -32,12 +32,21 @@ class Picture:
     scheme: str = "light"
 
 
+PLAYED = """(async () => {
+    document.querySelector(".played").open = true;
+    await new Promise((done) => setTimeout(done, 300));
+    const range = document.querySelector(".player input");
+    range.value = 0.9 * Number(range.max);
+    range.dispatchEvent(new Event("input"));
+    document.querySelector(".played").scrollIntoView();
+})()"""
 PICTURES = {
     "list": Picture("#/list/0?failure=timeout", ".body .row"),
     "attempt": Picture("#/attempt/0/stage1%2F3%2F0%2F0", ".token", "document.getElementById('turn-3').scrollIntoView()", 800),
     "entropy": Picture(
         "#/attempt/0/stage1%2F3%2F0%2F0?colour=entropy", ".token", "document.getElementById('turn-1').scrollIntoView()", 480
     ),
+    "play": Picture("#/attempt/0/stage1%2F3%2F0%2F0", ".token", PLAYED, 460),
     "forks": Picture("#/attempt/0/stage1%2F3%2F0%2F0%2B3.1", ".forks li", height=560),
     "pair": Picture(
         "#/pair?one=0%3Astage1%2F3%2F0%2F0&two=0%3Astage1%2F3%2F0%2F0%2B3.1",

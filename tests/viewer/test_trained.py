@@ -13,7 +13,7 @@ from tests.viewer.serving import browser, served
 
 from patchgrad.links.listening import Place
 from patchgrad.store import Run
-from patchgrad.values import TrainedTurn
+from patchgrad.values import TrainedTurn, floats
 from patchgrad.viewer.site.shown import shown, whole
 
 pytest.importorskip("starlette")
@@ -45,8 +45,23 @@ def test_a_turn_has_what_each_update_made_of_it(run: Run) -> None:
     assert found.keys() == {(one.turn, one.update) for one in turns}
     for one in turns:
         assert found[one.turn, one.update]["logprobs"] == pytest.approx(one.logprobs.tolist(), abs=1e-4)
-        assert len(found[one.turn, one.update]["advantages"]) == len(told["turns"][one.turn - 1]["ids"])
+        assert len(found[one.turn, one.update]["entropies"]) == len(told["turns"][one.turn - 1]["ids"])
+        assert found[one.turn, one.update]["advantages"] == pytest.approx(float(one.advantages[0]), abs=1e-4), "alike for all tokens"
+        assert found[one.turn, one.update]["old"] is None, "what the sampler said stands there already"
     assert told["turns"] == next(one for one in whole(run, "stage1", 3) if one["id"] == turns[0].attempt)["turns"]
+
+
+def test_what_differs_between_tokens_is_told_of_each(tmp_path: Path) -> None:
+    run = pictured.make(tmp_path / "run")
+    attempt = run.rollouts.read("stage1", 3)[0].trajectory
+    size = len(attempt.turns[0].action.token_ids)
+    parts = [floats([float("nan"), *np.linspace(-1, 1, size - 1) - shift]) for shift in range(5)]
+    with Run.resume(run.folder) as again:
+        again.trained.write("stage1", 3, [TrainedTurn(attempt.id, 1, 0, 7, *parts)])
+    (told,) = shown(run, attempt.id)["turns"][0]["trained"]
+    for part, name in zip(parts, ("advantages", "weights", "old", "logprobs", "entropies"), strict=True):
+        assert told[name][0] is None
+        assert told[name][1:] == pytest.approx(part[1:].tolist(), abs=1e-4)
 
 
 def test_a_damaged_table_takes_no_attempt_with_it(tmp_path: Path) -> None:

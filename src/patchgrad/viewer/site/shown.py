@@ -9,10 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from patchgrad.errors import PatchgradError, Refused, StoreError, one_of_many
 from patchgrad.store import Run
-from patchgrad.store.trained import NUMBERS
-from patchgrad.values import Action, Call, Rollout, Turn
+from patchgrad.values import Action, Call, Floats, Rollout, TrainedTurn, Turn
 from patchgrad.viewer.site.changes import changes
 from patchgrad.viewer.site.forks import begun_in
 
@@ -59,18 +60,16 @@ def _found(run: Run, attempt: str) -> tuple[str, int, Rollout]:
     return place["phase"], place["iteration"], found[0]
 
 
-def _trained(run: Run, phase: str, iteration: int, attempt: str = "") -> dict[str, dict[int, list[dict[str, Any]]]]:
-    """By attempt and number of the turn, what each update of the attempt's own iteration made of its tokens; nothing of a damaged table."""
-    found: dict[str, dict[int, list[dict[str, Any]]]] = {}
+def _trained(run: Run, phase: str, iteration: int, attempt: str = "") -> dict[str, dict[int, list[TrainedTurn]]]:
+    """By attempt and number of the turn, what each update of the attempt's own iteration made of it; nothing of a damaged table."""
+    found: dict[str, dict[int, list[TrainedTurn]]] = {}
     with one_of_many(Refused()):
         for one in run.trained.read(phase, iteration, attempt):
-            numbers = {name: [None if math.isnan(value) else round(value, 4) for value in getattr(one, name).tolist()] for name in NUMBERS}
-            told = {"update": one.update, "version": one.version, **numbers}
-            found.setdefault(one.attempt, {}).setdefault(one.turn, []).append(told)
+            found.setdefault(one.attempt, {}).setdefault(one.turn, []).append(one)
     return found
 
 
-def _attempt(run: Run, rollout: Rollout, most: int, trained: Mapping[int, list[dict[str, Any]]]) -> dict[str, Any]:
+def _attempt(run: Run, rollout: Rollout, most: int, trained: Mapping[int, list[TrainedTurn]]) -> dict[str, Any]:
     trajectory, verdict, spell = rollout.trajectory, rollout.verdict, _spelling(run)
     starts, place = set[int](), 0
     for segment in trajectory.segments:
@@ -78,7 +77,8 @@ def _attempt(run: Run, rollout: Rollout, most: int, trained: Mapping[int, list[d
         place += len(segment.turns)
     turns = [
         _turn(number, turn, spell, most)
-        | {"begins": number in starts, "replayed": number < trajectory.replayed, "changes": changed, "trained": trained.get(number + 1, [])}
+        | {"begins": number in starts, "replayed": number < trajectory.replayed, "changes": changed}
+        | {"trained": [_read(one, turn.action) for one in trained.get(number + 1, [])]}
         for number, (turn, changed) in enumerate(
             zip(trajectory.turns, changes(run, rollout.task.repository, trajectory.turns), strict=True)
         )
@@ -129,6 +129,23 @@ def _tokens(action: Action, spell: Any) -> dict[str, Any]:
         return {"ids": [], "pieces": [], "logprobs": []}
     ids = action.token_ids.tolist()
     return {"ids": ids, "pieces": spell(ids), "logprobs": [round(float(value), 4) for value in action.logprobs]}
+
+
+def _read(one: TrainedTurn, action: Action) -> dict[str, Any]:
+    """An update's figures of a turn, null where a token was not trained. What is alike for all tokens is one number, and log-probabilities
+    that are the sampler's are none.
+    """
+    kept = ~np.isnan(one.advantages)
+    told: dict[str, Any] = {name: _rounded(getattr(one, name)) for name in ("logprobs", "entropies")}
+    for name in ("advantages", "weights"):
+        values = getattr(one, name)
+        told[name] = round(float(values[kept][0]), 4) if (values[kept] == values[kept][0]).all() else _rounded(values)
+    told["old"] = None if np.array_equal(one.old[kept], action.logprobs[kept]) else _rounded(one.old)
+    return {"update": one.update, "version": one.version, **told}
+
+
+def _rounded(values: Floats) -> list[float | None]:
+    return [None if math.isnan(value) else round(value, 4) for value in values.tolist()]
 
 
 def _spelling(run: Run) -> Any:

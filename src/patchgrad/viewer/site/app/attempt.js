@@ -16,6 +16,11 @@ const ADVANTAGES = [0, 0.25, 0.5, 1], RATIOS = [0.01, 0.05, 0.2, 0.5]; // betwee
 
 const above = (bounds, value) => bounds.filter((bound) => value > bound).length;
 const sided = (bounds, value) => `${value < 0 ? "m" : "p"}${above(bounds, Math.abs(value))}`;
+/** An update's figures of one token: a number stands for all tokens of a turn, and none for what the sampler said. */
+const readAt = (trained, place, sampled) => {
+  const at = (list) => (Array.isArray(list) ? list[place] : list);
+  return { logprobs: trained.logprobs[place], entropies: trained.entropies[place], advantages: at(trained.advantages), weights: at(trained.weights), old: at(trained.old) ?? sampled };
+};
 const tokenFacts = new WeakMap(); // what the tip tells of a token
 
 const SHOWN_FORKS = 100; // of one attempt
@@ -45,12 +50,19 @@ function attemptView(place, run, about, id, given) {
       relatives(),
       others(),
       h("details", { open: true }, h("summary", {}, "The issue"), told(data.instruction)),
+      played(),
       h("div", { class: "bar" }, h("label", { for: "colour" }, "Tokens coloured by "), select, trainedBy(), h("span", { class: "scale", "aria-hidden": "true" })),
       h("div", { id: "turns", "data-colour": colour }, turns),
       verdict(),
       h("details", {}, h("summary", {}, `The patch (${count(data.submission.split("\n").length - (data.submission ? 1 : 0))} lines)`), patch(data.submission))));
     paint(colour);
     if (turn) go(turn);
+  }
+
+  /** The attempt as a terminal shows it, made when it is opened. */
+  function played() {
+    const box = h("details", { class: "played", toggle: () => { if (box.open && box.children.length < 2) box.append(player(data.turns)); } }, h("summary", {}, "Play it as a terminal"));
+    return box;
   }
 
   /** Which update's figures the colours and the tip tell, where several trained the attempt. */
@@ -129,7 +141,7 @@ function attemptView(place, run, about, id, given) {
     const made = one.ids.map((number, place) => {
       if (starts[span + 1] && starts[span + 1][1] <= place) span++;
       const likely = Math.exp(one.logprobs[place]), version = starts[span][0];
-      const read = trained && trained.advantages[place] !== null ? Object.fromEntries(["advantages", "weights", "old", "logprobs", "entropies"].map((name) => [name, trained[name][place]])) : null;
+      const read = trained && trained.logprobs[place] !== null ? readAt(trained, place, one.logprobs[place]) : null;
       const classes = read ? `e${9 - above(ENTROPIES, read.entropies)} a${sided(ADVANTAGES, read.advantages)} r${sided(RATIOS, read.logprobs - read.old)}` : "untrained";
       const token = h("span", { class: `token p${Math.min(9, Math.floor(10 * likely))} v${versions.indexOf(version) % 6} ${classes}` }, visible(one.pieces[place]) || "\u200b");
       tokenFacts.set(token, { id: number, logprob: one.logprobs[place], version, read });
