@@ -59,9 +59,12 @@ def measured(folder: Path, recipe: Sequence[str], view: str, seconds: float) -> 
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     server = subprocess.Popen([PATCHGRAD, "view", str(folder), "--serve", "--port", str(port)], stdout=subprocess.DEVNULL)
-    _answers(port)
-    threading.Timer(max(0.0, seconds - (time.monotonic() - began)), run.send_signal, [signal.SIGINT]).start()
+    _answers(port, server)
+    stop = threading.Timer(max(0.0, seconds - (time.monotonic() - began)), run.send_signal, [signal.SIGINT])
+    stop.daemon = True
+    stop.start()
     spent = _watched(run, f"http://127.0.0.1:{port}/{VIEWS[view].format(attempt=quote(attempt, safe=''))}")
+    stop.cancel()
     wall = time.monotonic() - began
     server.terminate()
     served = _seconds(os.wait4(server.pid, 0)[2])
@@ -78,13 +81,14 @@ def _first(folder: Path, run: subprocess.Popen[bytes]) -> str:
     raise SystemExit("The run ended before it had an attempt: try it by itself to see why.")
 
 
-def _answers(port: int) -> None:
-    """Waits until something listens."""
-    while True:
+def _answers(port: int, server: subprocess.Popen[bytes]) -> None:
+    """Waits until it listens."""
+    while server.poll() is None:
         with socket.socket() as asked:
             if asked.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.05)
+    raise SystemExit("The page's server ended: try `patchgrad view RUN --serve` by itself to see why.")
 
 
 def _watched(run: subprocess.Popen[bytes], address: str) -> float:

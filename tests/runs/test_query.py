@@ -131,6 +131,22 @@ def test_the_columns_are_shown_whole(run: Run, capsys: pytest.CaptureFixture[str
     assert all(meaning in told for table in ("attempts", "turns") for meaning in TABLES[table].columns.values())
 
 
+@pytest.mark.parametrize("table", ["trained", "rollouts"])
+def test_a_damaged_table_takes_no_other_with_it(table: str, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(run.folder, tmp_path / "damaged")
+    path = sorted((tmp_path / "damaged" / table).glob("*.parquet"))[0]
+    path.write_bytes(path.read_bytes()[:-9])
+    assert main(["query", str(tmp_path / "damaged"), "select count(*) as n from metrics", "--csv"]) == 1
+    said = capsys.readouterr()
+    assert said.out == f"n\n{len(run.results.metrics())}\n"
+    assert path.name in said.err
+
+
+def test_a_run_in_which_nothing_was_kept_of_tokens_has_no_rows(run: Run, tmp_path: Path) -> None:
+    shutil.copytree(run.folder, tmp_path / "old", ignore=shutil.ignore_patterns("trained"))
+    assert query([tmp_path / "old"], "select attempt, unnest(logprobs) - unnest(old) as moved, update + 1 from trained").rows == ()
+
+
 def test_a_damaged_record_is_told_and_the_others_are_asked(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(run.folder, tmp_path / "damaged")
     path = tmp_path / "damaged" / "metrics.jsonl"

@@ -43,6 +43,8 @@ def a_run(folder: Path, recipe: Recipe, position: int, checkpoint: str, kept: li
         run.results.write_metrics({"phase": "rft", "iteration": 0})
         for table in ("demonstrations-00000", "evaluate-1-00000", "rft-00000", "rft-00001"):
             (run.folder / "rollouts" / f"{table}.parquet").write_text(table)
+        for iteration in (0, 1):
+            run.trained.write("rft", iteration, [])
         step = str(phase_ids(recipe)[position - 1])
         run.save_state({"position": position, "step": step, "checkpoint": checkpoint, "kept": kept, "pool": POOL, "minutes": 1.5})
     return folder
@@ -62,6 +64,7 @@ def test_what_both_recipes_begin_with_is_not_done_again(tmp_path: Path) -> None:
         assert run.recipe == dumps(further)
         assert {path.name for path in run.checkpoints.all()} == {"base", "rft-0"}
         assert {path.stem for path in (run.folder / "rollouts").iterdir()} == {"demonstrations-00000", "rft-00000"}, "of what was committed"
+        assert [path.stem for path in run.trained.files()] == ["rft-00000"]
     assert (state["position"], state["step"], state["kept"], state["pool"]) == (3, "rft-0", ["base"], POOL), "its evaluation comes later"
     assert about["origin"] == {"run": str(origin), "checkpoint": "rft-0"}
     with start_from(origin, tmp_path / "same", replace(rounds(1), stages=laptop().stages)) as run:

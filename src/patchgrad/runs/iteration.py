@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from patchgrad.contracts import Extend
 from patchgrad.errors import ProgramFault, TrainingStopped
@@ -22,7 +24,7 @@ from patchgrad.runs.probe import before, probe
 from patchgrad.runs.record import measured, recalled
 from patchgrad.runs.session import RunContext, Session
 from patchgrad.runs.suspicion import by_version
-from patchgrad.values import Budget, Measured, digest
+from patchgrad.values import Budget, Measured, TrainedTurn, digest, floats
 
 PROBED, PROBE_TOKENS = 16, 48  # actions of the sampler's probe at most, and the tokens of each
 
@@ -66,7 +68,8 @@ async def run_iteration(
     for group in done.groups if work.compared else ():
         session.prefixes.observe(group)
     context.run.rollouts.write(work.id.trained, work.id.iteration, [r for group in done.groups for r in group.rollouts])
-    context.run.trained.write(work.id.trained, work.id.iteration, done.learned.turns)
+    turns = done.learned.turns
+    context.run.trained.write(work.id.trained, work.id.iteration, turns if work.compared else [_apart(turn) for turn in turns])
     record = measured(done, work.sizes.attempts, compared=work.compared)
     if work.again:
         trained = work.algorithm.select(done.groups)
@@ -85,6 +88,11 @@ async def run_iteration(
     context.tracker.event(Measured(row))
     _stop(reason)
     return session
+
+
+def _apart(turn: TrainedTurn) -> TrainedTurn:
+    """The turn, without log-probabilities after another prompt than it was learned after."""
+    return replace(turn, old=floats(np.full(len(turn.old), np.nan)))
 
 
 async def _iterated(session: Session, work: Work) -> Iteration:

@@ -108,7 +108,7 @@ def _commit(run: Run, recipe: Recipe, state: Mapping[str, Any], reports: Sequenc
         run.results.write_reports(reports)
     told = {f"{row['phase']}-{row['iteration']:05d}" for row in run.results.metrics()}
     told |= {"demonstrations-00000", *(f"evaluate-{number}-00000" for number in range(1, len(reports) + 1))}
-    for table in (run.folder / "rollouts").glob("*.parquet"):
+    for table in (*run.rollouts.files(), *run.trained.files()):
         if table.stem not in told:
             table.unlink()
     run.save_state(state)

@@ -7,6 +7,7 @@
     ├── journal/*.jsonl     one line a turn, hash-chained; arrays are little-endian base64
     ├── states/*.pack       what the turns left behind, by content: every file once
     ├── rollouts/*.parquet  one row a rollout, a file per phase and iteration
+    ├── trained/*.parquet   what optimiser steps made of each token, beside them
     ├── metrics.jsonl       one line an iteration; the last line of an iteration counts
     ├── checkpoints/STEP/   written under another name, then renamed
     ├── state.json          what is complete: the point from which `--resume` goes on

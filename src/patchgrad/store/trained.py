@@ -9,7 +9,7 @@ import numpy as np
 
 from patchgrad.errors import StoreError
 from patchgrad.store import table
-from patchgrad.store.files import put
+from patchgrad.store.files import put, writing
 from patchgrad.store.lock import WriterLock
 from patchgrad.values import TrainedTurn, floats
 
@@ -35,7 +35,8 @@ class Trained:
             values = np.concatenate([floats([]), *(getattr(turn, name) for turn in turns)])
             columns.append(arrow.ListArray.from_arrays(arrow.array(ends), arrow.array(values, arrow.float32(), mask=np.isnan(values))))
         made = arrow.table(columns, list(COLUMNS))
-        self._folder.mkdir(exist_ok=True)
+        with writing(self._folder.parent):
+            self._folder.mkdir(exist_ok=True)
         put(self._path(phase, iteration), lambda partial: arrow.parquet.write_table(made, partial, compression="zstd"))
 
     def read(self, phase: str, iteration: int, attempt: str = "") -> list[TrainedTurn]:

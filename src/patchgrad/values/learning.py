@@ -124,7 +124,8 @@ class TrainedTurn:
 
     `turn` counts the turns of the attempt from 1 and `update` the steps of the iteration from 0; `version` is the one that it made.
     `weights` is how much more than in a mean over the step's trained tokens each cost counted. `old` are log-probabilities that ratios were
-    taken to; `logprobs` and `entropies` are of the weights before the step, in nats.
+    taken to, NaN where the action was sampled after another prompt than it was learned after. `logprobs` and `entropies` are of the weights
+    before the step, in nats.
 
     Of an action of three tokens of which the last was masked, with an advantage of 0.5: `advantages [0.5 0.5 nan]`.
     """

@@ -30,8 +30,8 @@ class Answer:
 def query(folders: Sequence[Path], question: str, refuse: Refuse = stop) -> Answer:
     """The answer of the runs in these folders to one `select`.
 
-    A damaged record or report goes to `refuse`. Raises `ConfigError` for what is no such question, with DuckDB's reason, and `StoreError`
-    for a table that cannot be read.
+    A damaged record, report or table goes to `refuse`. Raises `ConfigError` for what is no such question, with DuckDB's reason, and
+    `StoreError` for a table that breaks while it is read.
     """
     duck = _duckdb()
     with duck.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}) as database:
@@ -71,8 +71,8 @@ def _duckdb() -> Any:
 def _open(database: duckdb.DuckDBPyConnection, folders: Sequence[Path], refuse: Refuse) -> None:
     """Makes the tables, and shuts all else: the files of other folders, and the network."""
     runs = [(folder.resolve().name, Run.open(folder)) for folder in folders]
-    attempts = [(name, str(path)) for name, run in runs for path in run.rollouts.files()]
-    trained = [(name, str(path)) for name, run in runs for path in run.trained.files()]
+    attempts = [(name, str(path)) for name, run in runs for path in run.rollouts.files() if _whole(database, path, refuse)]
+    trained = [(name, str(path)) for name, run in runs for path in run.trained.files() if _whole(database, path, refuse)]
     files = [*attempts, *trained]
     _keep(database, "files", [{"run": name, "path": path} for name, path in files], {"run": "VARCHAR", "path": "VARCHAR"})
     _attempts(database, [path for _, path in attempts])
@@ -92,6 +92,16 @@ def _open(database: duckdb.DuckDBPyConnection, folders: Sequence[Path], refuse: 
     database.execute("set lock_configuration = true")
 
 
+def _whole(database: duckdb.DuckDBPyConnection, path: Path, refuse: Refuse) -> bool:
+    """Can a table be opened? One that cannot goes to `refuse`, and the others answer without it."""
+    try:
+        database.execute("select count(*) from read_parquet(?)", [str(path)])
+    except _duckdb().Error as error:
+        refuse(StoreError(f"{path} cannot be read: {_sentence(error)}"))
+        return False
+    return True
+
+
 def _attempts(database: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> None:
     """`attempts` and `turns`, which are read from the files when somebody asks for them."""
     if not paths:
@@ -108,7 +118,7 @@ def _attempts(database: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> None
 def _trained(database: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> None:
     """The same of `trained`, which runs of older versions do not have."""
     if not paths:
-        _keep(database, "trained", [], dict.fromkeys(TABLES["trained"].columns, "VARCHAR"))
+        _keep(database, "trained", [], _TRAINED)
         return
     database.execute(f"create view trained as select files.run, one.* exclude (filename) {_joined(paths)}")
 
@@ -119,6 +129,11 @@ def _joined(paths: Sequence[str]) -> str:
     return f"from read_parquet([{listed}], filename = true, union_by_name = true) as one join files on files.path = one.filename"
 
 
+_TRAINED = {
+    **dict.fromkeys(("run", "phase", "attempt"), "VARCHAR"),
+    **dict.fromkeys(("iteration", "turn", "update", "version"), "BIGINT"),
+    **dict.fromkeys(("advantages", "weights", "old", "logprobs", "entropies"), "FLOAT[]"),
+}
 _POLICY = {
     "run": "VARCHAR",
     "policy": "VARCHAR",

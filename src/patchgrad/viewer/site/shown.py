@@ -78,7 +78,7 @@ def _attempt(run: Run, rollout: Rollout, most: int, trained: Mapping[int, list[T
     turns = [
         _turn(number, turn, spell, most)
         | {"begins": number in starts, "replayed": number < trajectory.replayed, "changes": changed}
-        | {"trained": [_read(one, turn.action) for one in trained.get(number + 1, [])]}
+        | {"trained": [_read(one, turn.action) for one in trained.get(number + 1, []) if _fits(one, turn.action)]}
         for number, (turn, changed) in enumerate(
             zip(trajectory.turns, changes(run, rollout.task.repository, trajectory.turns), strict=True)
         )
@@ -131,21 +131,31 @@ def _tokens(action: Action, spell: Any) -> dict[str, Any]:
     return {"ids": ids, "pieces": spell(ids), "logprobs": [round(float(value), 4) for value in action.logprobs]}
 
 
+def _fits(one: TrainedTurn, action: Action) -> bool:
+    """Is a row of this action? A table that was brought from elsewhere may not be."""
+    return len(one.advantages) == len(action.logprobs) and not np.isnan(one.advantages).all()
+
+
 def _read(one: TrainedTurn, action: Action) -> dict[str, Any]:
-    """An update's figures of a turn, null where a token was not trained. What is alike for all tokens is one number, and log-probabilities
-    that are the sampler's are none.
+    """An update's figures of a turn, null where a token was not trained. What is alike for all tokens is one number, and `old` is "sampled"
+    where it is the sampler's.
     """
     kept = ~np.isnan(one.advantages)
     told: dict[str, Any] = {name: _rounded(getattr(one, name)) for name in ("logprobs", "entropies")}
     for name in ("advantages", "weights"):
         values = getattr(one, name)
-        told[name] = round(float(values[kept][0]), 4) if (values[kept] == values[kept][0]).all() else _rounded(values)
-    told["old"] = None if np.array_equal(one.old[kept], action.logprobs[kept]) else _rounded(one.old)
+        told[name] = _digits(float(values[kept][0])) if (values[kept] == values[kept][0]).all() else _rounded(values)
+    told["old"] = "sampled" if np.array_equal(one.old[kept], action.logprobs[kept]) else _rounded(one.old)
     return {"update": one.update, "version": one.version, **told}
 
 
 def _rounded(values: Floats) -> list[float | None]:
-    return [None if math.isnan(value) else round(value, 4) for value in values.tolist()]
+    return [None if math.isnan(value) else _digits(value) for value in values.tolist()]
+
+
+def _digits(value: float) -> float:
+    """Four significant digits: a weight may be a hundred-thousandth."""
+    return float(f"{value:.4g}")
 
 
 def _spelling(run: Run) -> Any:

@@ -16,10 +16,10 @@ const ADVANTAGES = [0, 0.25, 0.5, 1], RATIOS = [0.01, 0.05, 0.2, 0.5]; // betwee
 
 const above = (bounds, value) => bounds.filter((bound) => value > bound).length;
 const sided = (bounds, value) => `${value < 0 ? "m" : "p"}${above(bounds, Math.abs(value))}`;
-/** An update's figures of one token: a number stands for all tokens of a turn, and none for what the sampler said. */
+/** An update's figures of one token: a number stands for all tokens of a turn, and "sampled" for what the sampler said. */
 const readAt = (trained, place, sampled) => {
   const at = (list) => (Array.isArray(list) ? list[place] : list);
-  return { logprobs: trained.logprobs[place], entropies: trained.entropies[place], advantages: at(trained.advantages), weights: at(trained.weights), old: at(trained.old) ?? sampled };
+  return { logprobs: trained.logprobs[place], entropies: trained.entropies[place], advantages: at(trained.advantages), weights: at(trained.weights), old: trained.old === "sampled" ? sampled : at(trained.old) };
 };
 const tokenFacts = new WeakMap(); // what the tip tells of a token
 
@@ -67,7 +67,7 @@ function attemptView(place, run, about, id, given) {
 
   /** Which update's figures the colours and the tip tell, where several trained the attempt. */
   function trainedBy() {
-    if (update === null) return h("span", { class: "muted" }, " No update trained this attempt.");
+    if (update === null) return h("span", { class: "muted" }, " No figures of an update of this attempt are kept.");
     if (updates.length === 1) return h("span", { class: "muted" }, ` trained by the update to version ${updates[0][1]}`);
     const select = h("select", { id: "update", change: () => {
       update = Number(select.value);
@@ -142,7 +142,7 @@ function attemptView(place, run, about, id, given) {
       if (starts[span + 1] && starts[span + 1][1] <= place) span++;
       const likely = Math.exp(one.logprobs[place]), version = starts[span][0];
       const read = trained && trained.logprobs[place] !== null ? readAt(trained, place, one.logprobs[place]) : null;
-      const classes = read ? `e${9 - above(ENTROPIES, read.entropies)} a${sided(ADVANTAGES, read.advantages)} r${sided(RATIOS, read.logprobs - read.old)}` : "untrained";
+      const classes = read ? `e${9 - above(ENTROPIES, read.entropies)} a${sided(ADVANTAGES, read.advantages)} ${read.old === null ? "" : `r${sided(RATIOS, read.logprobs - read.old)}`}` : "untrained";
       const token = h("span", { class: `token p${Math.min(9, Math.floor(10 * likely))} v${versions.indexOf(version) % 6} ${classes}` }, visible(one.pieces[place]) || "\u200b");
       tokenFacts.set(token, { id: number, logprob: one.logprobs[place], version, read });
       return token;

@@ -67,7 +67,7 @@ document.addEventListener("pointerover", (event) => {
   if (!token) return;
   const { id, logprob, version, read } = tokenFacts.get(token);
   tip.textContent = `id ${id}   log-probability ${logprob}   probability ${Math.exp(logprob).toFixed(4)}   version ${version}`;
-  if (read) tip.textContent += `\nthe trainer: log-probability ${read.logprobs}   ratio ${Math.exp(read.logprobs - read.old).toFixed(4)}   entropy ${read.entropies}   advantage ${read.advantages}   weight ${read.weights}`;
+  if (read) tip.textContent += `\nthe trainer: log-probability ${read.logprobs}   ${read.old === null ? "" : `ratio ${Math.exp(read.logprobs - read.old).toFixed(4)}   `}entropy ${read.entropies}   advantage ${read.advantages}   weight ${read.weights}`;
   const box = token.getBoundingClientRect();
   tip.style.left = `${Math.min(box.left, window.innerWidth - tip.offsetWidth - 8)}px`;
   tip.style.top = `${box.bottom + 4}px`;

@@ -14,8 +14,8 @@ function script(turns) {
   for (const one of turns) {
     const call = one.malformed ? "" : one.tool === "bash" ? one.arguments : `${one.tool} ${one.arguments}`;
     show("place", `${one.malformed ? `[turn ${one.number}: ${one.malformed}]` : `${directory} $`} `, 0);
-    const parts = Math.max(1, Math.min(call.length, 40)), step = Math.min(TYPED, KEYSTROKE * call.length) / parts;
-    for (let part = 0; part < parts; part++) show("", call.slice(Math.floor((part * call.length) / parts), Math.floor(((part + 1) * call.length) / parts)), step);
+    const letters = [...call], parts = Math.max(1, Math.min(letters.length, 40)), step = Math.min(TYPED, KEYSTROKE * call.length) / parts;
+    for (let part = 0; part < parts; part++) show("", letters.slice(Math.floor((part * letters.length) / parts), Math.floor(((part + 1) * letters.length) / parts)).join(""), step);
     show("", "\n", Math.min(WAITED, 1000 * (one.seconds || 0)));
     const answer = one.observation.slice(0, LONG), left = one.left + one.observation.length - answer.length;
     show(one.failure ? "bad" : "", `${answer}${answer && !answer.endsWith("\n") ? "\n" : ""}`, 0);
