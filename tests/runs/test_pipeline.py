@@ -134,6 +134,8 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     for m in finished.results.metrics():
         turns = finished.trained.read(m["phase"], m["iteration"])
         assert sum(int((~np.isnan(one.advantages)).sum()) for one in turns) == m["trained"], "each token of each update is kept"
+        known = [not np.isnan(one.old[~np.isnan(one.advantages)]).any() for one in turns]
+        assert set(known) <= {"ratio" in m}, "what has no ratio in the record has none in the table"
     recorded = {name for m in finished.results.metrics() for name in m} | {*TOLD, *EARLIER}
     drawn = {column for _, _, wanted in CHARTS for _, column, _ in wanted}
     assert drawn <= recorded, "what the page draws is recorded under that name"
@@ -261,6 +263,9 @@ def test_what_a_demonstration_helped_to_collect_is_imitated_without_it(tmp_path:
     assert row["episodes"] == 4
     shown, plain = (finished.rollouts.read(phase)[0].trajectory.turns[0].context for phase in ("rft", "evaluate-2"))
     assert len(shown) > 1.3 * len(plain), "the demonstration is in the one prompt and not in the other"
+    trained = finished.trained.read("rft", 0)
+    assert sum(int((~np.isnan(one.logprobs)).sum()) for one in trained) == row["trained"]
+    assert all(np.isnan(one.old).all() for one in trained), "what was said after the one prompt is no measure after the other"
 
 
 @pytest.mark.parametrize("name", sorted(RECIPES))
