@@ -29,6 +29,7 @@ from patchgrad.values import Limits
 
 VLLM = 0.9  # of a GPU, so much does its server take unless it is told otherwise
 JOURNAL = 24  # bytes that a run keeps of each token of an attempt: about 20 in one of `laptop`
+TRAINED = 8  # bytes besides, for each pass over an attempt: some 17 of a token that is trained, which less than half of them are
 
 
 def plan(recipe: Recipe, room: int = 0, beside: int = 0) -> MemoryPlan:
@@ -162,10 +163,11 @@ def disk(recipe: Recipe, checkpoint: int) -> int:
     """Bytes of the run's folder at most: the checkpoints that are kept and the last two, and what is kept of every attempt."""
     rft, measured = recipe.rft, recipe.evaluation
     kept = 1 + bool(rft.rounds) + len(recipe.stages)
-    tokens = (
-        rft.rounds * rft.tasks * rft.attempts * rft.limits.context
-        + kept * (recipe.tasks.held_out + recipe.tasks.held_out_generated) * measured.attempts * measured.limits.context
-    )
-    drawn = ((stage, stage.sampling) for stage in recipe.stages)
-    tokens += sum(s.iterations * d.tasks * (d.attempts + d.forks * d.continuations) * s.limits.context for s, d in drawn)
-    return (kept + 2) * checkpoint + tokens * JOURNAL
+    held_out = kept * (recipe.tasks.held_out + recipe.tasks.held_out_generated) * measured.attempts * measured.limits.context
+    passes = [(rft.rounds * rft.tasks * rft.attempts * rft.limits.context, rft.epochs)]
+    for stage in recipe.stages:
+        drawn = stage.sampling
+        attempts = stage.iterations * drawn.tasks * (drawn.attempts + drawn.forks * drawn.continuations)
+        passes.append((attempts * stage.limits.context, stage.loss.epochs))
+    of_attempts = sum(tokens * (JOURNAL + TRAINED * epochs) for tokens, epochs in passes)
+    return (kept + 2) * checkpoint + held_out * JOURNAL + of_attempts
