@@ -9,6 +9,7 @@ and runs on the reader's machine. Prints the shares, and JSON last.
 
 from __future__ import annotations
 
+import atexit
 import os
 import resource
 import shutil
@@ -54,11 +55,13 @@ def measured(folder: Path, recipe: Sequence[str], view: str, seconds: float) -> 
     """CPU seconds of run, server and browser, the share of the server in the run's, and seconds on the clock."""
     began = time.monotonic()
     run = subprocess.Popen([PATCHGRAD, "train", *recipe, "--run", str(folder)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    atexit.register(run.kill)  # whatever else fails; of a process that has ended it is nothing
     attempt = _first(folder, run)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     server = subprocess.Popen([PATCHGRAD, "view", str(folder), "--serve", "--port", str(port)], stdout=subprocess.DEVNULL)
+    atexit.register(server.kill)
     _answers(port, server)
     stop = threading.Timer(max(0.0, seconds - (time.monotonic() - began)), run.send_signal, [signal.SIGINT])
     stop.daemon = True
