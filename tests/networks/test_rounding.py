@@ -13,7 +13,7 @@ from patchgrad.networks import rounding
 @pytest.mark.skipif(not hasattr(torch.cpu, "get_capabilities"), reason="this torch does not tell what a processor has")
 def test_what_linux_says_of_the_processor_torch_says_too() -> None:
     told = torch.cpu.get_capabilities()
-    assert rounding.multiplies_bfloat16() == any(told.get(name) for name in rounding.INSTRUCTIONS)
+    assert rounding.instructed() == any(told.get(name) for name in rounding.INSTRUCTIONS)
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ def test_what_linux_says_of_the_processor_torch_says_too() -> None:
 )
 def test_a_processor_that_does_not_say_so_is_taken_for_one_that_does_not(told: str, multiplies: bool, tmp_path: Path) -> None:
     (tmp_path / "cpuinfo").write_text(told)
-    assert rounding.multiplies_bfloat16(tmp_path / "cpuinfo") == multiplies
-    assert not rounding.multiplies_bfloat16(tmp_path / "nothing")
+    assert rounding.instructed(tmp_path / "cpuinfo") == multiplies
+    assert not rounding.instructed(tmp_path / "nothing")
 
 
 @pytest.mark.parametrize(("bound", "multiplies"), [("AVX2", False), ("avx512_core", False), ("AVX512_CORE_BF16", True), ("ALL", True)])
@@ -38,7 +38,23 @@ def test_instructions_that_a_user_keeps_onednn_from_are_none(
 ) -> None:
     (tmp_path / "cpuinfo").write_text("flags\t\t: fpu avx512f avx512_bf16\n")
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", bound)
-    assert rounding.multiplies_bfloat16.__wrapped__(tmp_path / "cpuinfo") == multiplies
+    assert rounding.instructed.__wrapped__(tmp_path / "cpuinfo") == multiplies
+
+
+@pytest.mark.parametrize(("instructed", "gain", "multiplies"), [(True, 2.3, True), (True, 0.5, False), (False, 2.3, False)])
+def test_instructions_that_are_no_faster_are_not_used(
+    instructed: bool, gain: float, multiplies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounding, "instructed", lambda: instructed)
+    monkeypatch.setattr(rounding, "gain", lambda: gain)
+    assert rounding.multiplies_bfloat16.__wrapped__() == multiplies
+
+
+def test_what_is_timed_is_left_as_it_was() -> None:
+    threads, state = torch.get_num_threads(), torch.get_rng_state()
+    assert rounding.gain() > 0
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_a_root_is_one_to_the_last_bits_and_that_of_nothing_is_nothing() -> None:
