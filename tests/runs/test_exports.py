@@ -29,6 +29,7 @@ from patchgrad.runs.api import train
 from patchgrad.runs.exports.conversations import conversations
 from patchgrad.runs.exports.exporting import FORMATS, Wanted, exported
 from patchgrad.runs.exports.hidden import Hidden
+from patchgrad.runs.imports.importing import imported
 from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.store import Run
 from patchgrad.values import Call
@@ -110,6 +111,24 @@ def test_a_parquet_file_has_the_messages_of_each_attempt(run: Run, tmp_path: Pat
         assert [said["content"] for said in row["messages"] if said["role"] == "assistant"] == [t.action.text for t in one.trajectory.turns]
         assert one.task.instruction.strip() in row["messages"][0]["content"]
         assert (row["resolved"], row["model_patch"], row["exit_status"]) == (one.solved, one.trajectory.submission, one.trajectory.stop)
+
+
+@pytest.mark.parametrize("format", ["atif", "hf-messages"])
+def test_what_is_exported_can_be_imported_again(run: Run, format: str, tmp_path: Path) -> None:
+    known = {name: one for name, one in attempts(run).items() if one.trajectory.turns or format == "atif"}
+    exported(run, format, Wanted(), tmp_path / "out.parquet", Refused())
+    refused = Refused()
+    found = imported([str(tmp_path / "out.parquet")], tmp_path / "again", refused)
+    assert not refused.errors
+    assert found.attempts == len(known)
+    for one in Run.open(tmp_path / "again").rollouts.read("evaluate"):
+        was, now = known[one.trajectory.id].trajectory, one.trajectory
+        assert [turn.action.text for turn in now.turns] == [turn.action.text for turn in was.turns]
+        assert (now.stop, now.submission, one.solved) == (was.stop, was.submission, known[was.id].solved)
+        if format == "atif":
+            assert [turn.observation.content for turn in now.turns] == [turn.observation.content for turn in was.turns]
+            calls = [(turn.call, again.call) for turn, again in zip(was.turns, now.turns, strict=True) if isinstance(turn.call, Call)]
+            assert all(call == again for call, again in calls)
 
 
 def test_the_attempts_of_one_phase_or_the_solved_ones_are_exported_alone(run: Run, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ class Optimiser:
     Parameters whose names are among the `frozen`, which may hold `*`, do not move once there is a base policy: AdamW's steps are as long
     for a row of an embedding that hardly matters as for one that does. With a `rank` only adapters of a model are trained (LoRA), which
     add `alpha / rank` times their product; with 0 all of it is. Products are in `precision`; those of a warm-up and of fine-tuning, which
-    take no ratio to what the sampler said and bear more rounding, in `imitation`, where the processor multiplies such numbers. A
+    take no ratio to what the sampler said and bear more rounding, in `imitation`, where that is faster. A
     `precision` of `auto` is `bfloat16` there and on a GPU, and `float32` elsewhere. With `offload` the optimiser's states and the
     parameters' exact values lie in host memory, and a GPU has what it computes with.
     """

@@ -142,8 +142,8 @@ class PolicyChoice:
 
     It is sampled from by patchgrad's own code; or, where `vllm` names the Python of an environment that has it, by vLLM (`policies/vllm`)
     with these `options` of its own, written as `tensor-parallel-size=2`; not those of `KEPT`. Where an `implementation` is named, by that.
-    Patchgrad's own multiplies in this `precision`, or as `optimiser.precision` has it; on a CPU in `bfloat16` only where the processor is
-    made for it (`networks/products.py`).
+    Patchgrad's own multiplies in this `precision`, or as `optimiser.precision` has it; on a CPU in `bfloat16` only where that is
+    faster (`networks/rounding.py`).
 
     So many `replicas` sample in processes of their own, each with as many `threads`, or with GPUs of its own where vLLM samples; with a
     cluster they are on its machines. With none, one policy samples in the process that trains (`policies/replicas`).

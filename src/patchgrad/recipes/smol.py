@@ -39,7 +39,7 @@ SMOL = (
         },
     ),
     Change(
-        "products are rounded where the processor multiplies such numbers, and what the trainer says otherwise than the sampler is weighed",
+        "products are rounded where that is faster, and what the trainer says otherwise than the sampler is weighed",
         {"optimiser.precision": "auto", "policy.threads": "2"} | both({"loss.old": "recomputed", "loss.correction.truncate_token": "2"}),
     ),
     Change("it quotes the line that it edits", {"agent.action_tokens": "96"}),

@@ -68,6 +68,7 @@ def load_evaluation(text: str) -> Evaluation:
 
 def recipe_of(run: Run) -> Recipe:
     """What a run is trained by; `ConfigError` for a folder that holds an evaluation."""
+    refuse_imported(run)
     if run.evaluates:
         raise ConfigError(
             f"{run.folder} holds an evaluation, in which nothing is trained: name a run that `patchgrad train` made; "
@@ -80,12 +81,22 @@ def evaluation_of(run: Run) -> Evaluation:
     """What is measured in a folder; `ConfigError` for one that holds a run."""
     if not run.evaluates:
         raise ConfigError(f"{run.folder} holds a run and no evaluation: go on with it by `patchgrad train --run {run.folder} --resume`.")
+    refuse_imported(run)
     return load_evaluation(run.recipe)
 
 
 def setting_of(run: Run) -> Recipe | Evaluation:
     """What the attempts of a folder are made by, whichever it holds."""
     return evaluation_of(run) if run.evaluates else recipe_of(run)
+
+
+def refuse_imported(run: Run) -> None:
+    """`ConfigError` for a folder of attempts that others made: what made them is not here."""
+    if run.about.imported:
+        raise ConfigError(
+            f"{run.folder} holds attempts that were imported, and the agent that made them is not here: "
+            "view, query, export and `evaluate --compare` read them, and nothing can go on with them."
+        )
 
 
 def _load(cls: type[T], text: str) -> T:

@@ -42,6 +42,15 @@ class About:
         """What code of the user's the run is made with: a name, a digest and a file for each part, which a resume compares."""
         self._add("code", code)
 
+    def write_import(self, files: Sequence[str], policy: str) -> None:
+        """The folder holds attempts that others made: those of these `files`, of a policy of this name."""
+        self._add("imported", {"files": list(files), "policy": policy})
+
+    @property
+    def imported(self) -> bool:
+        """Does the folder hold attempts that others made, with an agent that is not here?"""
+        return "imported" in self.read()
+
     def _add(self, name: str, fact: object) -> None:
         self._lock.require()
         files.put(self._folder / "run.json", (json.dumps({**self.read(), name: fact}, indent=2) + "\n").encode())

@@ -254,7 +254,8 @@ class Segment:
 def repeated(turns: Sequence[Turn]) -> tuple[bool, ...]:
     """Which turns made a call that an earlier one had made in the same state: with the same files, and where the agent stood.
 
-    An edit that tests refuse and `git checkout` undoes, and the same edit again, are `(False, True)`.
+    An edit that tests refuse and `git checkout` undoes, and the same edit again, are `(False, True)`. A turn whose state nobody knows is
+    like no other one.
     """
     done: set[tuple[object, ...]] = set()
     found: list[bool] = []
@@ -263,7 +264,7 @@ def repeated(turns: Sequence[Turn]) -> tuple[bool, ...]:
         step = (before, turn.call)
         found.append(step in done)
         done.add(step)
-        before = (turn.state, turn.observation.tool_state)
+        before = (turn.state, turn.observation.tool_state) if turn.state else object()
     return tuple(found)
 
 
@@ -274,11 +275,13 @@ EDITING = ("replace", "edit", "create")
 def undone(turns: Sequence[Turn]) -> tuple[bool, ...]:
     """Which turns edited a file and left all files as they were before: the edit was taken back in the same turn, or changed nothing.
 
-    Opened, edited and undone, edited: `(False, True, False)`. What there was before the first turn is not known, so it never is one.
+    Opened, edited and undone, edited: `(False, True, False)`. What there was before the first turn is not known, so it never is one, and
+    neither is a turn whose state nobody knows.
     """
     before = [None, *(turn.state for turn in turns)]
     return tuple(
-        isinstance(turn.call, Call) and turn.call.tool in EDITING and turn.state == was for turn, was in zip(turns, before, strict=False)
+        isinstance(turn.call, Call) and turn.call.tool in EDITING and turn.state == was != ""
+        for turn, was in zip(turns, before, strict=False)
     )
 
 

@@ -80,7 +80,6 @@ def page(run: Run, refuse: Refuse = stop) -> str:
     """The page's text."""
     metrics, reports, chosen = run.results.metrics(refuse), run.results.reports(), episodes.choose(run, refuse)
     told = "".join(episodes.render(heading, row) for heading, row in chosen)
-    setting = "evaluation" if run.evaluates else "recipe"
     sections = [
         _head(run, reports),
         section("Results", _results(reports)),
@@ -89,9 +88,17 @@ def page(run: Run, refuse: Refuse = stop) -> str:
         section("Where the time went", _time(metrics, _elsewhere(run))),
         section("Tasks", tasks.of_run(run, refuse)),
         section(episodes.HEADINGS[len(chosen)], told),
-        f'<details class="recipe"><summary>The {setting}, as it can be run again</summary><pre>{escape(run.recipe)}</pre></details>',
+        _setting(run),
     ]
     return whole(f"{run.folder.resolve().name} · patchgrad", sections)
+
+
+def _setting(run: Run) -> str:
+    """What can be run again: not what others made."""
+    if run.about.imported:
+        return ""
+    name = "evaluation" if run.evaluates else "recipe"
+    return f'<details class="recipe"><summary>The {name}, as it can be run again</summary><pre>{escape(run.recipe)}</pre></details>'
 
 
 def tasks_page(name: str, found: Sequence[Task], facts: Mapping[str, Any]) -> str:

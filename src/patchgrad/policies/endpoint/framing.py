@@ -54,6 +54,11 @@ def read(stream: Ids) -> list[Message]:
     return [Message(role, content.decode(errors="replace")) for role, content in found[:-1]]
 
 
+def added(context: Ids, previous: Action | None) -> list[Message]:
+    """The messages that `encode` made a context of; of one that follows a `previous` action that was cut the first id ends that."""
+    return read(context[1:] if previous is not None and previous.finish == "length" else context)
+
+
 def _piece(data: bytes) -> int:
     value = int.from_bytes(data, "big")
     return value if len(data) == PIECE else _FIRST[PIECE - 1 - len(data)] + value

@@ -2,26 +2,27 @@
 
 The agent is asked again what it says. A run knows the tokens that the policy has read, so where the run has a tokenizer each message is
 proved: what encodes to other tokens is told as a fault of the attempt, and never exported as if it had been said. What a program of others
-said is told from the tokens alone.
+said is told from the tokens alone. A policy of text read what its contexts spell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from patchgrad.contracts import Agent, Finish, Program, Restart, Tokenizer
 from patchgrad.errors import ConfigError, Refuse, StoreError, one_of_many
+from patchgrad.policies.endpoint import framing
 from patchgrad.recipes import Recipe
-from patchgrad.recipes.evaluation import Evaluation
 from patchgrad.rollouts.loop import announced
 from patchgrad.runs.build import harness as harnesses
 from patchgrad.runs.components.code import registry_of
 from patchgrad.runs.reading import setting_of
 from patchgrad.store import Run
-from patchgrad.values import Action, Message, Rollout, Task, Turn
+from patchgrad.values import Action, Message, Rollout, Task, Trajectory, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,7 @@ class Conversation:
 
 def conversations(run: Run, phase: str, refuse: Refuse) -> Iterator[Conversation]:
     """Those of a phase, or with `*` of all, in the order of the tables. An attempt that cannot be told goes to `refuse`."""
-    setting, tokenizer = setting_of(run), _tokenizer(run)
-    agents = _agents(run, setting)
+    tokenizer, agents = _tokenizer(run), cache(lambda: _agents(run))
     tables = dict.fromkeys(
         (row["phase"], row["iteration"]) for row in run.rollouts.rows(phase, columns=["phase", "iteration"], refuse=refuse)
     )
@@ -57,14 +57,17 @@ def conversations(run: Run, phase: str, refuse: Refuse) -> Iterator[Conversation
     for name, iteration in tables:
         for rollout in run.rollouts.read(name, iteration, refuse):
             with one_of_many(refuse):
-                exchanges = tuple(_exchanges(rollout, agents, setting.agent.announced, tokenizer))
+                spelt = not any(turn.action.trainable for turn in rollout.trajectory.turns)
+                exchanges = tuple(_spelt(rollout) if spelt else _exchanges(rollout, *agents(), tokenizer))
                 yield Conversation(name, iteration, rollout, exchanges, tokenizer is not None and _of_tokens(rollout))
 
 
-def _agents(run: Run, setting: Recipe | Evaluation) -> list[Agent | Program]:
-    """The run's agent; and as it is with the demonstration that a recipe may put before its fine-tuning."""
-    registry, shown = registry_of(run), isinstance(setting, Recipe) and setting.rft.demonstration
-    return [harnesses.agent(setting.agent, registry, demonstration=one) for one in ([False, True] if shown else [False])]
+def _agents(run: Run) -> tuple[list[Agent | Program], int]:
+    """The run's agent; and as it is with the demonstration that a recipe may put before its fine-tuning. Both announce so many turns."""
+    setting, registry = setting_of(run), registry_of(run)
+    shown = isinstance(setting, Recipe) and setting.rft.demonstration
+    agents = [harnesses.agent(setting.agent, registry, demonstration=one) for one in ([False, True] if shown else [False])]
+    return agents, setting.agent.announced
 
 
 def _tokenizer(run: Run) -> Tokenizer | None:
@@ -80,11 +83,21 @@ def _of_tokens(rollout: Rollout) -> bool:
     return all(turn.action.trainable for turn in rollout.trajectory.turns)
 
 
+def _starts(trajectory: Trajectory) -> set[int]:
+    """The turns, counted from 0, with which its streams begin."""
+    return {sum(len(segment.turns) for segment in trajectory.segments[:number]) for number in range(len(trajectory.segments))}
+
+
+def _spelt(rollout: Rollout) -> Iterator[Exchange]:
+    """Those of a policy of text, whose contexts spell what was said to it."""
+    trajectory, starts, previous = rollout.trajectory, _starts(rollout.trajectory), None
+    for number, turn in enumerate(trajectory.turns):
+        yield Exchange(tuple(framing.added(turn.context, previous)), turn, number in starts, number < trajectory.replayed)
+        previous = turn.action
+
+
 def _exchanges(rollout: Rollout, agents: list[Agent | Program], last: int, tokenizer: Tokenizer | None) -> Iterator[Exchange]:
-    turns, starts, place = rollout.trajectory.turns, set[int](), 0
-    for segment in rollout.trajectory.segments:
-        starts.add(place)
-        place += len(segment.turns)
+    turns, starts = rollout.trajectory.turns, _starts(rollout.trajectory)
     ours = [agent for agent in agents if not isinstance(agent, Program)]
     for number, turn in enumerate(turns):
         previous = None if number in starts else turns[number - 1].action
@@ -108,13 +121,11 @@ def _again(agents: list[Agent], rollout: Rollout, number: int, begins: bool, las
 
 def _read(task: Task, before: Sequence[Turn], turn: Turn, tokenizer: Tokenizer | None) -> tuple[Message, ...]:
     """What a policy read before a turn of a program, which cannot be asked again."""
-    if tokenizer is not None and turn.action.trainable:
+    if tokenizer is not None:
         return (Message("user", tokenizer.decode([int(token) for token in turn.context])),)
     return (Message("user", before[-1].observation.content if before else task.instruction),)
 
 
 def _said(messages: tuple[Message, ...], turn: Turn, previous: Action | None, tokenizer: Tokenizer | None) -> bool:
-    """Are these the tokens that came before the turn's action? Nobody knows without a tokenizer, or where the policy is text."""
-    if tokenizer is None or not turn.action.trainable:
-        return True
-    return np.array_equal(tokenizer.encode(messages, previous), turn.context)
+    """Are these the tokens that came before the turn's action? Nobody knows without a tokenizer."""
+    return tokenizer is None or np.array_equal(tokenizer.encode(messages, previous), turn.context)
