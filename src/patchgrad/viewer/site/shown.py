@@ -109,6 +109,7 @@ def _turn(number: int, turn: Turn, spell: Any, most: int) -> dict[str, Any]:
         "number": number + 1,
         "text": action.text,
         "finish": action.finish,
+        "tokens": action.tokens,
         "version": action.version,
         "spans": [list(span) for span in action.spans],
         "context": len(turn.context),

@@ -51,7 +51,7 @@ function attemptView(place, run, about, id, given) {
       others(),
       h("details", { open: true }, h("summary", {}, "The issue"), told(data.instruction)),
       played(),
-      h("div", { class: "bar" }, h("label", { for: "colour" }, "Tokens coloured by "), select, trainedBy(), h("span", { class: "scale", "aria-hidden": "true" })),
+      h("div", { class: "bar", hidden: !data.turns.some((one) => one.ids.length) }, h("label", { for: "colour" }, "Tokens coloured by "), select, trainedBy(), h("span", { class: "scale", "aria-hidden": "true" })),
       h("div", { id: "turns", "data-colour": colour }, turns),
       verdict(),
       h("details", {}, h("summary", {}, `The patch (${count(data.submission.split("\n").length - (data.submission ? 1 : 0))} lines)`), patch(data.submission))));
@@ -80,7 +80,7 @@ function attemptView(place, run, about, id, given) {
 
   function facts() {
     const outcome = data.fault ? "not judged" : data.solved ? "solved" : "not solved";
-    const said = [["task", data.task], ["end", data.stop], ["reward", data.reward], ["turns", data.turns.length], ["tokens", count(data.turns.reduce((sum, one) => sum + one.ids.length, 0))], ["time", seconds(data.seconds)]];
+    const said = [["task", data.task], ["end", data.stop], ["reward", data.reward], ["turns", data.turns.length], ["tokens", count(data.turns.reduce((sum, one) => sum + one.tokens, 0))], ["time", seconds(data.seconds)]];
     return h("dl", { class: "facts" }, h("div", {}, h("dt", {}, "outcome"), h("dd", { class: data.solved ? "good" : "bad" }, outcome)), said.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, visible(value)))));
   }
 
@@ -152,7 +152,7 @@ function attemptView(place, run, about, id, given) {
 
   function verdict() {
     const failed = data.tests.filter((one) => !one.satisfied);
-    const line = data.fault ? `Nobody judged it: ${data.fault}` : !data.tests.length ? "No tests ran." : failed.length ? `${failed.length} of ${data.tests.length} tests do not hold.` : `All ${data.tests.length} tests hold.`;
+    const line = data.fault ? `Nobody judged it: ${data.fault}` : !data.tests.length ? "No tests ran." : failed.length ? `${failed.length} of ${data.tests.length} tests do not hold.` : data.tests.length === 1 ? "The test holds." : `All ${data.tests.length} tests hold.`;
     return h("details", { open: true }, h("summary", {}, "The verdict"), h("p", {}, visible(line)),
       data.tamper.length ? h("p", { class: "bad" }, "Tampered with: ", visible(data.tamper.join("; "))) : null,
       h("table", { class: "tests" }, h("thead", {}, h("tr", {}, ["test", "was to", "ended"].map((title) => h("th", { scope: "col" }, title)))),

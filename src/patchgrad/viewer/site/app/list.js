@@ -150,7 +150,7 @@ function listView(place, run, about, given) {
     const id = data.columns.attempt[row];
     const cells = SHOWN.map(([name, , kind]) => {
       const value = data.columns[name][row];
-      const text = name === "seconds" ? seconds(value) : name === "solved" ? (value ? "✓ solved" : "✗ not") : value === null ? "" : typeof value === "number" ? (Number.isInteger(value) ? count(value) : value.toPrecision(3)) : visible(value);
+      const text = name === "seconds" ? seconds(value) : name === "solved" ? (data.columns.fault[row] ? "? not judged" : value ? "✓ solved" : "✗ not") : value === null ? "" : typeof value === "number" ? (Number.isInteger(value) ? count(value) : value.toPrecision(3)) : visible(value);
       const content = name === "attempt" ? h("a", { href: `#/attempt/${run}/${encodeURIComponent(id)}`, tabindex: "-1" }, visible(id)) : text;
       return h("div", { role: "cell", class: `cell ${name} ${kind} ${name === "solved" ? (value ? "good" : "bad") : ""}`, title: kind === "text" ? visible(value ?? "") : undefined }, content);
     });
