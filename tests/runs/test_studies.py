@@ -12,6 +12,7 @@ from benchmarks.library import runs
 from benchmarks.studies import climb, smol
 from benchmarks.studies import study as studies
 from benchmarks.studies.ablations import ABLATIONS
+from benchmarks.studies.ahead import AHEAD
 from benchmarks.studies.forking import FORKING
 
 from patchgrad.config import dumps, leaves, override
@@ -20,7 +21,7 @@ from patchgrad.recipes import Recipe, laptop, tiny
 from patchgrad.store import Run, plain
 from patchgrad.values import Report
 
-STUDIES = [ABLATIONS, FORKING]
+STUDIES = [ABLATIONS, FORKING, AHEAD]
 
 
 CONTRAST = 0.37  # of groups of four on hard tasks, which alone are forked: seen in the study
