@@ -131,6 +131,32 @@ def test_what_is_recalled_has_the_streams_that_it_was_made_of() -> None:
     asyncio.run(test())
 
 
+class Curious(Chat):
+    """Asks for a title before each turn."""
+
+    async def prompt(self, turns: Sequence[Turn], access: AttemptAccess) -> Extend | Restart | Finish:
+        await access.aside([Message("user", "A title?")])
+        return await super().prompt(turns, access)
+
+
+class CuriousOwner(Owner):
+    def begin(self, instruction: str) -> Chat:
+        return Curious(instruction, self.words, self.breaks_after, self.slow, self.closed)
+
+
+def test_what_is_recalled_tells_how_much_was_asked_aside() -> None:
+    async def test() -> None:
+        journal, policy = (
+            MemoryJournal(),
+            ScriptedPolicy(lambda session, number: "A title" if "#aside" in session else says(session, number)),
+        )
+        made, recalled = [await run_attempt((bench(CuriousOwner(), journal), policy), attempt()) for _ in range(2)]
+        assert made.trajectory.asides == 6
+        assert recalled == made
+
+    asyncio.run(test())
+
+
 def test_one_that_asks_for_something_else_has_failed_and_nobody_else() -> None:
     async def test() -> None:
         journal = MemoryJournal()

@@ -90,6 +90,20 @@ def test_what_a_run_trained_is_proved_from_its_folder(tmp_path: Path) -> None:
     assert [(one.current, dict(one.versions), one.sound) for one in found] == [(10, {10: TOKENS}, True), (14, {14: TOKENS}, True)]
 
 
+def test_forks_streams_and_what_was_asked_aside_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = pair("stage1/0", 10)
+    asked = replace(first, trajectory=replace(first.trajectory, asides=3))
+    parts = tuple(Segment((turn,)) for turn in second.trajectory.turns)
+    path = folder(tmp_path / "run", [[asked, replace(second, trajectory=replace(second.trajectory, segments=parts))]])
+    (one,) = audited(path)
+    assert (one.forks, one.restarted, one.streams, one.asides) == (0, 1, 3, 3)
+    main(["audit", str(path)])
+    told = capsys.readouterr().out
+    assert "1 attempts told their policy another story on the way; all attempts have 3 token streams." in told
+    assert "3 questions of programs were answered aside from the turns, and not trained." in told
+    assert "forks" not in told
+
+
 @pytest.mark.parametrize("version", [10, 13, 15])
 def test_tokens_of_another_version_than_was_trained_are_found(tmp_path: Path, version: int, capsys: pytest.CaptureFixture[str]) -> None:
     path = folder(tmp_path / "run", [pair("stage1/0", 10), pair("stage1/1", version)])

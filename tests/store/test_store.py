@@ -82,7 +82,8 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
             parent = turn.address
             turns.append(turn)
         segments.append(Segment(tuple(turns)))
-    return Trajectory(draw(st.text(min_size=1)), "t1", tuple(segments), draw(st.sampled_from(["submitted", "failed"])), draw(text))
+    ended = Trajectory(draw(st.text(min_size=1)), "t1", tuple(segments), draw(st.sampled_from(["submitted", "failed"])), draw(text))
+    return replace(ended, asides=draw(st.integers(0, 3)))
 
 
 verdicts = st.builds(

@@ -60,6 +60,7 @@ def page(found: Sequence[Audited]) -> list[str]:
         lines.append(f"{again:,} of those trained are of groups that had been trained before, in an earlier iteration of their stage.")
     if told := sum(one.told for one in found):
         lines.append(f"{told:,} turns were told that their sandbox was opened anew, and what they had lost by that.")
+    lines += _streams(found)
     wrong = [one for one in found if not one.sound]
     for one in wrong:
         where = f"{one.phase}, iteration {one.iteration + 1}"
@@ -70,4 +71,17 @@ def page(found: Sequence[Audited]) -> list[str]:
             lines.append(f"{where}: {one.recorded:,.0f} tokens were trained by the record, {one.trained:,} by the attempts.")
     chains = sum(one.attempts for one in found)
     lines.append(f"{chains - sum(len(one.flaws) for one in found):,} of {chains:,} chains verify." if found else "Nothing was trained yet.")
+    return lines
+
+
+def _streams(found: Sequence[Audited]) -> list[str]:
+    """What is said of attempts that are more than one stream of turns from the beginning of their task."""
+    lines = []
+    if forks := sum(one.forks for one in found):
+        lines.append(f"{forks:,} attempts are forks: they went on after turns of another attempt, and were not trained on these.")
+    if restarted := sum(one.restarted for one in found):
+        streams = sum(one.streams for one in found)
+        lines.append(f"{restarted:,} attempts told their policy another story on the way; all attempts have {streams:,} token streams.")
+    if asides := sum(one.asides for one in found):
+        lines.append(f"{asides:,} questions of programs were answered aside from the turns, and not trained.")
     return lines

@@ -53,7 +53,7 @@ def gain() -> float:
     exact, rounded = ([torch.ones(shape, dtype=kind) for shape in shapes] for kind in (torch.float32, torch.bfloat16))
     taken = [[_seconds(*operands) for operands in (exact, rounded)] for _ in range(ROUNDS)]
     slow, quick = (min(each) for each in zip(*taken, strict=True))
-    return slow / quick
+    return float(slow / quick)
 
 
 def _seconds(rows: Tensor, matrix: Tensor) -> float:

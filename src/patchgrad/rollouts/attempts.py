@@ -74,7 +74,15 @@ async def run_attempt(shared: tuple[Workbench, Policy], attempt: Attempt) -> Gra
         turns = (*attempt.prefix, *own)
         segments = streams(turns, ending.begun) if ending.begun else segments_of(bench.agent, attempt.task, turns)
         done = Trajectory(
-            attempt.id, attempt.task.id, segments, ending.stop, ending.submission, ending.seconds, attempt.origin, len(attempt.prefix)
+            attempt.id,
+            attempt.task.id,
+            segments,
+            ending.stop,
+            ending.submission,
+            ending.seconds,
+            attempt.origin,
+            len(attempt.prefix),
+            ending.asides,
         )
         return Graded(done, ending.verdict, ending.judgements)
     trajectory = await _rolled(bench, policy, attempt, (*attempt.prefix, *own), began)
@@ -82,7 +90,8 @@ async def run_attempt(shared: tuple[Workbench, Policy], attempt: Attempt) -> Gra
     if graded.verdict.fault is None and trajectory.stop != "failed":
         last = trajectory.turns[-1].address if trajectory.turns else attempt.root
         begun = tuple(itertools.accumulate(len(segment.turns) for segment in trajectory.segments[:-1]))
-        ending = Ending(last, trajectory.stop, trajectory.submission, graded.verdict, trajectory.seconds, graded.judgements, begun)
+        told = (trajectory.stop, trajectory.submission, graded.verdict, trajectory.seconds, graded.judgements)
+        ending = Ending(last, *told, begun, trajectory.asides)
         await bench.journal.ending(attempt.id, ending)
     return graded
 

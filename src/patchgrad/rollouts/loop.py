@@ -117,7 +117,7 @@ async def rolled(
         await environment.close()
     seconds = time.monotonic() - began
     replayed = len(attempt.prefix)
-    done = Trajectory(attempt.id, attempt.task.id, dialogue.segments, stop, submission, seconds, attempt.origin, replayed)
+    done = Trajectory(attempt.id, attempt.task.id, dialogue.segments, stop, submission, seconds, attempt.origin, replayed, access.asides)
     return Rolled(done, (broke or dialogue.broke) if stop == "failed" else None)
 
 

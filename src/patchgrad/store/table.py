@@ -112,6 +112,7 @@ def _row(phase: str, iteration: int, rollout: Rollout) -> dict[str, Any]:
         "submission": trajectory.submission,
         "seconds": trajectory.seconds,
         "origin": trajectory.origin,
+        **({"asides": trajectory.asides} if trajectory.asides else {}),
         "replayed": trajectory.replayed,
     }
     return {

@@ -73,7 +73,8 @@ class Ending:
     """How an attempt ended and was judged: the last link of its chain, `parent` its last turn, or its root where it has none.
 
     `begun` are the turns, counted from 0, at which its token streams after the first one began: `(3,)` of streams of three turns and two.
-    The address leaves it out: what a sampled action says of its own origin is proof, and other actions are not trained.
+    So many questions were answered `asides` from its turns. The address leaves both out: what a sampled action says of its own origin is
+    proof, and other actions are not trained.
     """
 
     parent: str
@@ -83,6 +84,7 @@ class Ending:
     seconds: float = 0.0
     judgements: tuple[Judgement, ...] = ()
     begun: tuple[int, ...] = ()
+    asides: int = 0
 
     @property
     def address(self) -> str:

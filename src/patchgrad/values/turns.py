@@ -293,7 +293,8 @@ Stop = Literal["submitted", "turn limit", "context limit", "time limit", "format
 class Trajectory:
     """One attempt at a task from the first prompt to its end; `submission` is a patch, empty if nothing changed.
 
-    Of a fork the first `replayed` turns are those of the attempt `origin`: it went on after them, and is not trained on them.
+    Of a fork the first `replayed` turns are those of the attempt `origin`: it went on after them, and is not trained on them. So many
+    questions of a program's were answered `asides` from its turns, of which nothing is kept.
     """
 
     id: str
@@ -304,6 +305,7 @@ class Trajectory:
     seconds: float = 0.0
     origin: str = ""
     replayed: int = 0
+    asides: int = 0
 
     @property
     def turns(self) -> tuple[Turn, ...]:

@@ -122,6 +122,7 @@ def test_what_names_no_tool_is_answered_aside_and_is_no_turn(task: Task) -> None
     done = worked(small(before=title), task, says)
     assert [len(segment.turns) for segment in done.trajectory.segments] == [3]
     assert sessions[0] == "a/0#aside0"
+    assert done.trajectory.asides == 1
 
 
 def test_where_tools_are_text_every_question_is_a_turn(task: Task) -> None:

@@ -41,7 +41,8 @@ class Audited:
     `reprompted` of the trained tokens were imitated after a prompt without the demonstration that they were collected with
     (`algorithms.reprompted`): all others were sampled after exactly what they were trained after. `flaws` are attempts that do not verify.
     `told` turns were told that their sandbox was opened anew without something that was outside of the repository (`Turn.lost`). `again`
-    of the trained tokens are of groups of earlier iterations.
+    of the trained tokens are of groups of earlier iterations. `forks` attempts went on after turns of another one, `restarted` have more
+    than one token stream, of `streams` in all, and `asides` questions of programs were answered and are no turns.
     """
 
     phase: str
@@ -59,6 +60,10 @@ class Audited:
     flaws: Sequence[str] = field(default=())
     told: int = 0
     again: int = 0
+    forks: int = 0
+    restarted: int = 0
+    streams: int = 0
+    asides: int = 0
 
     @property
     def sound(self) -> bool:
@@ -162,6 +167,10 @@ def _audited(run: Run, learned: _Learned, twice: Collection[str]) -> Audited:
         tuple(flaws),
         sum(bool(turn.lost) for one in rollouts for turn in one.trajectory.turns[one.trajectory.replayed :]),
         learned.epochs * sum(int(sample.trained.sum()) for sample in samples if sample.attempt not in own),
+        sum(one.trajectory.replayed > 0 for one in rollouts),
+        sum(len(one.trajectory.segments) > 1 for one in rollouts),
+        sum(len(one.trajectory.segments) for one in rollouts),
+        sum(one.trajectory.asides for one in rollouts),
     )
 
 

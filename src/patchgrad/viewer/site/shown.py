@@ -95,6 +95,7 @@ def _attempt(run: Run, rollout: Rollout, most: int, trained: Mapping[int, list[T
         "tamper": list(verdict.tamper),
         "seconds": trajectory.seconds,
         "origin": trajectory.origin,
+        "asides": trajectory.asides,
         "instruction": rollout.task.instruction,
         "submission": trajectory.submission,
         "tests": tests,

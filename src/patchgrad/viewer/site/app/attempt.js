@@ -80,7 +80,7 @@ function attemptView(place, run, about, id, given) {
 
   function facts() {
     const outcome = data.fault ? "not judged" : data.solved ? "solved" : "not solved";
-    const said = [["task", data.task], ["end", data.stop], ["reward", data.reward], ["turns", data.turns.length], ["tokens", count(data.turns.reduce((sum, one) => sum + one.tokens, 0))], ["time", seconds(data.seconds)]];
+    const said = [["task", data.task], ["end", data.stop], ["reward", data.reward], ["turns", data.turns.length], ["tokens", count(data.turns.reduce((sum, one) => sum + one.tokens, 0))], ["time", seconds(data.seconds)], ...(data.asides ? [["asked aside", count(data.asides)]] : [])];
     return h("dl", { class: "facts" }, h("div", {}, h("dt", {}, "outcome"), h("dd", { class: data.solved ? "good" : "bad" }, outcome)), said.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, visible(value)))));
   }
 
