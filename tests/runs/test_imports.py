@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from patchgrad.agents.gateway.history import Said
 from patchgrad.cli import main
 from patchgrad.errors import ConfigError, Refused
+from patchgrad.policies.endpoint.framing import read
 from patchgrad.runs.exports.conversations import conversations
+from patchgrad.runs.exports.exporting import Wanted, exported
 from patchgrad.runs.imports.importing import Found, imported
 from patchgrad.runs.imports.made import call_of, rollout_of, stop_of, task_of
 from patchgrad.runs.imports.told import Told, truth
@@ -81,7 +83,7 @@ SWE_SMITH = {
         ]
     ),
 }
-MINI = {
+MINI: dict[str, Any] = {
     "info": {"exit_status": "LimitsExceeded", "submission": "", "config": {"model": {"model_name": "qwen3"}}},
     "messages": [ISSUE, {"role": "assistant", "content": "THOUGHT: look.\n\n```bash\nls\n```"}, {"role": "user", "content": "a.py"}],
     "trajectory_format": "mini-swe-agent-1.1",
@@ -123,7 +125,7 @@ STOPS = {
     "mini": "turn limit",
     "anthropic": "abstained",
 }
-TRAJECTORY = {
+TRAJECTORY: dict[str, Any] = {
     "schema_version": "ATIF-v1.6",
     "session_id": "s1",
     "agent": {"name": "terminus-2", "version": "2.0", "model_name": "anthropic/claude"},
@@ -208,6 +210,185 @@ def test_a_trial_of_harbor_has_the_task_and_the_reward_that_its_result_tells(tmp
     assert turn.action.text.startswith("<think>\nWhere is it?\n</think>\n\nLook.")
     assert turn.action.tokens == 7
     assert list(found.policies) == ["anthropic/claude"]
+
+
+def test_a_trial_is_one_attempt_whatever_lies_beside_its_trajectory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = tmp_path / "job" / "fix__abc" / "agent"
+    agent.mkdir(parents=True)
+    for name in ("trajectory.json", "trajectory.cont-1.json", "trajectory.cont-10.json", "trajectory.cont-2.json"):
+        (agent / name).write_text(json.dumps({**TRAJECTORY, "session_id": name, "extra": {"name": name}}))
+    (agent / "trajectory.summarization-1-summary.json").write_text(json.dumps(TRAJECTORY))
+    (agent / "mini-swe-agent.trajectory.json").write_text(json.dumps(MINI))
+    (agent.parent / "result.json").write_text(
+        json.dumps({"task_name": "fix", "trial_name": "fix__abc", "verifier_result": {"rewards": {"reward": 0.5}}})
+    )
+    _, (one,), refused = taken(tmp_path / "out", str(tmp_path / "job"))
+    assert not refused
+    assert (one.trajectory.id, one.trajectory.task, one.solved, one.broken) == ("fix__abc", "fix", False, False)
+    assert len(one.trajectory.segments) == 4
+    monkeypatch.chdir(agent)
+    _, (alone,), _ = taken(tmp_path / "alone", "trajectory.json")
+    assert (alone.trajectory.task, len(alone.trajectory.segments)) == ("fix", 1)
+
+
+def test_trajectories_without_a_trial_have_the_names_of_their_files(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / "exports").mkdir(exist_ok=True)
+        told = [{"step_id": 1, "source": "user", "message": name}, *TRAJECTORY["steps"][1:]]
+        (tmp_path / "exports" / f"{name}.json").write_text(json.dumps({**TRAJECTORY, "steps": told}))
+    _, attempts, _ = taken(tmp_path / "out", str(tmp_path / "exports"))
+    assert [(one.task.id, one.task.instruction) for one in attempts] == [("one", "one"), ("two", "two")]
+
+
+def test_a_name_with_dots_is_whole(tmp_path: Path) -> None:
+    for name in ("owner__name.1fd5.combine__aa.traj", "owner__name.1fd5.func__bb.traj", "owner__Name.js-10.traj.json"):
+        (tmp_path / name).write_text(json.dumps({"messages": MINI["messages"]}))
+    _, attempts, _ = taken(tmp_path / "out", str(tmp_path))
+    assert [one.task.id for one in attempts] == ["owner__Name.js-10", "owner__name.1fd5.combine__aa", "owner__name.1fd5.func__bb"]
+
+
+def test_the_last_message_of_mini_swe_agent_says_how_it_ended(tmp_path: Path) -> None:
+    left = {"role": "exit", "content": "diff", "extra": {"exit_status": "Submitted", "submission": "diff"}}
+    whole = {**MINI, "info": {"exit_status": "Submitted", "submission": "diff"}, "messages": [*MINI["messages"], left]}
+    (tmp_path / "x.traj.json").write_text(json.dumps(whole))
+    _, (one,), refused = taken(tmp_path / "out", str(tmp_path / "x.traj.json"))
+    assert not refused
+    assert (one.trajectory.stop, one.trajectory.submission, len(one.trajectory.turns)) == ("submitted", "diff", 1)
+
+
+def test_the_solution_of_a_task_is_no_patch_of_the_agents(tmp_path: Path) -> None:
+    rows = [{**ANTHROPIC, "instance_id": name, "model_patch": own, "patch": "GOLD"} for name, own in (("a", ""), ("b", None))]
+    _, attempts, _ = taken(tmp_path / "out", lines(tmp_path / "rows.jsonl", *rows))
+    assert [(one.trajectory.submission, one.trajectory.stop) for one in attempts] == [("", "abstained")] * 2
+
+
+def test_a_demonstration_is_read_and_not_done(tmp_path: Path) -> None:
+    shown = [{"role": "user", "content": "Watch.", "is_demo": True}, {"role": "assistant", "content": "```\nls\n```", "is_demo": True}]
+    row = {"instance_id": "t", "resolved": False, "history": [{"role": "system", "content": "s"}, *shown, *MINI["messages"]]}
+    _, (one,), _ = taken(tmp_path / "out", lines(tmp_path / "rows.jsonl", row))
+    (turn,) = one.trajectory.turns
+    assert [message.content for message in read(turn.context)] == ["s", f"Watch.\n```\nls\n```\n{ISSUE['content']}"]
+
+
+OLD_CALL = {"role": "assistant", "content": "Look.", "function_call": {"name": "bash", "arguments": '{"command": "ls"}'}}
+FLAT_CALL = {"role": "assistant", "content": "Look.", "tool_calls": [{"name": "bash", "arguments": {"command": "ls"}}]}
+TEXT_CALL = {"role": "assistant", "content": "Look.", "tool_calls": json.dumps(FLAT_CALL["tool_calls"])}
+THOUGHT_CALL = {
+    "role": "assistant",
+    "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Look."}],
+    "tool_calls": FLAT_CALL["tool_calls"],
+}
+
+
+@pytest.mark.parametrize("message", [OLD_CALL, FLAT_CALL, TEXT_CALL, THOUGHT_CALL], ids=["old", "flat", "text", "thought"])
+def test_calls_are_found_under_the_names_that_they_had(message: dict[str, Any], tmp_path: Path) -> None:
+    row = {"instance_id": "t", "resolved": True, "messages": [ISSUE, message, {"role": "tool", "content": "a.py"}]}
+    _, (one,), refused = taken(tmp_path / "out", lines(tmp_path / "rows.jsonl", row))
+    assert not refused
+    (turn,) = one.trajectory.turns
+    assert turn.call == Call("bash", "ls")
+    assert ("<think>\nhm\n</think>" in turn.action.text) == (message is THOUGHT_CALL)
+
+
+def odd_rows() -> list[dict[str, Any]]:
+    """Rows whose parts have another form than they should."""
+    spoilt: list[dict[str, Any]] = [
+        {"tool_calls": [{"function": {"name": 5, "arguments": {}}}]},
+        {"tool_calls": 5},
+        {"tool_calls": [5]},
+        {"tool_calls": [{"function": {"name": "bash", "arguments": "[" * 200_000}}]},
+        {"tool_calls": "[" * 5_000},
+        {"content": 5},
+        {"role": "narrator"},
+    ]
+    steps: list[dict[str, Any]] = [
+        {"source": ["agent"]},
+        {"tool_calls": 5},
+        {"tool_calls": [{}]},
+        {"observation": {"results": ["o"]}},
+        {"observation": {"results": 5}},
+    ]
+    rows: list[dict[str, Any]] = [
+        {"instance_id": "odd", "messages": [ISSUE, {"role": "assistant", "content": "x", **one}]} for one in spoilt
+    ]
+    rows += [{**TRAJECTORY, "steps": [{"step_id": 1, "source": "agent", "message": "x", **one}]} for one in steps]
+    return [*rows, {"instance_id": "odd", "messages": [ISSUE, "x"]}, {"instance_id": "odd", "messages": "[" * 5_000}]
+
+
+def test_rows_of_an_odd_form_are_named_each_and_take_no_other_with_them(tmp_path: Path) -> None:
+    odd = odd_rows()
+    found, attempts, refused = taken(tmp_path / "out", lines(tmp_path / "rows.jsonl", OPENHANDS, *odd, SWE_AGENT))
+    deep = next(number for number, row in enumerate(odd) if "[" * 200_000 in str(row))
+    assert [one.task.id for one in attempts if one.task.id != "odd"] == ["owner__name-1", "owner__name-2"]
+    assert len(refused) + found.attempts == len(odd) + 2
+    assert sum(one.task.id == "odd" for one in attempts) <= 1, f"arguments that are no JSON may be told as they are, as those of row {deep}"
+
+
+def test_an_odd_value_of_a_column_says_nothing(tmp_path: Path) -> None:
+    odd = {"instance_id": float("nan"), "trajectory_id": ["a"], "model_patch": float("nan"), "exit_status": 3.5, "resolved": float("nan")}
+    source = lines(tmp_path / "named.jsonl", {**odd, "messages": MINI["messages"]})
+    _, (one,), refused = taken(tmp_path / "out", source)
+    assert not refused
+    assert (one.task.id, one.trajectory.id, one.trajectory.submission, one.broken) == ("named", "named", "", True)
+
+
+def test_half_a_letter_is_refused_wherever_it_stands(tmp_path: Path) -> None:
+    row = {"instance_id": "t", "messages": json.dumps([ISSUE, {"role": "assistant", "content": "\ud800"}])}
+    (tmp_path / "b.traj").write_text(json.dumps({"instance_id": "t", "messages": [ISSUE, {"role": "assistant", "content": "\ud800"}]}))
+    _, attempts, refused = taken(tmp_path / "out", lines(tmp_path / "a.jsonl", row, OPENHANDS), str(tmp_path / "b.traj"))
+    assert [one.task.id for one in attempts] == ["owner__name-1"]
+    assert len(refused) == 2
+
+
+def test_an_id_that_another_attempt_was_given_is_not_given_again(tmp_path: Path) -> None:
+    rows = [{**OPENHANDS, "trajectory_id": name} for name in ("a", "a", "a#2", "a")]
+    _, attempts, _ = taken(tmp_path / "out", lines(tmp_path / "rows.jsonl", *rows))
+    assert len({one.trajectory.id for one in attempts}) == 4
+
+
+def test_attempts_at_two_tasks_with_one_id_are_two(tmp_path: Path) -> None:
+    rows = [{**OPENHANDS, "instance_id": name, "context": 1, "resolved": name == "a"} for name in ("a", "b")]
+    _, attempts, _ = taken(tmp_path / "out", lines(tmp_path / "rows.jsonl", *rows))
+    assert [(one.task.id, one.solved) for one in attempts] == [("a", True), ("b", False)]
+
+
+def test_a_file_that_cannot_be_read_takes_no_other_with_it(tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text("{")
+    sources = [str(tmp_path / "bad.json"), str(tmp_path / "nowhere.jsonl"), lines(tmp_path / "rows.jsonl", OPENHANDS)]
+    found, _, refused = taken(tmp_path / "out", *sources)
+    assert (found.attempts, len(refused)) == (1, 2)
+
+
+def test_where_every_row_is_refused_each_reason_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"a"\n{"b"\n')
+    (tmp_path / "empty").mkdir()
+    assert main(["import", str(tmp_path / "rows.jsonl"), "--out", str(tmp_path / "empty")]) == 2
+    told = capsys.readouterr().err
+    assert "line 1" in told
+    assert "line 2" in told
+    assert "there is no attempt" in told
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
+@pytest.mark.parametrize("format", ["atif", "hf-messages"])
+def test_what_nobody_judged_is_unknown_in_an_export_too(format: str, tmp_path: Path) -> None:
+    taken(tmp_path / "out", lines(tmp_path / "rows.jsonl", MINI))
+    exported(Run.open(tmp_path / "out"), format, Wanted(), tmp_path / "again.parquet", Refused())
+    _, (one,), _ = taken(tmp_path / "back", str(tmp_path / "again.parquet"))
+    assert one.broken
+
+
+@pytest.mark.parametrize("name", ["../../../../../../escape/y", "/tmp/absolute/y", "..", "a/b", "x" * 400])
+def test_no_name_of_a_task_leaves_the_folder_of_an_export(name: str, tmp_path: Path) -> None:
+    taken(tmp_path / "in" / "out", lines(tmp_path / "rows.jsonl", {**OPENHANDS, "instance_id": name, "trajectory_id": name}))
+    for format in ("swebench", "atif", "inspect"):
+        place = tmp_path / "in" / format
+        exported(Run.open(tmp_path / "in" / "out"), format, Wanted("evaluate"), place, Refused())
+        assert sum(path.is_file() for path in place.rglob("*")) >= 1
+    assert {path.name for path in (tmp_path / "in").iterdir()} == {"out", "swebench", "atif", "inspect"}
+    assert {path.name for path in tmp_path.iterdir()} == {"in", "rows.jsonl"}
+    (patch,) = (tmp_path / "in" / "swebench").rglob("patch.diff")
+    assert len(patch.relative_to(tmp_path / "in" / "swebench").parts) == 6
 
 
 def test_a_trajectory_without_a_result_says_nothing_of_its_success(tmp_path: Path) -> None:
@@ -329,7 +510,8 @@ def test_what_was_said_and_answered_is_what_the_turns_hold(said: list[tuple[Any,
 @given(value=st.one_of(st.booleans(), st.integers(), st.floats(), st.text(), st.none(), st.lists(st.integers())))
 def test_whether_it_is_solved_is_told_or_unknown(value: object) -> None:
     assert truth(value) in (True, False, None)
-    assert truth(value) is not True or value == 1 or isinstance(value, str)
+    if isinstance(value, int | float):
+        assert truth(value) is (True if value == 1 else False if 0 <= value < 1 else None)
 
 
 @pytest.mark.parametrize(
@@ -341,6 +523,9 @@ def test_whether_it_is_solved_is_told_or_unknown(value: object) -> None:
         ("RepeatedFormatError", "", "format errors"),
         ("AgentStuckInLoopError", "", "repeats"),
         ("CommandTimeout", "", "time limit"),
+        ("RuntimeError", "", "abstained"),
+        ("unexpected information", "", "abstained"),
+        ("exit_context", "diff", "submitted"),
         ("", "diff", "submitted"),
         ("", "", "abstained"),
         ("something new", "", "abstained"),
@@ -362,6 +547,15 @@ def test_an_end_in_others_words_is_one_of_ours(ended: str, submission: str, stop
 )
 def test_a_call_in_a_text_is_found(text: str, call: Call) -> None:
     assert call_of(Said("assistant", text)) == call
+    assert call_of(Said("assistant", text), native=True) == Call("message", "")
+
+
+LONG = ("```py\n", "<function=a>", "<tool_call>", "<function=a><parameter=b>")
+
+
+@pytest.mark.parametrize("text", [part * 20_000 for part in LONG], ids=LONG)
+def test_a_text_of_many_beginnings_is_read_once(text: str) -> None:
+    assert call_of(Said("assistant", text)).tool in ("message", "shell")
 
 
 def test_messages_that_are_exported_again_are_those_that_were_imported(tmp_path: Path) -> None:

@@ -36,8 +36,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.first is not None and arguments.first < 1:
         raise ConfigError(f"--first is {arguments.first}; it is how many attempts are taken, 1 or more.")
     refused = Refused()
-    with shared.installed():
-        found = imported(arguments.sources, Path(arguments.out), refused, arguments.name, arguments.first)
+    try:
+        with shared.installed():
+            found = imported(arguments.sources, Path(arguments.out), refused, arguments.name, arguments.first)
+    except ConfigError:
+        shared.told(refused.sentences)
+        raise
     if arguments.json:
         counts = {"attempts": found.attempts, "tasks": len(found.tasks), "solved": found.solved, "others": found.others}
         print(json.dumps(counts | refused.told))

@@ -7,6 +7,7 @@ A `.jsonl` file with an object a line, or a `.json` file with a list of them or 
 from __future__ import annotations
 
 import difflib
+import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,7 @@ def read_predictions(path: Path, refuse: Refuse = stop) -> dict[str, Prediction]
 
 def _prediction(place: str, item: Mapping[str, Any]) -> Prediction:
     name, model, patch = (item.get(key) for key in ("instance_id", "model_name_or_path", "model_patch"))
-    if not isinstance(name, str) or not _names_a_file(name) or not isinstance(model, str) or not _names_a_file(file_name(model)):
+    if not isinstance(name, str) or not _names_a_file(name) or not isinstance(model, str) or not _names_a_file(_joined(model)):
         raise TaskError(f"{place} needs an instance_id and a model_name_or_path, words that can name a file.")
     if "model_patch" not in item or not isinstance(patch, str | None):
         raise TaskError(f"{place} needs a model_patch: a patch, or null where the model made none.")
@@ -78,9 +79,20 @@ def known(predictions: Mapping[str, Prediction], tasks: Collection[str], refuse:
     return {name: prediction for name, prediction in predictions.items() if name in tasks}
 
 
-def file_name(model: str) -> str:
-    """A model's name as SWE-bench names files after it: `owner/model` -> `owner__model`."""
-    return model.replace("/", "__")
+def file_name(name: str) -> str:
+    """The name of a model or an instance as SWE-bench names files after it: `owner/model` -> `owner__model`.
+
+    One that names no file, such as `..` or one that is too long, has a part of its digest in its place or at its end.
+    """
+    word = _joined(name)
+    if _names_a_file(word):
+        return word
+    start = word.replace("\0", "_").encode()[: LONGEST // 2].decode(errors="ignore")
+    return f"{start}-{hashlib.sha256(name.encode(errors='surrogateescape')).hexdigest()[:16]}"
+
+
+def _joined(name: str) -> str:
+    return name.replace("/", "__")
 
 
 def _names_a_file(word: str) -> bool:

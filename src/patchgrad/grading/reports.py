@@ -122,7 +122,7 @@ def run_report(tasks: Collection[str], predictions: Mapping[str, Prediction], gr
 
 def write_instance(folder: Path, run_id: str, prediction: Prediction, report: Mapping[str, Any]) -> Path:
     """`FOLDER/logs/run_evaluation/RUN/MODEL/INSTANCE/`, with `report.json` and the prediction's `patch.diff`; a slash in MODEL is `__`."""
-    place = folder / "logs" / "run_evaluation" / run_id / file_name(prediction.model) / prediction.id
+    place = folder / "logs" / "run_evaluation" / run_id / file_name(prediction.model) / file_name(prediction.id)
     place.mkdir(parents=True, exist_ok=True)
     (place / "report.json").write_text(json.dumps(report, indent=4))
     (place / "patch.diff").write_bytes((prediction.patch or "").encode())

@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from patchgrad.values.text import well_formed
 
-_CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+_OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +43,12 @@ def read(text: str) -> Answered:
     `read('Look.\\n<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>')` has the content `Look.` and the call of
     `bash`. A text without a call, or with one that is no JSON object of these two, stays text.
     """
-    found = _CALL.search(text)
-    if found is None:
+    before, opened, rest = text.partition(_OPEN)
+    inside, closed, _ = rest.partition(_CLOSE)
+    if not opened or not closed:
         return Answered(text, None, "no command")
-    call = _call(found[1])
-    return Answered(text, None, "bad arguments") if call is None else Answered(text[: found.start()].rstrip(), call)
+    call = _call(inside)
+    return Answered(text, None, "bad arguments") if call is None else Answered(before.rstrip(), call)
 
 
 def _call(text: str) -> ToolCall | None:

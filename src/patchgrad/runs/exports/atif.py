@@ -40,7 +40,12 @@ def made(told: Conversation) -> dict[str, Any]:
         "total_completion_tokens": sum(turn.action.tokens for turn in trajectory.turns),
         "total_steps": len(steps),
     }
-    verdict = {"solved": rollout.solved, "reward": rollout.reward.value, "stop": trajectory.stop, "fault": rollout.verdict.fault}
+    verdict = {
+        "solved": None if rollout.broken else rollout.solved,
+        "reward": rollout.reward.value,
+        "stop": trajectory.stop,
+        "fault": rollout.verdict.fault,
+    }
     return {
         "schema_version": SCHEMA,
         "trajectory_id": trajectory.id,

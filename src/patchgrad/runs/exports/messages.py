@@ -23,8 +23,8 @@ def rows(told: Conversation, hidden: Hidden) -> list[dict[str, Any]]:
     about = {
         "instance_id": rollout.task.id,
         "trajectory_id": rollout.trajectory.id,
-        "resolved": rollout.solved,
-        "reward": float(rollout.reward.value),
+        "resolved": None if rollout.broken else rollout.solved,
+        "reward": None if rollout.broken else float(rollout.reward.value),
         "exit_status": rollout.trajectory.stop,
         "model_patch": rollout.trajectory.submission,
         "phase": told.phase,

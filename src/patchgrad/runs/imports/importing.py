@@ -5,11 +5,12 @@ files -> what each tells (`told`) -> attempts (`made`) -> tables of `AT_ONCE`, t
 
 from __future__ import annotations
 
-import shutil
+import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,23 @@ from patchgrad.runs.imports import atif, messages
 from patchgrad.runs.imports.made import rollout_of, task_of
 from patchgrad.runs.imports.told import Told
 from patchgrad.store import Run
+from patchgrad.store.about import occupied
+from patchgrad.store.files import new_folder
 from patchgrad.tasks.formats import files
 from patchgrad.values import Report, Rollout, Task
-from patchgrad.values.text import loaded
+from patchgrad.values.text import BOM, parsed, well_formed, whole
 
 AT_ONCE = 100
 """Attempts in one table."""
 
 TRAJECTORY = ".traj"
 """The ending of SWE-agent's files, which are JSON."""
+
+ENDINGS = (*files.SUFFIXES, TRAJECTORY, ".ndjson", ".gz")
+ODD = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+"""What is raised where something of a stranger's file has another form than it was taken for."""
+
+Placed = tuple[str, Path, Mapping[str, Any]]
 
 
 @dataclass
@@ -42,6 +51,7 @@ class Found:
     stops: Counter[str] = field(default_factory=Counter)
     policies: dict[str, None] = field(default_factory=dict)
     names: Counter[str] = field(default_factory=Counter)
+    taken: set[str] = field(default_factory=set)
     turns: int = 0
     tokens: int = 0
     others: int = 0
@@ -54,12 +64,25 @@ class Found:
     def solved(self) -> int:
         return sum(row.count(True) for row in self.outcomes.values())
 
-    def add(self, told: Told) -> Rollout:
-        """The attempt; an id that is not there, or not for the first time, is made from the name of the task."""
+    def made(self, told: Told, refuse: Refuse) -> Iterator[Rollout]:
+        """The attempt, unless it is refused; an id that is not there, or not for the first time, is made from the name of the task."""
         name = told.attempt or told.task
-        self.names[name] += 1
-        told = replace(told, attempt=name if self.names[name] == 1 else f"{name}#{self.names[name]}")
-        made = rollout_of(told, self.tasks.get(told.task) or task_of(told))
+        try:
+            made = rollout_of(replace(told, attempt=self._free(name)), self.tasks.get(told.task) or task_of(told))
+        except ODD as error:
+            refuse(StoreError(f"{name}: {_why(error)}; it is left out."))
+            return
+        self._count(told, made)
+        yield made
+
+    def _free(self, name: str) -> str:
+        """An id that no attempt has yet: `a`, `a#2`, `a#3`."""
+        numbers = (name if number == 1 else f"{name}#{number}" for number in count(self.names[name] + 1))
+        return next(one for one in numbers if one not in self.taken)
+
+    def _count(self, told: Told, made: Rollout) -> None:
+        self.names[told.attempt or told.task] += 1
+        self.taken.add(made.trajectory.id)
         self.tasks.setdefault(made.task.id, made.task)
         self.policies.setdefault(told.policy)
         self.outcomes.setdefault(made.task.id, []).append(None if made.broken else made.solved)
@@ -67,78 +90,104 @@ class Found:
         self.stops[made.trajectory.stop] += 1
         self.turns += len(made.trajectory.turns)
         self.tokens += sum(turn.action.tokens for turn in made.trajectory.turns)
-        return made
 
     def report(self, name: str) -> Report:
         """The figures of all attempts."""
         most = max(map(len, self.outcomes.values()))
-        found = from_outcomes(name, {task: tuple(row) for task, row in self.outcomes.items()}, most, 0.0)
         submitted = over_tasks([sum(row) / len(row) for row in self.submitted.values()], most)
-        count = self.attempts
-        return replace(found, submitted=submitted, turns=self.turns / count, action_tokens=self.tokens / count, stops=dict(self.stops))
+        turns, tokens = self.turns / self.attempts, self.tokens / self.attempts
+        found = from_outcomes(name, {task: tuple(row) for task, row in self.outcomes.items()}, most, 0.0)
+        return replace(found, submitted=submitted, stops=dict(self.stops), turns=turns, action_tokens=tokens)
 
 
 def imported(sources: Sequence[str], out: Path, refuse: Refuse, name: str = "", most: int | None = None) -> Found:
-    """All attempts of these files, or the first `most`, are in the folder `out`, which has to be new.
+    """All attempts of these files, or the first `most`, are in the folder `out`, which has to be new; it is there whole, or not at all.
 
-    `name` is what their policy is called; without one it is what the files say. A row that cannot be read goes to `refuse`. Raises
-    `ConfigError` where there is no attempt at all.
+    `name` is what their policy is called; without one it is what the files say. A row or a file that cannot be read goes to `refuse`.
+    Raises `ConfigError` where there is no attempt at all.
     """
+    if not all(sources):
+        raise ConfigError("An empty name is no file: name what is to be imported.")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise occupied(out, "--out")
     found = Found()
-    with Run.create(out, dumps(Evaluation(policy=name or "imported")), option="--out") as run:
-        try:
-            attempts = islice(_attempts(sources, found, refuse), most)
-            number = 0
-            while rollouts := [found.add(told) for told in islice(attempts, AT_ONCE)]:
-                run.rollouts.write("evaluate", number, rollouts)
-                number += 1
-            if not number:
-                raise ConfigError(
-                    f"{' and '.join(sources)}: there is no attempt in it. An attempt is a row with a list of messages, "
-                    "or a trajectory of Harbor's (ATIF)."
-                )
-            told = name or " and ".join(policy for policy in found.policies if policy) or "imported"
-            run.about.write_import([Path(source).name for source in sources], told)
-            run.results.write_reports([found.report(told)])
-        except BaseException:
-            run.close()
-            shutil.rmtree(out, ignore_errors=True)  # it was made here, and holds nothing that the files do not
-            raise
+    if not new_folder(out, lambda partial: _fill(partial, sources, found, refuse, name, most)):
+        raise occupied(out, "--out")
     return found
 
 
+def _fill(folder: Path, sources: Sequence[str], found: Found, refuse: Refuse, name: str, most: int | None) -> None:
+    with Run.create(folder, dumps(Evaluation(policy="imported", name=name)), option="--out") as run:
+        attempts = islice(_attempts(sources, found, refuse), None if most is None else min(most, sys.maxsize))
+        made = (rollout for told in attempts for rollout in found.made(told, refuse))
+        number = 0
+        while rollouts := list(islice(made, AT_ONCE)):
+            run.rollouts.write("evaluate", number, rollouts)
+            number += 1
+        if not number:
+            raise ConfigError(
+                f"{' and '.join(sources)}: there is no attempt in it that can be read. An attempt is a row with a list of messages, "
+                "or a trajectory of Harbor's (ATIF)."
+            )
+        told = name or " and ".join(policy for policy in found.policies if policy) or "imported"
+        run.about.write_import([Path(source).name for source in sources], told)
+        run.results.write_reports([found.report(told)])
+
+
 def _attempts(sources: Sequence[str], found: Found, refuse: Refuse) -> Iterator[Told]:
-    """Those of all files, those that have no id of their own one by one, and several rows of one attempt as its streams."""
-    for source in sources:
-        waiting: Told | None = None
-        for place, file, row in _rows(source, refuse):
-            with one_of_many(refuse):
-                told = _told(place, file, row)
-                if told is None:
-                    found.others += 1
-                elif waiting is not None and told.attempt and told.attempt == waiting.attempt and row.get("context"):
-                    waiting = replace(waiting, streams=(*waiting.streams, *told.streams))
-                else:
-                    if waiting is not None:
-                        yield waiting
-                    waiting = told
+    """Those of all files, where several rows tell of one attempt with all of its streams."""
+    waiting: Told | None = None
+    for place, file, row in _all_rows(sources, refuse):
+        told: Told | None = None
+        with one_of_many(refuse):
+            told = _told(place, file, row)
+            found.others += told is None
+        if told is None:
+            continue
+        if waiting is not None and told.goes_on and (told.attempt, told.task) == (waiting.attempt, waiting.task) and told.attempt:
+            waiting = replace(waiting, streams=(*waiting.streams, *told.streams), usage=())
+            continue
         if waiting is not None:
             yield waiting
+        waiting = told
+    if waiting is not None:
+        yield waiting
 
 
 def _told(place: str, file: Path, row: Mapping[str, Any]) -> Told | None:
+    """What a row tells; `StoreError` for one that is not what an attempt looks like, whatever about it is not."""
     try:
-        return atif.told(row, file) or messages.told(row, file.name.split(".")[0])
-    except StoreError as error:
-        raise StoreError(f"{place}: {str(error).rstrip('.')}; it is left out.") from error
+        whole(row)
+        name = well_formed(_stem(file))
+        return atif.told(row, file, name) or messages.told(row, name)
+    except (StoreError, *ODD) as error:
+        raise StoreError(f"{place}: {_why(error)}; it is left out.") from error
 
 
-def _rows(source: str, refuse: Refuse) -> Iterator[tuple[str, Path, Mapping[str, Any]]]:
+def _why(error: Exception) -> str:
+    return str(error).rstrip(".") if isinstance(error, StoreError) else f"it is not what an attempt looks like ({error})"
+
+
+def _stem(file: Path) -> str:
+    """The name of a file without the endings that say what it is: `a__b.1fd5.c.traj.json` is `a__b.1fd5.c`."""
+    name = file.name
+    while ending := next((one for one in ENDINGS if name.lower().endswith(one) and len(name) > len(one)), None):
+        name = name[: -len(ending)]
+    return name
+
+
+def _all_rows(sources: Sequence[str], refuse: Refuse) -> Iterator[Placed]:
+    for source in sources:
+        with one_of_many(refuse):
+            yield from _rows(source, refuse)
+
+
+def _rows(source: str, refuse: Refuse) -> Iterator[Placed]:
     """Each row with its place and its file; of a folder those of all files in it whose endings say that they may hold attempts."""
     path = Path(source)
     if path.is_dir():
-        parts = sorted(part for part in path.rglob("*") if part.name.endswith((*files.SUFFIXES, TRAJECTORY)) and part.is_file())
-        for part in parts:
+        parts = [part for part in path.rglob("*") if part.name.lower().endswith(ENDINGS) and part.is_file() and not atif.beside(part)]
+        for part in sorted(parts, key=_order):
             with one_of_many(refuse):
                 yield from _rows(str(part), refuse)
     elif path.name.endswith(TRAJECTORY) and path.is_file():
@@ -147,9 +196,15 @@ def _rows(source: str, refuse: Refuse) -> Iterator[tuple[str, Path, Mapping[str,
         yield from ((place, path, row) for place, row in files.read(source, refuse))
 
 
+def _order(path: Path) -> tuple[str, int, list[tuple[bool, int, str]]]:
+    """By folder and name, numbers by their size, and what goes on after what it goes on from."""
+    parts = re.split(r"(\d+)", path.name)
+    return str(path.parent), path.name.count(".cont-"), [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
+
+
 def _document(path: Path) -> Mapping[str, Any]:
     try:
-        found = loaded(path.read_bytes())
+        found = parsed(path.read_bytes().removeprefix(BOM))
     except (OSError, ValueError) as error:
         raise TaskError(f"{path} is no JSON that can be read ({error}).") from error
     if not isinstance(found, dict):

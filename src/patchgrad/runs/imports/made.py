@@ -38,24 +38,17 @@ from patchgrad.values import (
     root_address,
 )
 
-LIMITS: tuple[tuple[str, Stop], ...] = (
-    ("context", "context limit"),
-    ("time", "time limit"),
-    ("format", "format errors"),
-    ("stuck", "repeats"),
-    ("loop", "repeats"),
-    ("repeat", "repeats"),
-    ("limit", "turn limit"),
-    ("cost", "turn limit"),
-    ("iteration", "turn limit"),
-    ("turn", "turn limit"),
-    ("step", "turn limit"),
+ENDS: tuple[tuple[Stop, frozenset[str]], ...] = (
+    ("context limit", frozenset({"context", "window"})),
+    ("time limit", frozenset({"time", "timeout", "timed"})),
+    ("format errors", frozenset({"format"})),
+    ("repeats", frozenset({"stuck", "loop", "looping", "repeated"})),
+    ("turn limit", frozenset({"limit", "limits", "cost", "iteration", "iterations", "turn", "turns", "step", "steps"})),
 )
-"""What stands in others' words for an end, and what it is here; the first that is found decides."""
+"""An end here, and words of others for it; the first of which one is there."""
 
-_TAGGED = re.compile(r"<function=([\w.-]+)>(.*?)</function>", re.DOTALL)
-_PARAMETER = re.compile(r"<parameter=([\w.-]+)>(.*?)</parameter>", re.DOTALL)
-_FENCED = re.compile(r"^```[\w-]*\n(.*?)^```\s*$", re.DOTALL | re.MULTILINE)
+MESSAGE = Call("message", "")
+_FENCE = re.compile(r"```[\w-]*\s*")
 
 
 def task_of(told: Told) -> Task:
@@ -71,20 +64,21 @@ def rollout_of(told: Told, task: Task) -> Rollout:
         turns = tuple(_turns(stream, parent, usage, told.spelt))
         parent = turns[-1].address if turns else parent
         segments += [Segment(turns)] if turns else []
-    trajectory = Trajectory(told.attempt, task.id, tuple(segments), stop_of(told), told.submission)
+    trajectory = Trajectory(
+        told.attempt, task.id, tuple(segments), stop_of(told), told.submission, origin=told.origin, replayed=told.replayed
+    )
     reward = Reward(float(told.solved or False), {"resolved": float(told.solved or False)})
     return Rollout(task, trajectory, _verdict(told), reward)
 
 
 def stop_of(told: Told) -> Stop:
-    """How it ended. What was solved was handed in, whatever its end was called."""
-    word = told.ended.strip().lower()
-    if told.solved or word.startswith("submit"):
+    """How it ended. What has a patch was handed in, whatever its end was called, as others judge all patches."""
+    ended = told.ended.strip()
+    own: list[Stop] = [stop for stop in get_args(Stop) if stop == ended.lower()]
+    if told.solved or (not own and (told.submission or ended.lower().startswith("submit"))):
         return "submitted"
-    own = next((stop for stop in get_args(Stop) if stop == word), None)
-    if stop := own or next((stop for part, stop in LIMITS if part in word), None):
-        return stop
-    return "submitted" if told.submission else "abstained"
+    words = set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", ended).lower()))
+    return next(iter([*own, *(stop for stop, others in ENDS if words & others)]), "abstained")
 
 
 def _verdict(told: Told) -> Verdict:
@@ -96,6 +90,7 @@ def _verdict(told: Told) -> Verdict:
 
 def _turns(said: tuple[Said, ...], parent: str, usage: Iterator[Usage], spelt: bool) -> Iterator[Turn]:
     """A turn for each of the assistant's messages, with what was said before it and after it."""
+    native = any(one.calls for one in said)
     places = [place for place, one in enumerate(said) if one.role == "assistant"]
     previous, size = None, 0
     for at, last, end in zip(places, [-1, *places], [*places[1:], len(said)], strict=False):
@@ -108,30 +103,53 @@ def _turns(said: tuple[Said, ...], parent: str, usage: Iterator[Usage], spelt: b
         size += len(tokens)
         previous = Action(ids(tokens), floats([]), 0, text, "stop", counted)
         answer = "\n".join(one.content for one in said[at + 1 : end])
-        turn = Turn(context, previous, call_of(said[at]), Observation(answer, ToolState("")), "", parent)
+        turn = Turn(context, previous, call_of(said[at], native), Observation(answer, ToolState("")), "", parent)
         parent = turn.address
         yield turn
 
 
-def call_of(said: Said) -> Call:
+def call_of(said: Said, native: bool = False) -> Call:
     """The first call of a message: one of the protocol's, tags of functions, or the last block between fences; else it is a `message`.
 
-    A single argument is told as it is: `{"command": "ls"}` of `bash` is `bash` with `ls`.
+    Where others of its attempt make calls of the protocol's, `native`, text is text. A single argument is told as it is:
+    `{"command": "ls"}` of `bash` is `bash` with `ls`.
     """
     if said.calls:
         return _call(*said.calls[0])
+    if native:
+        return MESSAGE
     if (found := read(said.content).call) is not None:
         return _call(found.name, found.text)
-    if tagged := _TAGGED.search(said.content):
-        parameters = {name: value.strip("\n") for name, value in _PARAMETER.findall(tagged[2])}
-        return _call(tagged[1], json.dumps(parameters, ensure_ascii=False))
-    blocks = _FENCED.findall(said.content)
-    return Call("shell", blocks[-1].rstrip("\n")) if blocks else Call("message", "")
+    return _tagged(said.content) or _fenced(said.content) or MESSAGE
+
+
+def _tagged(text: str) -> Call | None:
+    """`<function=bash><parameter=command>ls</parameter></function>`: the first such call."""
+    head, opened, rest = text.partition("<function=")[2].partition(">")
+    body, closed, _ = rest.partition("</function>")
+    if not opened or not closed or not re.fullmatch(r"[\w.-]+", head):
+        return None
+    parts = [part.partition("<parameter=")[2].partition(">") for part in body.split("</parameter>")[:-1]]
+    return _call(head, json.dumps({name: value.strip("\n") for name, _, value in parts if name}, ensure_ascii=False))
+
+
+def _fenced(text: str) -> Call | None:
+    """What the last pair of fences has between them."""
+    found: str | None = None
+    inside: list[str] | None = None
+    for line in text.split("\n"):
+        if inside is None:
+            inside = [] if _FENCE.fullmatch(line) else None
+        elif line.rstrip() == "```":
+            found, inside = "\n".join(inside), None
+        else:
+            inside.append(line)
+    return None if found is None else Call("shell", found)
 
 
 def _call(name: str, arguments: str) -> Call:
     try:
         values = list(json.loads(arguments).values())
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         values = []
     return Call(name, values[0] if len(values) == 1 and isinstance(values[0], str) else arguments)
