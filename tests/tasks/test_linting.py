@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from patchgrad.cli import main
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
-from patchgrad.tasks.linting import LintOptions, lint
+from patchgrad.tasks.linting import LintOptions, Report, lint
 from patchgrad.tasks.linting.chance import noticed, power, wilson
 from patchgrad.tasks.linting.duplicates import fingerprint
 from patchgrad.tasks.linting.filters import complexity, quality, references
@@ -31,7 +31,6 @@ from patchgrad.tasks.linting.leaks import look, readable
 from patchgrad.tasks.probes import probes
 from patchgrad.tasks.sets import QUARANTINE, Member, members, save, unified
 from patchgrad.tasks.trees import first_state
-from patchgrad.testing.sandbox_double import LocalSandboxes
 from patchgrad.testing.tasks import a_repository, a_task
 from patchgrad.values import Checks, Limits, Task, TestOutcome, Verdict
 
@@ -170,6 +169,7 @@ def test_an_interrupted_call_goes_on_where_it_was_and_the_next_one_looks_anew(tm
     assert judged(99) == ["shop.a"] * 4 + ["shop.b"] * 4
 
 
+@needs_bwrap
 def test_a_task_whose_archive_is_gone_or_whose_grading_goes_wrong_ends_no_call(tmp_path: Path) -> None:
     gone, odd, good = (member(tmp_path, name, files={"notes.txt": name}) for name in ("gone", "odd", "good"))
     Path(gone.task.repository.location).unlink()
@@ -180,8 +180,14 @@ def test_a_task_whose_archive_is_gone_or_whose_grading_goes_wrong_ends_no_call(t
         outcomes = [TestOutcome(name, "fail_to_pass", "passed" if patch else "failed") for name in task.checks.fail_to_pass]
         return Verdict(task.id, patch, ("applied", "collected", "ran"), tuple(outcomes))
 
-    plan = LintOptions(runs=1, probes=False, concurrency=1)
-    report = asyncio.run(lint([gone, odd, good], judge, LocalSandboxes(), plan))
+    async def checked() -> Report:
+        boxes = BwrapSandboxes(2)  # which have few packages to look through
+        try:
+            return await lint([gone, odd, good], judge, boxes, LintOptions(runs=1, probes=False, concurrency=1))
+        finally:
+            await boxes.close()
+
+    report = asyncio.run(checked())
     faulty = [one.task for one in report.checked if any(finding.kind == "fault" for finding in one.findings)]
     assert faulty == [gone.task.id, odd.task.id]
     assert "cannot be read" in report.checked[0].findings[0].evidence
