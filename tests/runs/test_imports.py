@@ -270,6 +270,34 @@ def test_a_demonstration_is_read_and_not_done(tmp_path: Path) -> None:
     assert [message.content for message in read(turn.context)] == ["s", f"Watch.\n```\nls\n```\n{ISSUE['content']}"]
 
 
+def test_names_of_sharegpt_are_read_too(tmp_path: Path) -> None:
+    said = [{"from": "human", "value": "Fix it."}, {"from": "gpt", "value": "```bash\nls\n```"}, {"from": "observation", "value": "a.py"}]
+    row = {"id": "t", "system": "You are an agent.", "resolved": True, "conversations": said}
+    _, (one,), refused = taken(tmp_path / "out", lines(tmp_path / "rows.jsonl", row))
+    assert not refused
+    (turn,) = one.trajectory.turns
+    assert [(message.role, message.content) for message in read(turn.context)] == [("system", "You are an agent."), ("user", "Fix it.")]
+    assert (turn.call, turn.observation.content) == (Call("shell", "ls"), "a.py")
+
+
+@pytest.mark.parametrize(("agent", "turns", "replayed"), [("patchgrad", 2, 1), ("terminus-2", 1, 0)])
+def test_what_an_earlier_trajectory_said_is_no_turn_of_this_one(agent: str, turns: int, replayed: int, tmp_path: Path) -> None:
+    copied = [{**step, "is_copied_context": True} for step in TRAJECTORY["steps"]]
+    whole = {**TRAJECTORY, "agent": {"name": agent}, "steps": [*copied, TRAJECTORY["steps"][1]], "extra": {"origin": "a", "solved": True}}
+    (tmp_path / "one.json").write_text(json.dumps(whole))
+    _, (one,), _ = taken(tmp_path / "out", str(tmp_path / "one.json"))
+    assert (len(one.trajectory.turns), one.trajectory.replayed) == (turns, replayed)
+    assert "a.py" in read(one.trajectory.turns[0].context)[-1].content or replayed
+
+
+def test_an_archive_in_a_folder_is_no_file_of_attempts(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "logs.tar.gz").write_bytes(b"no attempt")
+    lines(tmp_path / "in" / "rows.jsonl", OPENHANDS)
+    found, _, refused = taken(tmp_path / "out", str(tmp_path / "in"))
+    assert (found.attempts, refused) == (1, [])
+
+
 OLD_CALL = {"role": "assistant", "content": "Look.", "function_call": {"name": "bash", "arguments": '{"command": "ls"}'}}
 FLAT_CALL = {"role": "assistant", "content": "Look.", "tool_calls": [{"name": "bash", "arguments": {"command": "ls"}}]}
 TEXT_CALL = {"role": "assistant", "content": "Look.", "tool_calls": json.dumps(FLAT_CALL["tool_calls"])}

@@ -42,9 +42,9 @@ class About:
         """What code of the user's the run is made with: a name, a digest and a file for each part, which a resume compares."""
         self._add("code", code)
 
-    def write_import(self, files: Sequence[str], policy: str) -> None:
-        """The folder holds attempts that others made: those of these `files`, of a policy of this name."""
-        self._add("imported", {"files": list(files), "policy": policy})
+    def write_import(self, files: Sequence[str]) -> None:
+        """The folder holds attempts that others made: those of these `files`."""
+        self._add("imported", {"files": list(files)})
 
     @property
     def imported(self) -> bool:

@@ -34,7 +34,7 @@ AT_ONCE = 100
 TRAJECTORY = ".traj"
 """The ending of SWE-agent's files, which are JSON."""
 
-ENDINGS = (*files.SUFFIXES, TRAJECTORY, ".ndjson", ".gz")
+ENDINGS = (*files.SUFFIXES, TRAJECTORY, ".ndjson")
 ODD = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 """What is raised where something of a stranger's file has another form than it was taken for."""
 
@@ -130,7 +130,7 @@ def _fill(folder: Path, sources: Sequence[str], found: Found, refuse: Refuse, na
                 "or a trajectory of Harbor's (ATIF)."
             )
         told = name or " and ".join(policy for policy in found.policies if policy) or "imported"
-        run.about.write_import([Path(source).name for source in sources], told)
+        run.about.write_import([Path(source).name for source in sources])
         run.results.write_reports([found.report(told)])
 
 

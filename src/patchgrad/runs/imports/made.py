@@ -72,7 +72,7 @@ def rollout_of(told: Told, task: Task) -> Rollout:
 
 
 def stop_of(told: Told) -> Stop:
-    """How it ended. What has a patch was handed in, whatever its end was called, as others judge all patches."""
+    """How it ended. An end that is one of ours stays; under another name what has a patch was handed in, as others judge all patches."""
     ended = told.ended.strip()
     own: list[Stop] = [stop for stop in get_args(Stop) if stop == ended.lower()]
     if told.solved or (not own and (told.submission or ended.lower().startswith("submit"))):

@@ -6,7 +6,6 @@ nebius/SWE-agent-trajectories, SWE-bench/SWE-smith-trajectories, SWE-Gym/OpenHan
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -100,8 +99,8 @@ def _calls(message: Mapping[str, Any]) -> list[Any]:
     calls = message.get("tool_calls") or []
     if isinstance(calls, str):
         try:
-            calls = json.loads(calls)
-        except (ValueError, RecursionError) as error:
+            calls = parsed(calls.encode())
+        except ValueError as error:
             raise StoreError(f"the calls of a message are no JSON that can be read ({error})") from error
     if isinstance(message.get("function_call"), Mapping):
         calls = [{"function": message["function_call"]}]
