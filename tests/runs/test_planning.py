@@ -114,7 +114,7 @@ def test_a_recipe_that_cannot_fit_is_refused_with_what_to_set(monkeypatch: pytes
         settle(large)
 
 
-def test_memory_is_given_back_at_once_only_where_half_of_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_given_back_at_once_only_where_two_fifths_of_it_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[bool] = []
     monkeypatch.setattr("patchgrad.runs.planning.advice.give_back", lambda: given.append(True))
     needed = plan(tiny(), room=GB).peak

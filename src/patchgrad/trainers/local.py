@@ -16,6 +16,7 @@ from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.lora import Lora, adapt, fingerprint, merged, reduce, rest
 from patchgrad.networks.rounding import Precision, worthwhile
 from patchgrad.trainers import checkpoint
+from patchgrad.trainers.allocator import sparing
 from patchgrad.trainers.checkpoint import Adapters
 from patchgrad.trainers.forward import Forward
 from patchgrad.trainers.frozen import trainable
@@ -112,6 +113,7 @@ class LocalTrainer:
             self.optimiser.hand_over()
         return self.network
 
+    @sparing()
     def update(self, batch: Batch, objective: Objective, settings: StepSettings) -> Update:
         """One optimiser step on the batch's weighted mean cost per trained token.
 
@@ -145,10 +147,12 @@ class LocalTrainer:
         rounded = worthwhile(precision, self.precision, self.forward.device.type != "cpu") if precision else self.precision
         return self._workers.gradients(self.forward, self.parameters, batch, objective, rounded)
 
+    @sparing()
     def score(self, batch: Batch) -> list[Floats]:
         """For each micro-batch, the log-probability of every mask token under the weights as they are; zero at the other tokens."""
         return list(self._workers.pool.map(lambda one: self.forward.score(one, self.precision), batch.micro_batches))
 
+    @sparing()
     def nll_excess(self, batch: Batch) -> tuple[float, float]:
         """How much less likely the mask tokens are than draws from the softmax, and the variance that draws have."""
         told = list(self._workers.pool.map(lambda one: self.forward.nll_excess(one, self.precision), batch.micro_batches))
