@@ -53,6 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     **dict.fromkeys(FOLDERS, CORE | PARTS),
     "policies": CORE | PARTS | {"policies.tokenizers"},
     **dict.fromkeys(LOOPS, CORE | LOOPS | {"grading_plugin", "functions", "patches"}),
+    "learning": CORE | LOOPS | {"functions", "links"},  # what processes elsewhere have computed
     "recipes": CORE | LOOPS | {"config", "tasks"},
     "runs": CORE | FOLDERS | LOOPS | PARTS | {"config", "store", "viewer", "recipes", ""},
     "guests": CORE | FOLDERS | LOOPS | PARTS | {"recipes", "runs"},  # our tasks in programs of others: a door like the command line

@@ -48,6 +48,8 @@ def test_two_ranks_write_the_metrics_and_the_checkpoints_of_two_threads(tmp_path
     threads = _run(tmp_path / "threads", replace(SHORT, optimiser=replace(SHORT.optimiser, threads=2)))
     ranks = _run(tmp_path / "ranks", replace(SHORT, trainer=Component("sharded", {"ranks": 2})))
     assert json.dumps(_untimed(threads.results.metrics())) == json.dumps(_untimed(ranks.results.metrics()))
+    training = [sum(one["seconds"]["training"] for one in run.results.metrics() if "seconds" in one) for run in (threads, ranks)]
+    assert training[1] > 0.3 * training[0] > 0, "ranks say what they have computed"
     assert [path.read_bytes() for path in threads.trained.files()] == [path.read_bytes() for path in ranks.trained.files()]
     names = [path.name for path in threads.checkpoints.all()]
     assert names == [path.name for path in ranks.checkpoints.all()]

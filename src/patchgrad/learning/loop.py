@@ -77,7 +77,7 @@ async def iterate(
     groups = await collect_groups(harness, policy, tasks, sizes.attempts, settings, label, sizes.start)
     if sizes.forking:
         groups = await branched(harness, policy, groups, sizes.forking, settings)
-    meter.lap("collect")
+    meter.lap()
     return await _learned(harness, learner, algorithm, sizes, settings.seed, (groups, [policy.version]), meter)
 
 
@@ -102,7 +102,7 @@ async def iterate_ahead(
 
     ahead.begin(labels, lambda: learner.curriculum.draw(sizes.tasks), policy.version, collect)
     groups = await ahead.take(harness.seen)
-    meter.lap("collect")
+    meter.lap()
     done = await _learned(harness, learner, algorithm, sizes, settings.seed, (groups, ahead.window(sizes.lag)), meter)
     ahead.publish(learner.trainer.version)
     return done
@@ -129,7 +129,7 @@ async def _learned(
         recalled = await in_thread(compared, sizes.recalled, learner.trainer, sizes)
         sizes = replace(sizes, recalled=[one for one in recalled if one.near])
     learned = await in_thread(learn, groups, algorithm, learner.trainer, sizes, seed)
-    meter.lap("learn")
+    meter.lap()
     for group in groups:
         learner.curriculum.observe(group)
     if learned.updates:

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from patchgrad.links.notice import Notice, noticed
+from patchgrad.links.spending import Spent, spent
 
 Message = Any
 """A value that pickles, of a module that both ends have."""
@@ -25,7 +26,9 @@ CLOSING = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The sender is alive."""
+    """The sender is alive, and has computed so much."""
+
+    spent: Spent
 
 
 class Link(Protocol):
@@ -63,7 +66,7 @@ async def beating(post: Callable[[Message], None]) -> None:
     """Says every few seconds that this process is alive, and once that its machine is about to end."""
     told = False
     while True:
-        post(Beat())
+        post(Beat(spent()))
         if not told and (why := noticed()):
             told = True
             post(Notice(why))

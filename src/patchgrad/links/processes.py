@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection
 
 from patchgrad.errors import HostLost
 from patchgrad.links.link import CLOSING, SILENCE, Beat, Message, beating, made
+from patchgrad.links.spending import ELSEWHERE
 
 PR_SET_PDEATHSIG = 1
 
@@ -73,6 +74,7 @@ class ProcessLink:
                 raise HostLost(f"{self.name} is gone")
             if not isinstance(message, Beat):
                 return message
+            ELSEWHERE.heard("sampling", message.spent)
 
     def _read(self, loop: asyncio.AbstractEventLoop, came: asyncio.Queue[Message | None]) -> None:
         message: Message | None = None

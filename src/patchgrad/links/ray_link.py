@@ -20,6 +20,7 @@ from patchgrad.errors import ClusterFault, HostLost
 from patchgrad.links.daemon import in_a_daemon
 from patchgrad.links.link import CLOSING, SILENCE, Beat, Message, beating, made
 from patchgrad.links.notice import noticed
+from patchgrad.links.spending import ELSEWHERE
 
 OPENING = 120.0
 """Seconds in which an actor has to say that it is there; a worker that begins on a busy machine takes some."""
@@ -139,6 +140,8 @@ class RayLink:
                 raise HostLost(f"{self.name} gave no sign of life for {SILENCE:.0f} s: it is frozen or cut off") from None
             except (RayError, StopAsyncIteration) as error:
                 raise HostLost(f"{self.name} is gone") from error
+            for beat in (message for message in said if isinstance(message, Beat)):
+                ELSEWHERE.heard("sampling", beat.spent)
             self._came = [message for message in said if not isinstance(message, Beat)]
         return self._came.pop(0)
 

@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from patchgrad.errors import TrainerFault
+from patchgrad.links.spending import ELSEWHERE, Spent, spent
 
 BEAT = 2.0
 """Seconds between two signs of life."""
@@ -67,7 +68,9 @@ class Go:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A rank that computes is alive."""
+    """A rank that computes is alive, and has computed so much."""
+
+    spent: Spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,8 @@ class Ranks:
         except (EOFError, OSError) as error:
             raise TrainerFault(f"{self.name(rank)} is gone: resume the run") from error
         self._heard[rank] = time.monotonic()
+        if isinstance(message, Beat):
+            ELSEWHERE.heard("training", message.spent)
         return message
 
     def _missing(self, found: Mapping[int, Any], method: str, begun: float, deadline: float) -> None:
@@ -219,6 +224,6 @@ class Desk:
             time.sleep(BEAT)
             if self._busy:
                 try:
-                    self.say(Beat())
+                    self.say(Beat(spent()))
                 except OSError:
                     self._gone()

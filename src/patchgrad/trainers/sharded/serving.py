@@ -19,8 +19,9 @@ from typing import Any
 import torch
 
 from patchgrad.errors import PatchgradError
+from patchgrad.links.spending import spent
 from patchgrad.trainers.sharded import state
-from patchgrad.trainers.sharded.calls import Answer, Call, Desk, Go, Hello, Ready, put, take
+from patchgrad.trainers.sharded.calls import Answer, Beat, Call, Desk, Go, Hello, Ready, put, take
 from patchgrad.trainers.sharded.rank import Part, Rank, Spec, Stepped
 from patchgrad.trainers.sharded.world import join
 from patchgrad.values import digest
@@ -99,7 +100,9 @@ def serve(address: tuple[str, int], key: bytes, rank: int, leave: Callable[[], N
         try:
             desk.say(serving.understood(call))
             if isinstance(desk.received(), Go):
-                desk.say(Answer(serving.answer(call)))
+                answer = Answer(serving.answer(call))
+                desk.say(Beat(spent()))
+                desk.say(answer)
         except Exception as error:  # whatever it is, the other side has to say it
             if not isinstance(error, PatchgradError):
                 traceback.print_exc()  # of code that may be the user's: an objective
