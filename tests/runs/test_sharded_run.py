@@ -9,16 +9,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.library.batches import group
 from tests.runs.test_pipeline import FOUR_TURNS, TINY
 
-from patchgrad.config import dumps
-from patchgrad.recipes import Recipe
+from patchgrad.config import dumps, override
+from patchgrad.learning.objectives.clipped import Clipped
+from patchgrad.networks.decoder import Decoder
+from patchgrad.recipes import Recipe, tiny
 from patchgrad.recipes.component import Component
 from patchgrad.recipes.loss import ImportanceCorrection, KlPenalty, LossChoice
 from patchgrad.recipes.stage import Stage, StageSampling
 from patchgrad.runs.api import train
+from patchgrad.runs.build.sharded import sharded
+from patchgrad.runs.planning.estimate import plan
+from patchgrad.runs.planning.shapes import shape_of
 from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.store import Run
+from patchgrad.trainers import allocator
+from patchgrad.values import StepSettings
 
 SHORT = replace(
     TINY,
@@ -56,3 +64,26 @@ def test_two_ranks_write_the_metrics_and_the_checkpoints_of_two_threads(tmp_path
     for name in names:
         one, other = (run.folder / "checkpoints" / name / "model.safetensors" for run in (threads, ranks))
         assert one.read_bytes() == other.read_bytes(), f"{name} has the same bytes"
+
+
+def _most(process: int) -> int:
+    """Bytes that a process has had resident."""
+    lines = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
+    return int(lines["VmHWM"].split()[0]) * 1024
+
+
+def test_ranks_that_give_memory_back_hold_what_the_plan_says_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = {"hidden": "384", "layers": "8", "heads": "6", "kv_heads": "2", "intermediate": "1024"}
+    recipe = override(
+        tiny(),
+        {f"policy.shape.{name}": value for name, value in shape.items()}
+        | {"trainer": "sharded", "trainer.ranks": "2", "optimiser.name": "adamw", "optimiser.micro_batch_tokens": "1600"},
+    )
+    monkeypatch.setattr(allocator, "_tight", True)
+    config, held = shape_of(recipe), {part.name: part.bytes for part in plan(recipe, room=10**11).parts}
+    trainer = sharded(Decoder(config), recipe)
+    ranks = [hello.process for hello in trainer._ranks.launched.ranks.hellos]
+    trainer.update(group(4, 1600, 0.0, config, 1600), Clipped(), StepSettings(1e-3))
+    planned = sum(size for name, size in held.items() if name.endswith("on each of 2 ranks"))
+    processes = next(size for name, size in held.items() if name.startswith("interpreter and libraries of 3"))
+    assert sum(map(_most, ranks)) == pytest.approx(planned + processes * 2 / 3, rel=0.15)

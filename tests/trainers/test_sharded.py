@@ -117,6 +117,22 @@ def test_adapters_are_trained_as_one_process_trains_them(two: Launched) -> None:
     assert _apart(local.weights(), sharded.weights()) == 0
 
 
+@pytest.mark.parametrize("lora", [None, Lora(4)])
+def test_a_network_beside_the_trained_one_scores_as_one_process_does_and_stays_as_it_is(two: Launched, lora: Lora | None) -> None:
+    other = Decoder(CONFIG)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.mul_(1.1)
+    alone = LocalTrainer(other, threads=2).score(BATCH)
+    trainer = ShardedTrainer(Decoder(CONFIG), two, Spec(CONFIG, AdamW, lora=lora))
+    reference = trainer.beside(other)
+    for _ in range(2):
+        assert all(np.array_equal(a, b) for a, b in zip(alone, reference.score(BATCH), strict=True))
+        trainer.update(BATCH, Clipped(), STEP)
+    reference.close()
+    assert trainer.update(BATCH, Clipped(), STEP).version == 3
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_sums_as_they_come_and_layers_computed_again_give_the_same_up_to_rounding(two: Launched, again: bool) -> None:
     frozen = ("model.embed_tokens.weight", "model.layers.0.mlp.*")

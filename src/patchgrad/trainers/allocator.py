@@ -25,6 +25,11 @@ def give_back() -> None:
     _tight = True
 
 
+def gives_back() -> bool:
+    """Was this process told to?"""
+    return _tight
+
+
 @contextmanager
 def sparing() -> Iterator[None]:
     """In here a process gives back at once, if it was told to (`give_back`), and before it what its heaps still have.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
-from patchgrad.contracts import Curriculum, TrainablePolicy, Trainer
+from patchgrad.contracts import Curriculum, Score, TrainablePolicy, Trainer
 from patchgrad.errors import ConfigError
 from patchgrad.learning.loop import Learner
 from patchgrad.networks import folder
@@ -27,6 +29,7 @@ from patchgrad.runs.planning.device import device
 from patchgrad.runs.planning.estimate import caches
 from patchgrad.runs.planning.shapes import an_optimiser
 from patchgrad.trainers.local import LocalTrainer
+from patchgrad.trainers.sharded.trainer import ShardedTrainer
 
 
 def learner(trainer: Trainer, policy: TrainablePolicy, curriculum: Curriculum) -> Learner:
@@ -69,13 +72,19 @@ def local_trainer(network: Decoder, recipe: Recipe, frozen: tuple[str, ...] = ()
     )
 
 
-def reference(network: Decoder, recipe: Recipe) -> LocalTrainer:
-    """A network that scores and never learns, computed as the trainer's is: nothing of it wants a gradient, nor a place in an optimiser."""
+@contextmanager
+def reference(network: Decoder, recipe: Recipe, trainer: Trainer) -> Iterator[Score]:
+    """What a network says that never learns, computed as the trainer's is: nothing of it wants a gradient, nor a place in an optimiser."""
+    if isinstance(trainer, ShardedTrainer):
+        beside = trainer.beside(network)
+        yield beside.score
+        beside.close()  # not where the ranks are gone
+        return
     choice, precision = recipe.optimiser, settled(recipe.optimiser.precision, recipe.machine.gpus > 0)
     network.requires_grad_(False).to(device(recipe.machine.gpus))
     if precision == "bfloat16" and (choice.rank or choice.offload):
         reduce(network, torch.bfloat16)
-    return LocalTrainer(network, precision=precision, threads=recipe.beside)
+    yield LocalTrainer(network, precision=precision, threads=recipe.beside).score
 
 
 def policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, registry: Registry = BY_NAME, cluster: str = "") -> TrainablePolicy:

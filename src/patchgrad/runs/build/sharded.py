@@ -12,6 +12,7 @@ from patchgrad.networks.rounding import settled
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.demonstrations.induction import planted
 from patchgrad.runs.planning.shapes import an_optimiser
+from patchgrad.trainers.allocator import gives_back
 from patchgrad.trainers.sharded.launching import launched
 from patchgrad.trainers.sharded.rank import Spec
 from patchgrad.trainers.sharded.trainer import ShardedTrainer, held_still
@@ -45,6 +46,7 @@ def sharded(
         gradient_checkpointing=choice.gradient_checkpointing,
         held=held_still(held, dict(network.named_parameters())) if held else {},
         exact=not gpus if exact is None else exact,
+        gives_back=gives_back(),
     )
     made = ShardedTrainer(network, there, spec, tokens=choice.micro_batch_tokens, version=version, base=recipe.policy.model)
     weakref.finalize(made, there.close)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -37,13 +38,14 @@ async def reinforce(context: RunContext, session: Session, id: PhaseId, stage: S
     reward = with_length_penalty(harnesses.reward(context.recipe.reward, context.registry), stage.reward, stage.limits.turns)
     drawn = NEUTRAL if sampling.top_p == 1 else replace(NEUTRAL, top_p=sampling.top_p, purpose="study")
     settings = AttemptSettings(context.recipe.agent.budget(stage.limits), reward, seed, drawn)
-    row = algorithm(stage, _reference(context, stage), context.registry)
     measured = partial(on_a_sample, id=id, stage=stage)
     last = min(id.iteration + sampling.lag, stage.iterations - 1)
     later = tuple(replace(id, iteration=number) for number in range(id.iteration + 1, last + 1))
     again = priorities(stage, id.iteration) if stage.replay.groups else None
-    work = Work(id, row, _sizes(context, session, id, stage, again), settings, context.harness, later=later, again=again)
-    session = await run_iteration(context, session, work, measured)
+    with _reference(context, session, stage) as reference:
+        row = algorithm(stage, reference, context.registry)
+        work = Work(id, row, _sizes(context, session, id, stage, again), settings, context.harness, later=later, again=again)
+        session = await run_iteration(context, session, work, measured)
     done = id.iteration + 1
     if done < stage.iterations and (reason := over(context, session, replace(id, iteration=done), stage)):
         await session.ahead.close()
@@ -107,10 +109,11 @@ def _forking(stage: Stage) -> Forking:
     return Forking(stage.sampling.forks, stage.sampling.continuations, on)
 
 
-def _reference(context: RunContext, stage: Stage) -> Score | None:
+def _reference(context: RunContext, session: Session, stage: Stage) -> AbstractContextManager[Score | None]:
     """The policy that RL began with, where the stage's KL penalty pulls to it; its checkpoint is one of the table's."""
     penalty, rounds = stage.loss.kl_penalty, context.recipe.rft.rounds
     if not penalty.weight or penalty.to != "reference":
-        return None
+        return nullcontext()
     began = PhaseId("imitate", 0, rounds - 1) if rounds else PhaseId("base")
-    return learners.reference(folders.load(context.run.folder / "checkpoints" / str(began)), context.recipe).score
+    network = folders.load(context.run.folder / "checkpoints" / str(began))
+    return learners.reference(network, context.recipe, session.learner.trainer)

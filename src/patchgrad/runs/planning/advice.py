@@ -158,7 +158,8 @@ def _ceiling(recipe: Recipe) -> float:
     layer = 40 * shape.hidden + 12 * shape.intermediate + 12 * shape.head_size * (shape.heads + 2 * shape.kv_heads)
     tokens = max(phase.tokens for phase in phases(recipe))
     passing = 4 * recipe.beside * tokens * (shape.layers * layer + 4 * shape.vocabulary)
-    return 1e9 + 40 * shape.parameters + passing + cached(shape, recipe)
+    processes = 1 if recipe.machine.gpus else 1 + recipe.ranks
+    return processes * (1e9 + 40 * shape.parameters) + passing + cached(shape, recipe)
 
 
 def _all(changes: list[Mapping[str, str]]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from patchgrad.recipes.optimiser import Optimiser
 from patchgrad.recipes.recipe import Recipe, option_name
 from patchgrad.runs.planning.device import spare, supported
 from patchgrad.runs.planning.host_memory import empty, free
-from patchgrad.runs.planning.packs import footprint, phases
+from patchgrad.runs.planning.packs import footprint, phases, referred
 from patchgrad.runs.planning.plan import MARGIN, MemoryPlan, Part
 from patchgrad.runs.planning.ranks import of_a_rank
 from patchgrad.runs.planning.rehearsal import Footprint
@@ -37,8 +37,8 @@ def plan(recipe: Recipe, room: int = 0, beside: int = 0) -> MemoryPlan:
     supported(recipe)
     shape, choice, room = shape_of(recipe), recipe.optimiser, room or free_for(recipe)
     gpu = recipe.machine.gpus > 0
-    if gpu and recipe.ranks:
-        return _of_a_rank(recipe, shape, room)
+    if recipe.ranks:
+        return _of_a_rank(recipe, shape, room) if gpu else _of_ranks(recipe, shape, room)
     found = [(phase, footprint(shape, choice, phase.tokens, phase.trained, phase.frozen, gpu)) for phase in phases(recipe)]
     phase, most = max(found, key=lambda one: one[1].peak(recipe.beside))
     lasting = most.weights + most.states
@@ -66,6 +66,20 @@ def _of_a_rank(recipe: Recipe, shape: DecoderConfig, room: int) -> MemoryPlan:
     most = footprint(shape, choice, 64, 8, choice.frozen, True)
     folder = disk(recipe, written(shape, choice, most))
     return MemoryPlan(held.phase, parts, room, 2 * recipe.sandbox.concurrency, Limits().memory, folder)
+
+
+def _of_ranks(recipe: Recipe, shape: DecoderConfig, room: int) -> MemoryPlan:
+    """The plan of a machine whose cores all ranks are on, and beside them the process that samples: weights travel through memory."""
+    held, choice, ranks = of_a_rank(recipe, shape), recipe.optimiser, recipe.ranks
+    parts = [
+        Part(f"interpreter and libraries of {ranks + 1} processes", (ranks + 1) * empty(choice.gradient_checkpointing)),
+        *(Part(f"{part.name}, on each of {ranks} ranks", ranks * part.bytes) for part in held.parts),
+        Part("weights on their way from the ranks", 4 * shape.parameters),
+    ]
+    parts += _policy(shape, recipe, room, int(MARGIN * room) - sum(part.bytes for part in parts))
+    most = footprint(shape, choice, 64, 8, choice.frozen, False)
+    folder = disk(recipe, written(shape, choice, most))
+    return MemoryPlan(held.phase, tuple(parts), room, 2 * recipe.sandbox.concurrency, Limits().memory, folder)
 
 
 def _policy(shape: DecoderConfig, recipe: Recipe, room: int, left: int) -> list[Part]:
@@ -97,11 +111,6 @@ def _share(options: Mapping[str, str]) -> float:
         share = math.nan
     require(0 < share <= 1, f"policy.options has gpu-memory-utilization={told}; it is a share of a GPU's memory, above 0 and at most 1")
     return share
-
-
-def referred(recipe: Recipe) -> bool:
-    """Is there a network beside the trained one, to which a stage's kl_penalty pulls?"""
-    return any(stage.loss.kl_penalty.weight and stage.loss.kl_penalty.to == "reference" for stage in recipe.stages)
 
 
 def written(shape: DecoderConfig, choice: Optimiser, held: Footprint) -> int:

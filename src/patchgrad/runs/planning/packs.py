@@ -52,3 +52,8 @@ def footprint(shape: DecoderConfig, choice: Optimiser, tokens: int, trained: int
         fused=fused,
     )
     return rehearse(shape, an_optimiser(choice), step)
+
+
+def referred(recipe: Recipe) -> bool:
+    """Is there a network beside the trained one, to which a stage's kl_penalty pulls?"""
+    return any(stage.loss.kl_penalty.weight and stage.loss.kl_penalty.to == "reference" for stage in recipe.stages)

@@ -1,4 +1,4 @@
-"""Memory of a GPU that has a rank of the trainer, by what it is for.
+"""Memory of a rank of the trainer, on a GPU of its own or on the cores of a machine, by what it is for.
 
 A rank has its rows of weights, states and gradients. The rest is what a pass on one GPU holds of its share of the longest sequence, which
 is rehearsed with nothing but adapters to train, since whole gradients are counted apart (`rehearsal.py`). Beside it is what is gathered:
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from patchgrad.networks.decoder import DecoderConfig
 from patchgrad.networks.rounding import settled
 from patchgrad.recipes.recipe import Recipe
-from patchgrad.runs.planning.packs import Phase, footprint, phases
+from patchgrad.runs.planning.packs import Phase, footprint, phases, referred
 from patchgrad.runs.planning.plan import Part
 
 GATHERED = 3
@@ -23,7 +23,7 @@ GATHERED = 3
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a GPU holds, in the phase that takes the most; `sequence` are the tokens of its longest sequence, `tokens` those of a rank."""
+    """What a rank holds, in the phase that takes the most; `sequence` are the tokens of its longest sequence, `tokens` those of a rank."""
 
     phase: str
     sequence: int
@@ -36,7 +36,7 @@ class Held:
 
 
 def of_a_rank(recipe: Recipe, shape: DecoderConfig) -> Held:
-    """A GPU of the trainer's, where the recipe has several ranks."""
+    """One of several ranks."""
     together = int(recipe.trainer.options.get("together", 1))
     return max((_rank(recipe, shape, together, phase) for phase in phases(recipe)), key=lambda held: held.peak)
 
@@ -54,7 +54,7 @@ def _rank(recipe: Recipe, shape: DecoderConfig, together: int, phase: Phase) -> 
     )
     kept = 2 if choice.rank and reduced else 4
     ends = shape.vocabulary * shape.hidden * (2 - shape.tied)
-    parts = (
+    parts: tuple[Part, ...] = (
         Part(f"weights, a {_nth(ranks)}", one.weights // ranks),
         Part(f"states of {choice.name}, a {_nth(ranks)}", one.states // ranks),
         Part("gradients, whole" if exact else f"gradients, a {_nth(ranks)}", one.gradients if exact else one.gradients // ranks),
@@ -62,6 +62,8 @@ def _rank(recipe: Recipe, shape: DecoderConfig, together: int, phase: Phase) -> 
         Part("embedding and head, and their gradients", 2 * kept * ends),
         Part(f"activations of {own:,} tokens", thin.passing),
     )
+    if referred(recipe):
+        parts += (Part(f"the reference's weights, a {_nth(ranks)}", one.weights // ranks),)
     return Held(phase.name, phase.tokens, own, parts)
 
 

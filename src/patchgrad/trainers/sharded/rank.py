@@ -18,6 +18,7 @@ from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lora import Lora, rest
 from patchgrad.networks.rounding import Precision, worthwhile
 from patchgrad.networks.slices import Slices
+from patchgrad.trainers.allocator import give_back, sparing
 from patchgrad.trainers.measures import Tally, readings, tally
 from patchgrad.trainers.optimisers import Muon, Optimiser
 from patchgrad.trainers.sharded.exchange import Team
@@ -36,7 +37,8 @@ class Spec:
 
     `held` has True where a parameter must not move. With `exact` gradients and their norm have the bits that as many threads of
     `LocalTrainer` give them, which takes memory for whole gradients; without, both are summed as they come. With `double` numbers have 64
-    bits: so what is computed otherwise is told from what is rounded otherwise.
+    bits: so what is computed otherwise is told from what is rounded otherwise. One that does not `learn` only scores, and has no
+    states. With `gives_back` ranks give freed memory back at once (`trainers/allocator.py`).
     """
 
     config: DecoderConfig
@@ -50,6 +52,8 @@ class Spec:
     held: Mapping[str, Tensor] = field(default_factory=dict)
     exact: bool = True
     double: bool = False
+    learns: bool = True
+    gives_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +79,13 @@ class Rank:
     def __init__(self, place: Place, spec: Spec) -> None:
         kept = torch.bfloat16 if spec.precision == "bfloat16" else torch.float32
         self.place, self.spec = place, spec
+        if spec.gives_back:
+            give_back()
         self.network = sharded(spec.config, place.mesh, lora=spec.lora, kept=kept, frozen=spec.frozen, exact=spec.exact)
         if spec.double:
             self.network.double()
+        if not spec.learns:
+            self.network.requires_grad_(False)
         self.parameters = dict(self.network.named_parameters())  # while they are rows: between two passes a module may have whole ones
         self._parameters = {name: p for name, p in self.parameters.items() if p.requires_grad}
         self.forward = TeamForward(self.network, place.device, spec.share, spec.gradient_checkpointing)
@@ -111,6 +119,7 @@ class Rank:
             made.sized({name: parameter.shape for name, parameter in self._parameters.items()})
         self.optimiser = made
 
+    @sparing()
     def update(self, steps: Sequence[Part], trained: int, objective: Objective, settings: StepSettings) -> Stepped:
         """One optimiser step on the mean cost per trained token of the micro-batches that all ranks compute in these steps."""
         precision, gpu = settings.precision, self.place.device.type != "cpu"
@@ -132,10 +141,12 @@ class Rank:
             parameter.grad = None
         return Stepped(measured, read, norm)
 
+    @sparing()
     def score(self, steps: Sequence[Part]) -> list[Floats | None]:
         """Log-probabilities of each micro-batch's mask tokens, from the first rank of its team."""
         return [self._said(part, logprobs) for part, (logprobs, _) in self._measured(steps, Decoder.logprobs)]
 
+    @sparing()
     def nll_excess(self, steps: Sequence[Part]) -> tuple[float, float]:
         """Sums over the micro-batches of which this rank is the first in its team."""
         own = [values for part, values in self._measured(steps, Decoder.nll_excess) if part.micro_batch and not self._team(part).rank]

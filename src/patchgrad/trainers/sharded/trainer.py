@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ class ShardedTrainer:
     """
 
     def __init__(self, network: Decoder, launched: Launched, spec: Spec, *, tokens: int = 0, version: int = 0, base: str = "") -> None:
-        self._version = version
+        self._version, self._spec = version, spec
         self._base, self._known_by = base, fingerprint(dict(network.named_parameters())) if spec.lora and base else ""
         allowed = [size for size in launched.sizes if spec.config.heads % size == 0]
         self._ranks = Asking(launched, next(launched.networks), allowed, tokens)
@@ -98,6 +99,10 @@ class ShardedTrainer:
     def load(self, folder: Path) -> None:
         """Takes weights, optimiser and version from a folder that a trainer of any number of ranks saved."""
         self._version = self._ranks.call("load", folder.absolute())[0]
+
+    def beside(self, network: Decoder) -> ShardedTrainer:
+        """A network of the same shape in rows on the same ranks, which scores and never learns, until it is closed."""
+        return ShardedTrainer(network, self._ranks.launched, replace(self._spec, learns=False), tokens=self._ranks.tokens)
 
     def close(self) -> None:
         """The ranks give up its rows; they stay for other trainers."""
