@@ -47,7 +47,7 @@ from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.sandboxes.bwrap import BwrapSandboxes
 from patchgrad.store import Run
 from patchgrad.tasks.synthetic import synthetic_tasks
-from patchgrad.values import Event, PhaseBegan, Rollout
+from patchgrad.values import Evaluated, Event, PhaseBegan, Rollout
 from patchgrad.viewer.page import CHARTS
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
@@ -87,9 +87,11 @@ class Interrupting(Silent):
 
     def __init__(self, at: str) -> None:
         super().__init__()
-        self.at, self.stages = at, list[str]()
+        self.at, self.stages, self.tables = at, list[str](), list[int]()
 
     def event(self, event: Event) -> None:
+        if isinstance(event, Evaluated):
+            self.tables.append(len(event.reports))
         if isinstance(event, PhaseBegan):
             self.stages.append(event.name)
             if self.at and event.name.startswith(self.at):
@@ -110,6 +112,11 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     with Run.resume(folder) as run:
         train(TINY, run, second)
     assert second.stages[0].startswith("stage 1")
+    assert second.tables == [3, 4], "each table once"
+    again = Interrupting("")
+    with Run.resume(folder) as run:
+        train(TINY, run, again)
+    assert (again.stages, again.tables) == ([], [4]), "a run that has ended only shows its table"
     finished = Run.open(folder)
     assert [report.name for report in finished.results.reports()] == ["base", "+ RFT", "+ stage 1 RL", "+ stage 2 RL"]
     assert [report.budget["turns"] for report in finished.results.reports()] == [20, 4, 4, 20], (

@@ -84,6 +84,7 @@ async def complete(context: RunContext) -> Session:
         started = time.monotonic()
         session, done = _later(await base(context), started), 1
         session = _committed(context, session, 1, PhaseId("base"), "")
+    before = session.reports
     try:
         for position, phase in enumerate(phases(context.recipe)[done - 1 :], done + 1):
             if phase.needless(context, session):
@@ -96,7 +97,8 @@ async def complete(context: RunContext) -> Session:
     finally:
         await session.ahead.close()
         session.learner.policy.close()
-    context.tracker.event(Evaluated(session.reports))
+    if session.reports == before:  # all of it was measured by an earlier process
+        context.tracker.event(Evaluated(session.reports))
     return session
 
 
