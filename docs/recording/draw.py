@@ -20,10 +20,10 @@ import pyte
 
 DOCS = Path(__file__).resolve().parents[1]
 CAST, PICTURE = DOCS / "recording" / "first-run.cast", DOCS / "images" / "first-run.svg"
-LABEL = "A terminal in which patchgrad trains, shows a task and the attempts at it, takes one of them again and audits the run"
+LABEL = "A terminal in which patchgrad trains, compares what it was with what it became, takes an attempt again and audits the run"
 CELL, LINE, EDGE = 8.4, 19, 18  # the width of a character, the height of a row, and the space around all, in pixels
 HOLD = 6.0  # seconds that the last screen stays
-SHORTEST = 0.04  # screens that follow faster are one frame
+SHORTEST = 0.08  # screens that follow faster are one frame
 pyte.graphics.FG_ANSI[2] = "faint"  # which pyte does not know; nothing that is shown is faint and coloured
 STYLE = """
 text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; fill: #1f2328 }

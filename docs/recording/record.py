@@ -1,8 +1,8 @@
 """Records the README's first run into docs/recording/first-run.cast: python docs/recording/record.py
 
 The commands are typed into bash in a terminal of 100 columns and 28 rows, in an empty folder that is also its home. What the terminal
-shows is written in asciicast v2 as it came. Only the time is changed: nothing is waited for longer than 1.5 seconds.
-`draw.py` makes the README's picture of it.
+shows is written in asciicast v2 as it came. Only the time is changed: training is shown faster, and nothing is waited for longer than 1.5
+seconds. It takes a quarter of an hour on two idle cores. `draw.py` makes the README's picture of it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pty
 import select
 import socket
 import struct
+import subprocess
 import sys
 import tempfile
 import termios
@@ -25,15 +26,25 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 CAST = PROJECT / "docs" / "recording" / "first-run.cast"
+FASTER = 12.0
+"""So many times as fast is training shown, which the README says."""
+
+RUN, ATTEMPT = "runs/laptop", "ATTEMPT"
 COMMANDS = (
-    "patchgrad train tiny",
-    "patchgrad tasks show runs/tiny workshop:draw_seats:bool_swap:563093af",
-    "patchgrad query runs/tiny \"select attempt, turns, stop from attempts where task like '%563093af'\"",
-    "patchgrad replay runs/tiny demonstrations/17",
-    "patchgrad audit runs/tiny",
+    "patchgrad train laptop",
+    f"patchgrad evaluate --compare {RUN}:base '{RUN}:+ stage 2 RL'",
+    f"patchgrad query {RUN} 'select phase, iteration, avg(solved::int), avg(turns) from attempts group by all order by all'",
+    f"patchgrad replay {RUN} {ATTEMPT}",
+    f"patchgrad audit {RUN}",
 )
+"""What is typed; `ATTEMPT` is one that the run's last stage solved in a few turns."""
+SOLVED = "select attempt from attempts where solved and phase = 'stage2' and turns between 4 and 6 order by attempt limit 1"
 COLUMNS, ROWS = 100, 28
-IDLE, KEY, DEADLINE = 1.5, 0.045, 600.0  # the longest wait that is kept, the time between two keys, and what a command may take, in seconds
+IDLE, KEY, DEADLINE = (
+    1.5,
+    0.045,
+    3600.0,
+)  # the longest wait that is kept, the time between two keys, and what a command may take, in seconds
 Event = tuple[float, str]
 
 
@@ -62,17 +73,19 @@ class Terminal:
             os.execvpe("bash", ["bash", "--noprofile", "--norc", "-i"], environment)
         os.close(tell)
         self._decoder = codecs.getincrementaldecoder("utf-8")()
-        self._began = time.monotonic()
+        self._shown, self._since, self._faster = 0.0, time.monotonic(), 1.0
         self._prompt()
 
-    def run(self, command: str) -> None:
-        """Type a command as a person would, and wait until it has ended well."""
+    def run(self, command: str, faster: float = 1.0) -> None:
+        """Type a command as a person would, and wait until it has ended well, which is shown so many times as fast."""
         for key in command:
             os.write(self._screen, key.encode())
             self._look(KEY)
         self._look(10 * KEY)
         os.write(self._screen, b"\r")
+        self._pace(faster)
         self._prompt()
+        self._pace(1.0)
         self._look(IDLE)
 
     def close(self) -> None:
@@ -92,12 +105,19 @@ class Terminal:
             raise SystemExit(f"a command ended with {status}:\n{''.join(text for _, text in self.events)}")
         self._look(0.2)
 
+    def _now(self) -> float:
+        """The time as it is shown."""
+        return self._shown + (time.monotonic() - self._since) / self._faster
+
+    def _pace(self, faster: float) -> None:
+        self._shown, self._since, self._faster = self._now(), time.monotonic(), faster
+
     def _look(self, seconds: float) -> None:
         """Keep what is shown in the next seconds."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             if select.select([self._screen], [], [], left)[0] and (text := self._decoder.decode(os.read(self._screen, 65536))):
-                self.events.append((time.monotonic() - self._began, text))
+                self.events.append((self._now(), text))
 
 
 def hurried(events: Sequence[Event]) -> list[Event]:
@@ -118,12 +138,21 @@ def written(events: Sequence[Event]) -> str:
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in (header, *([at, "o", text] for at, text in events)))
 
 
+def solved(run: Path) -> str:
+    """An attempt of the run's last stage."""
+    command = [Path(sys.executable).parent / "patchgrad", "query", run, SOLVED, "--json"]
+    told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return str(told["rows"][0][0])
+
+
 def record() -> str:
     """The recording of all commands, which does not tell where it was made."""
     with tempfile.TemporaryDirectory() as folder:
         terminal = Terminal(Path(folder))
-        for command in COMMANDS:
-            terminal.run(command)
+        first, *others = COMMANDS
+        terminal.run(first, FASTER)
+        for command in others:
+            terminal.run(command.replace(ATTEMPT, solved(Path(folder) / RUN)) if ATTEMPT in command else command)
         terminal.close()
     cast = written(hurried(terminal.events))
     if found := [place for place in (folder, str(PROJECT), str(Path.home()), socket.gethostname()) if place in cast]:

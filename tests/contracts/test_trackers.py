@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
+from patchgrad.runs.trackers.notebook import Notebook
 from patchgrad.runs.trackers.several import Several
 from patchgrad.runs.trackers.terminal import Live, Plain, Silent
 from patchgrad.testing import check_tracker
@@ -45,6 +46,7 @@ def test_a_silent_tracker_keeps_the_contract() -> None:
 @pytest.mark.parametrize("every", [0.0, 1000.0])
 def test_lines_for_a_log_keep_the_contract(every: float) -> None:
     check_tracker(lambda: Plain(io.StringIO(), every))
+    check_tracker(lambda: Notebook(lambda bundle: print, every))
 
 
 @pytest.fixture

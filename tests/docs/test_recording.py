@@ -30,7 +30,8 @@ def test_it_is_asciicast_of_at_most_two_minutes_without_long_waits() -> None:
 
 
 def test_it_holds_the_commands_that_the_script_runs() -> None:
-    assert re.findall(r"^\$ (.+)\r$", SHOWN, re.MULTILINE) == list(record.COMMANDS)
+    told = [re.sub(r"\bstage2/\S+", record.ATTEMPT, command) for command in re.findall(r"^\$ (.+)\r$", SHOWN, re.MULTILINE)]
+    assert told == list(record.COMMANDS)
 
 
 def test_it_does_not_tell_where_it_was_made() -> None:

@@ -11,7 +11,8 @@ from rich.console import Console
 from tests.viewer.synthetic import policy
 
 from patchgrad.contracts import Tracker
-from patchgrad.runs.trackers.terminal import Live, Plain, Silent, Tally, choose
+from patchgrad.runs.trackers.tally import Tally
+from patchgrad.runs.trackers.terminal import Live, Plain, Silent, choose
 from patchgrad.values import Advanced, Evaluated, Note, PhaseBegan
 
 

@@ -1,4 +1,4 @@
-"""Three ways to tell a person what a run does: live in a terminal, as plain lines in a log, or not at all.
+"""Ways to tell a person what a run does: live in a terminal, as plain lines in a log, or not at all; and which of them fits.
 
 All of them are a `contracts.Tracker` and a context: `with Live() as tracker: train(recipe, run, tracker)`.
 """
@@ -11,50 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from patchgrad.evaluation import aligned, lines
+from patchgrad.runs.trackers.notebook import Notebook, in_notebook
+from patchgrad.runs.trackers.tally import Tally
 from patchgrad.values import Advanced, Evaluated, Event, Note, PhaseBegan, Report
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 EVERY = 10.0  # seconds between two lines of a log
-
-
-class Tally:
-    """Where a phase stands. A bool is counted and told as a share, anything else as its latest value.
-
-    After `add(1, {"solved": True, "turns": 7})` and `add(1, {"solved": False, "turns": 9})` the facts are `solved 50 %, turns 9`.
-    """
-
-    def __init__(self, name: str, total: int) -> None:
-        self.name, self.total, self.done = name, total, 0
-        self.began = time.monotonic()
-        self._counted: dict[str, tuple[int, int]] = {}
-        self._latest: dict[str, float | str] = {}
-
-    def add(self, n: int, facts: Mapping[str, bool | float | str]) -> None:
-        """Some steps were finished."""
-        self.done += n
-        for key, fact in facts.items():
-            if isinstance(fact, bool):
-                yes, all_ = self._counted.get(key, (0, 0))
-                self._counted[key] = (yes + fact, all_ + 1)
-            else:
-                self._latest[key] = fact
-
-    @property
-    def facts(self) -> str:
-        """The shares so far, then the latest values."""
-        counted, latest = list(self._counted.items()), list(self._latest.items())  # the display reads from a thread of its own
-        shares = [f"{key} {100 * yes / all_:.0f} %" for key, (yes, all_) in counted]
-        values = [f"{key} {_figure(fact)}" for key, fact in latest]
-        return ", ".join(shares + values)
-
-    def left(self) -> str:
-        """The time that the rest takes at the pace so far: `1:40 left`, or nothing before the first step."""
-        if not self.done or self.done >= self.total:
-            return ""
-        seconds = (time.monotonic() - self.began) * (self.total - self.done) / self.done
-        return f"{seconds // 60:.0f}:{seconds % 60:02.0f} left"
 
 
 class Silent:
@@ -189,9 +153,9 @@ class Live:
         if tally and tally.done:
             from rich.text import Text
 
-            seconds = time.monotonic() - tally.began
-            mark = "✓" if tally.done >= tally.total else "·"
-            line = Text.assemble((f"{mark} ", "green"), tally.name, (f"  {tally.facts}  {seconds // 60:.0f}:{seconds % 60:02.0f}", "dim"))
+            line = Text(tally.ended())
+            line.stylize("green", 0, 1)
+            line.stylize("dim", len(f"✓ {tally.name}"))
             self._console.print(line)
 
     def _render(self) -> RenderableType:
@@ -210,14 +174,10 @@ class Live:
         return Group(line, said)
 
 
-def _figure(fact: float | str) -> str:
-    if isinstance(fact, str):
-        return fact
-    return f"{fact:,.0f}" if abs(fact) >= 1000 else f"{fact:.3g}"
-
-
-def choose(quiet: bool) -> Silent | Plain | Live:
-    """Live in a terminal, plain lines where the output goes elsewhere, silent when asked."""
+def choose(quiet: bool) -> Silent | Notebook | Plain | Live:
+    """Live in a terminal, one output in a notebook, plain lines where the output goes elsewhere, silent when asked."""
     if quiet:
         return Silent()
+    if in_notebook():
+        return Notebook()
     return Live() if sys.stderr.isatty() else Plain()

@@ -1,0 +1,92 @@
+"""What a person sees of a run in a notebook: one output of the cell, which is written anew in its place."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from importlib import import_module
+from typing import Any
+
+from patchgrad.evaluation import aligned
+from patchgrad.runs.trackers.tally import Tally
+from patchgrad.values import Advanced, Evaluated, Event, Note, PhaseBegan, Report
+
+EVERY = 0.5  # seconds between two looks of a phase
+Bundle = Mapping[str, str]
+Output = Callable[[Bundle], Callable[[Bundle], object]]
+"""Shows a text, as plain text and as HTML, and gives what shows another one in its place."""
+
+
+class Notebook:
+    """The phases that have ended, what is to stay, the last table, and how far the phase is that goes on."""
+
+    def __init__(self, output: Output | None = None, every: float = EVERY) -> None:
+        self._output, self._every = output or _cell, every
+        self._again: Callable[[Bundle], object] | None = None
+        self._lines: list[str] = []
+        self._table = self._said = ""
+        self._tally: Tally | None = None
+        self._shown = 0.0
+
+    def __enter__(self) -> Notebook:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended()
+        self._show()
+
+    def event(self, event: Event) -> None:
+        """Tell one fact."""
+        match event:
+            case PhaseBegan(name, total):
+                self._ended()
+                self._tally = Tally(name, total)
+            case Advanced(steps, facts) if self._tally:
+                self._tally.add(steps, facts)
+            case Note(text, stays=True):
+                self._lines.append("  " + text.replace("\n", " "))
+            case Note(text):
+                self._said = text.replace("\n", " ")
+            case Evaluated(reports):
+                self._evaluated(reports)
+        if not isinstance(event, Advanced | Note) or time.monotonic() - self._shown >= self._every:
+            self._show()
+
+    def _evaluated(self, reports: Sequence[Report]) -> None:
+        self._ended()
+        self._table = aligned(reports)
+
+    def _ended(self) -> None:
+        tally, self._tally, self._said = self._tally, None, ""
+        if tally and tally.done:
+            self._lines.append(tally.ended())
+
+    def _show(self) -> None:
+        parts = [*self._lines]
+        if self._table:
+            parts += ["", self._table, ""]
+        if tally := self._tally:
+            parts.append(" · ".join(filter(None, (tally.name, f"{tally.done}/{tally.total}", tally.facts, tally.left(), self._said))))
+        text = "\n".join(parts)
+        bundle = {"text/plain": text, "text/html": f'<pre style="white-space: pre-wrap">{escape(text)}</pre>'}
+        self._shown = time.monotonic()
+        if self._again:
+            self._again(bundle)
+        else:
+            self._again = self._output(bundle)
+
+
+def in_notebook() -> bool:
+    """Does this process answer a notebook? A terminal of IPython is none."""
+    shell = sys.modules.get("IPython")
+    found = shell.get_ipython() if shell else None
+    return getattr(found, "kernel", None) is not None
+
+
+def _cell(bundle: Bundle) -> Callable[[Bundle], object]:
+    """An output of the cell that is run."""
+    display: Callable[..., Any] = import_module("IPython.display").display
+    handle = display(dict(bundle), raw=True, display_id=True)
+    return lambda other: handle.update(dict(other), raw=True)
