@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +51,39 @@ def test_instructions_that_are_no_faster_are_not_used(
     monkeypatch.setattr(rounding, "instructed", lambda: instructed)
     monkeypatch.setattr(rounding, "gain", lambda: gain)
     assert rounding.multiplies_bfloat16.__wrapped__() == multiplies
+
+
+@pytest.mark.parametrize("before", ["0", "1"])
+def test_what_was_decided_holds_for_this_process_and_for_those_that_begin_meanwhile(before: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounding, "instructed", lambda: True)
+    monkeypatch.setattr(rounding, "gain", lambda: 1.0 if before == "1" else 2.0)
+    for quick in (True, False):
+        with rounding.decided(quick) as found:
+            assert (found, rounding.multiplies_bfloat16(), os.environ[rounding.DECIDED]) == (quick, quick, str(int(quick)))
+        assert rounding.DECIDED not in os.environ
+        assert rounding.multiplies_bfloat16() == (before == "0"), "as it is found"
+    with rounding.decided(None) as found:
+        assert (found, os.environ[rounding.DECIDED]) == (before == "0", str(int(before == "0")))
+    rounding.multiplies_bfloat16.cache_clear()
+
+
+def test_a_processor_without_the_instructions_does_not_round_whatever_was_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounding, "instructed", lambda: False)
+    with rounding.decided(True) as found:
+        assert not found
+    rounding.multiplies_bfloat16.cache_clear()
+
+
+def test_neighbours_hardly_matter_to_what_is_found() -> None:
+    alone = rounding.gain()
+    burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+    try:
+        beside = [rounding.gain() for _ in range(3)]
+    finally:
+        for process in burning:
+            process.kill()
+            process.wait()
+    assert all(0.6 < found / alone < 1.6 for found in beside)
 
 
 def test_what_is_timed_is_left_as_it_was() -> None:

@@ -17,6 +17,7 @@ from patchgrad.contracts import Capabilities
 from patchgrad.errors import ConfigError, TrainingStopped
 from patchgrad.evaluation import details
 from patchgrad.grading import Grader
+from patchgrad.networks.rounding import multiplies_bfloat16
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes import RECIPES, Recipe
 from patchgrad.recipes.advantage import AdvantageChoice
@@ -108,6 +109,7 @@ def test_an_interrupted_run_goes_on_and_its_policy_can_be_a_base_model_and_a_for
     assert [report.name for report in Run.open(folder).results.reports()] == ["base", "+ RFT"]
 
     assert json.loads((folder / "state.json").read_text())["kept"] == ["base", "rft-0"]
+    assert json.loads((folder / "run.json").read_text())["rounding"] == multiplies_bfloat16()
     second = Interrupting("")
     with Run.resume(folder) as run:
         train(TINY, run, second)

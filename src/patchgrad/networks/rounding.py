@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -17,6 +19,8 @@ Precision = Literal["float32", "bfloat16"]
 TOLD = Path("/proc/cpuinfo")
 INSTRUCTIONS = frozenset({"avx512_bf16", "amx_bf16"})
 BOUNDS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")  # by which a user keeps oneDNN from instructions that there are
+DECIDED = "PATCHGRAD_BFLOAT16"
+"""In the environment: `1` or `0`, what a process has found that began this one."""
 WORTH, ROUNDS = 1.2, 9
 """So many times as fast products have to be, of so many that are timed."""
 WITHIN = re.compile(r"DEFAULT|ALL|AVX512_CORE_(BF16|FP16|AMX.*)|AVX10.*", re.IGNORECASE)
@@ -28,7 +32,36 @@ def multiplies_bfloat16() -> bool:
 
     The instructions alone say little. Of two processors with `avx512_bf16` one was 2.3 times as fast with them, and the other half as fast.
     """
-    return instructed() and gain() > WORTH
+    if not instructed():
+        return False
+    told = os.environ.get(DECIDED)
+    return told == "1" if told else gain() > WORTH
+
+
+def decide(quick: bool) -> None:
+    """From now on products are faster in `bfloat16`, or are not, here and in processes that begin from here."""
+    os.environ[DECIDED] = str(int(quick))
+    multiplies_bfloat16.cache_clear()
+
+
+@contextmanager
+def decided(quick: bool | None) -> Iterator[bool]:
+    """In here, and in processes that begin in here, products are faster in `bfloat16` or are not: as told, or else as is found now.
+
+    So a run that goes on rounds as it did, also where the two are about as fast.
+    """
+    before = os.environ.get(DECIDED)
+    if quick is not None:
+        decide(quick)
+    found = multiplies_bfloat16()
+    decide(found)
+    try:
+        yield found
+    finally:
+        multiplies_bfloat16.cache_clear()
+        os.environ.pop(DECIDED)
+        if before is not None:
+            os.environ[DECIDED] = before
 
 
 @cache
@@ -48,18 +81,25 @@ def instructed(cpuinfo: Path = TOLD) -> bool:
 
 
 def gain() -> float:
-    """How many times as fast a product is in `bfloat16` as in `float32`: the best of some by turns, so that neighbours hardly matter."""
-    shapes = ((128, 576), (1536, 576))
+    """How many times as fast a product is in `bfloat16` as in `float32`, on one thread.
+
+    Seconds of the processor are counted and the least of some is taken, by turns, so that neighbours hardly matter.
+    """
+    shapes, threads = ((128, 576), (1536, 576)), torch.get_num_threads()
     exact, rounded = ([torch.ones(shape, dtype=kind) for shape in shapes] for kind in (torch.float32, torch.bfloat16))
-    taken = [[_seconds(*operands) for operands in (exact, rounded)] for _ in range(ROUNDS)]
+    torch.set_num_threads(1)
+    try:
+        taken = [[_seconds(*operands) for operands in (exact, rounded)] for _ in range(ROUNDS)]
+    finally:
+        torch.set_num_threads(threads)
     slow, quick = (min(each) for each in zip(*taken, strict=True))
     return float(slow / quick)
 
 
 def _seconds(rows: Tensor, matrix: Tensor) -> float:
-    begun = time.perf_counter()
+    begun = time.thread_time()
     functional.linear(rows, matrix)
-    return time.perf_counter() - begun
+    return time.thread_time() - begun
 
 
 def settled(choice: Precision | Literal["auto"], gpu: bool) -> Precision:

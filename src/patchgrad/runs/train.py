@@ -12,6 +12,7 @@ from functools import partial
 from patchgrad.contracts import Tracker
 from patchgrad.grading import Grader
 from patchgrad.networks import folder as models
+from patchgrad.networks.rounding import decided
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.algorithms import algorithm
 from patchgrad.runs.build import curriculum as curricula
@@ -44,12 +45,13 @@ def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NA
         models.shape(recipe.policy.model).reaching(recipe.policy.context, recipe.policy.yarn)
     keep_code(recipe, run, registry)
     _try_parts(recipe, registry)
-    settle(recipe)
-    with advised(recipe):
-        tasks = run_tasks(recipe, run.folder / "archives", registry)
-        curricula.tried(recipe, tasks.train, registry)
-        with _frozen_heap():
-            run_to_end(lambda: _train(recipe, tasks, run, tracker, registry, cluster))
+    with _rounding(run):
+        settle(recipe)
+        with advised(recipe):
+            tasks = run_tasks(recipe, run.folder / "archives", registry)
+            curricula.tried(recipe, tasks.train, registry)
+            with _frozen_heap():
+                run_to_end(lambda: _train(recipe, tasks, run, tracker, registry, cluster))
 
 
 def _try_parts(recipe: Recipe, registry: Registry) -> None:
@@ -59,6 +61,16 @@ def _try_parts(recipe: Recipe, registry: Registry) -> None:
     harnesses.agent(recipe.agent, registry)
     for stage in recipe.stages:
         algorithm(stage, registry=registry)
+
+
+@contextmanager
+def _rounding(run: Run) -> Iterator[None]:
+    """Products are rounded as they were when the run began."""
+    before = run.about.read().get("rounding")
+    with decided(before) as quick:
+        if before is None:
+            run.about.write_rounding(quick)
+        yield
 
 
 @contextmanager

@@ -42,6 +42,10 @@ class About:
         """What code of the user's the run is made with: a name, a digest and a file for each part, which a resume compares."""
         self._add("code", code)
 
+    def write_rounding(self, quick: bool) -> None:
+        """Whether the processor on which the run began is faster at products in `bfloat16`, so that one that goes on rounds alike."""
+        self._add("rounding", quick)
+
     def write_import(self, files: Sequence[str]) -> None:
         """The folder holds attempts that others made: those of these `files`."""
         self._add("imported", {"files": list(files)})

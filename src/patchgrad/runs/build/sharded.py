@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from patchgrad.errors import ConfigError
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.lora import Lora
-from patchgrad.networks.rounding import settled
+from patchgrad.networks.rounding import multiplies_bfloat16, settled
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.demonstrations.induction import planted
 from patchgrad.runs.planning.shapes import an_optimiser
@@ -47,6 +47,7 @@ def sharded(
         held=held_still(held, dict(network.named_parameters())) if held else {},
         exact=not gpus if exact is None else exact,
         gives_back=gives_back(),
+        rounds=multiplies_bfloat16(),
     )
     made = ShardedTrainer(network, there, spec, tokens=choice.micro_batch_tokens, version=version, base=recipe.policy.model)
     weakref.finalize(made, there.close)

@@ -16,7 +16,7 @@ from patchgrad.contracts import Objective, Trained
 from patchgrad.networks import lora as adapters
 from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lora import Lora, rest
-from patchgrad.networks.rounding import Precision, worthwhile
+from patchgrad.networks.rounding import Precision, decide, worthwhile
 from patchgrad.networks.slices import Slices
 from patchgrad.trainers.allocator import give_back, sparing
 from patchgrad.trainers.measures import Tally, readings, tally
@@ -38,7 +38,8 @@ class Spec:
     `held` has True where a parameter must not move. With `exact` gradients and their norm have the bits that as many threads of
     `LocalTrainer` give them, which takes memory for whole gradients; without, both are summed as they come. With `double` numbers have 64
     bits: so what is computed otherwise is told from what is rounded otherwise. One that does not `learn` only scores, and has no
-    states. With `gives_back` ranks give freed memory back at once (`trainers/allocator.py`).
+    states. With `gives_back` ranks give freed memory back at once (`trainers/allocator.py`). Where it is said whether products are faster
+    in `bfloat16`, which `rounds` them, no rank looks for itself.
     """
 
     config: DecoderConfig
@@ -54,6 +55,7 @@ class Spec:
     double: bool = False
     learns: bool = True
     gives_back: bool = False
+    rounds: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class Rank:
         self.place, self.spec = place, spec
         if spec.gives_back:
             give_back()
+        if spec.rounds is not None:
+            decide(spec.rounds)
         self.network = sharded(spec.config, place.mesh, lora=spec.lora, kept=kept, frozen=spec.frozen, exact=spec.exact)
         if spec.double:
             self.network.double()
