@@ -78,9 +78,12 @@ def test_what_was_computed_before_an_iteration_is_not_its_own() -> None:
 
 def test_a_process_that_is_lost_has_computed_what_it_said_last() -> None:
     spending = Spending()
-    for own in (1.0, 3.0):
+    for own in (1.0, 3.0, 2.0):
         spending.heard("sampling", Spent("first", "another machine", cores=8, own=own, busy=own))
-    spending.heard("sampling", Spent("second", "another machine", cores=8, own=2.0, busy=2.0))
-    assert spending.account().sampling == 5.0
-    assert spending.account().busy == 2.0, "an older reading of the machine takes nothing away"
-    assert spending.account().cores == 8
+    spending.heard("sampling", Spent("second", "another machine", cores=2, own=2.0, busy=2.0))
+    spending.heard("sampling", Spent("third", machine(), cores=8, own=4.0, busy=4.0))
+    spending.heard("sampling", None)
+    told = spending.account()
+    assert told.sampling == 2.0 + 0.0 + 4.0, "what came before the first word from another machine was not seen"
+    assert told.busy == 2.0, "an older reading of the machine takes nothing away"
+    assert told.cores == 8, "some of its processes may use fewer"

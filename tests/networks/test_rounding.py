@@ -61,6 +61,13 @@ def test_what_was_decided_holds_for_this_process_and_for_those_that_begin_meanwh
         with rounding.decided(quick) as found:
             assert (found, rounding.multiplies_bfloat16(), os.environ[rounding.DECIDED]) == (quick, quick, str(int(quick)))
         assert rounding.DECIDED not in os.environ
+        first, second = rounding.decided(quick), rounding.decided(quick)
+        for one in (first, second):
+            one.__enter__()
+        for one in (first, second):  # of two threads
+            one.__exit__(None, None, None)
+        os.environ.pop(rounding.DECIDED, None)
+        rounding.multiplies_bfloat16.cache_clear()
         assert rounding.multiplies_bfloat16() == (before == "0"), "as it is found"
     with rounding.decided(None) as found:
         assert (found, os.environ[rounding.DECIDED]) == (before == "0", str(int(before == "0")))

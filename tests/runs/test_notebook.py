@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -54,6 +55,24 @@ def test_ended_phases_and_the_last_table_stay_and_the_phase_that_goes_on_stands_
     assert last.endswith(" left · the agent opens a file")
     assert "stage &lt;1&gt;" in going["text/html"]
     assert "\n· stage <1>  solved 100 %" in shown[-1]["text/plain"], "a phase that did not come to its end"
+
+
+def test_what_is_told_last_is_shown_a_moment_later_without_anything_that_follows() -> None:
+    shown: list[Bundle] = []
+
+    def output(bundle: Bundle) -> Any:
+        shown.append(bundle)
+        return shown.append
+
+    tracker = Notebook(output, every=0.2)
+    tracker.event(PhaseBegan("rft", 3))
+    for number in range(3):
+        tracker.event(Advanced(1, {"solved": True}))
+        tracker.event(Note(f"attempt {number}"))
+    tracker.event(Note("a guard speaks", stays=True))
+    time.sleep(1.0)
+    assert 2 <= len(shown) <= 4
+    assert shown[-1]["text/plain"].splitlines() == ["  a guard speaks", "rft · 3/3 · solved 100 % · attempt 2"]
 
 
 def test_what_follows_soon_is_shown_together_with_what_comes_next() -> None:

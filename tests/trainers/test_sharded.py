@@ -133,6 +133,23 @@ def test_a_network_beside_the_trained_one_scores_as_one_process_does_and_stays_a
     assert trainer.update(BATCH, Clipped(), STEP).version == 3
 
 
+def _resident(process: int) -> int:
+    """Bytes that a process has resident."""
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_network_that_was_beside_the_trained_one_takes_no_memory_once_it_is_closed(two: Launched) -> None:
+    config = replace(CONFIG, vocabulary=60_000)
+    rows, process = 4 * config.vocabulary * config.hidden // 2, two.ranks.hellos[1].process
+    trainer = ShardedTrainer(Decoder(config), two, Spec(config, AdamW, gives_back=True))
+    trainer.beside(Decoder(config)).close()
+    before = _resident(process)
+    for _ in range(6):
+        trainer.beside(Decoder(config)).close()
+    assert _resident(process) - before < 2 * rows
+    trainer.close()
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_sums_as_they_come_and_layers_computed_again_give_the_same_up_to_rounding(two: Launched, again: bool) -> None:
     frozen = ("model.embed_tokens.weight", "model.layers.0.mlp.*")

@@ -28,7 +28,7 @@ CLOSING = 120.0
 class Beat:
     """The sender is alive, and has computed so much."""
 
-    spent: Spent
+    spent: Spent | None
 
 
 class Link(Protocol):

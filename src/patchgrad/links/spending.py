@@ -39,40 +39,53 @@ class Account:
 class Spending:
     """The account of those who were heard since this began. A process that is lost has computed what it said last.
 
+    Of another machine, and of a process there, what was before it was heard first does not count: neither was seen.
+
     >>> spending = Spending()
     >>> spending.heard("training", Spent("a rank", "another", cores=4, own=2.0, busy=100.0))
     >>> spending.heard("training", Spent("a rank", "another", cores=4, own=5.0, busy=104.0))
     >>> spending.account()
-    Account(sampling=0.0, training=5.0, busy=4.0, cores=4)
+    Account(sampling=0.0, training=3.0, busy=4.0, cores=4)
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._own: dict[tuple[Work, str, str], float] = {}
+        self._own: dict[tuple[Work, str, str], tuple[float, float]] = {}  # when it was heard first, and last
         self._machines: dict[str, tuple[Spent, Spent, float]] = {}  # first and newest, and when that was
 
-    def heard(self, work: Work, spent: Spent) -> None:
-        """A process says what it has computed so far."""
+    def heard(self, work: Work, spent: Spent | None) -> None:
+        """A process says what it has computed so far, or nothing."""
+        if spent is None:
+            return
         with self._lock:
-            self._own[work, spent.machine, spent.process] = spent.own
+            key = work, spent.machine, spent.process
+            begun, last = self._own.get(key, (0.0 if spent.machine == machine() else spent.own, 0.0))
+            self._own[key] = begun, max(last, spent.own)  # one that was overtaken on the way takes nothing away
             if spent.machine != machine():
                 first, newest, _ = self._machines.get(spent.machine, (spent, spent, 0.0))
-                newest = replace(spent, busy=max(newest.busy, spent.busy))
+                newest = replace(spent, busy=max(newest.busy, spent.busy), cores=max(newest.cores, spent.cores))
                 self._machines[spent.machine] = first, newest, time.monotonic()
 
     def account(self, since: float = 0.0) -> Account:
         """Up to now. Cores are those of machines that were heard `since` this time of the monotonic clock."""
         with self._lock:
             by_work: Mapping[Work, float] = {
-                work: sum(own for (of, *_), own in self._own.items() if of == work) for work in ("sampling", "training")
+                work: sum(last - begun for (of, *_), (begun, last) in self._own.items() if of == work) for work in ("sampling", "training")
             }
             machines = self._machines.values()
             busy = sum(newest.busy - first.busy for first, newest, _ in machines)
             return Account(by_work["sampling"], by_work["training"], busy, sum(one.cores for _, one, at in machines if at >= since))
 
 
-def spent() -> Spent:
-    """What this process has."""
+def spent() -> Spent | None:
+    """What this process has; nothing where that cannot be read, as without a free descriptor: it is alive all the same."""
+    try:
+        return _spent()
+    except OSError:
+        return None
+
+
+def _spent() -> Spent:
     return Spent(f"{os.getpid()}-{KNOWN_BY}", machine(), cores(), time.process_time(), busy())
 
 

@@ -59,7 +59,7 @@ def decided(quick: bool | None) -> Iterator[bool]:
         yield found
     finally:
         multiplies_bfloat16.cache_clear()
-        os.environ.pop(DECIDED)
+        os.environ.pop(DECIDED, None)
         if before is not None:
             os.environ[DECIDED] = before
 

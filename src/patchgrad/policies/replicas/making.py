@@ -13,12 +13,20 @@ EMBEDDED = f"{__name__}:embedded"
 VLLM = f"{__name__}:vllm"
 
 
-def embedded(published: Published, *, context: int, gpu: bool = False, share: float = 0.8, **options: Any) -> TrainablePolicy:
-    """Patchgrad's own sampler. On a GPU its caches take this share of what the weights leave."""
+def embedded(
+    published: Published, *, context: int, rounds: bool | None = None, gpu: bool = False, share: float = 0.8, **options: Any
+) -> TrainablePolicy:
+    """Patchgrad's own sampler. On a GPU its caches take this share of what the weights leave.
+
+    Where it is told whether products are faster in `bfloat16`, which `rounds` them (`networks/rounding.py`), all replicas draw alike.
+    """
     import torch
 
+    from patchgrad.networks.rounding import decide
     from patchgrad.policies.embedded import EmbeddedPolicy
 
+    if rounds is not None:
+        decide(rounds)
     network = folders.load(published.folder, context)
     if gpu:
         network.to("cuda")

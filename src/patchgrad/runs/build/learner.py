@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import torch
@@ -11,6 +11,7 @@ import torch
 from patchgrad.contracts import Curriculum, Score, TrainablePolicy, Trainer
 from patchgrad.errors import ConfigError
 from patchgrad.learning.loop import Learner
+from patchgrad.learning.stopping import in_thread
 from patchgrad.networks import folder
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.lora import Lora, merged, reduce
@@ -72,19 +73,25 @@ def local_trainer(network: Decoder, recipe: Recipe, frozen: tuple[str, ...] = ()
     )
 
 
-@contextmanager
-def reference(network: Decoder, recipe: Recipe, trainer: Trainer) -> Iterator[Score]:
-    """What a network says that never learns, computed as the trainer's is: nothing of it wants a gradient, nor a place in an optimiser."""
-    if isinstance(trainer, ShardedTrainer):
-        beside = trainer.beside(network)
-        yield beside.score
-        beside.close()  # not where the ranks are gone
+@asynccontextmanager
+async def reference(source: Path, recipe: Recipe, trainer: Trainer) -> AsyncIterator[Score]:
+    """What a checkpoint says that never learns, computed as the trainer's network is. It is opened beside the event loop."""
+    if not isinstance(trainer, ShardedTrainer):
+        yield (await in_thread(_scorer, source, recipe)).score
         return
+    beside = await in_thread(lambda: trainer.beside(folder.load(source)))
+    yield beside.score
+    await in_thread(beside.close)  # not where the ranks are gone
+
+
+def _scorer(source: Path, recipe: Recipe) -> LocalTrainer:
+    """Nothing of it wants a gradient, nor a place in an optimiser."""
+    network = folder.load(source)
     choice, precision = recipe.optimiser, settled(recipe.optimiser.precision, recipe.machine.gpus > 0)
     network.requires_grad_(False).to(device(recipe.machine.gpus))
     if precision == "bfloat16" and (choice.rank or choice.offload):
         reduce(network, torch.bfloat16)
-    yield LocalTrainer(network, precision=precision, threads=recipe.beside).score
+    return LocalTrainer(network, precision=precision, threads=recipe.beside)
 
 
 def policy(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, registry: Registry = BY_NAME, cluster: str = "") -> TrainablePolicy:

@@ -9,7 +9,7 @@ from typing import Any
 from patchgrad.links import Link
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.lora import merged
-from patchgrad.networks.rounding import settled
+from patchgrad.networks.rounding import multiplies_bfloat16, settled
 from patchgrad.policies.replicas.far import FAR
 from patchgrad.policies.replicas.lives import Made, Opening
 from patchgrad.policies.replicas.making import EMBEDDED, VLLM
@@ -30,7 +30,7 @@ def replicated(network: Decoder, tokenizer: ChatTokenizer, recipe: Recipe, clust
     else:
         gpu = recipe.machine.gpus > 0
         options |= {"sessions": 2 * recipe.sandbox.concurrency, "threads": choice.threads, "precision": settled(recipe.sampled_in, gpu)}
-        options |= {"gpu": gpu}
+        options |= {"gpu": gpu, "rounds": multiplies_bfloat16()}
     made = Made(
         actors(recipe) if cluster else processes(recipe), VLLM if choice.by_vllm else EMBEDDED, options, within=choice.update == "token"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -11,7 +11,6 @@ from patchgrad.contracts import Score
 from patchgrad.learning.algorithm import IterationSizes
 from patchgrad.learning.branching import Forking
 from patchgrad.learning.replay import Priorities, Recalled
-from patchgrad.networks import folder as folders
 from patchgrad.recipes.stage import Stage
 from patchgrad.rollouts.attempts import NEUTRAL, AttemptSettings, from_the_beginning, grouped
 from patchgrad.runs.algorithms import algorithm, with_length_penalty
@@ -42,7 +41,7 @@ async def reinforce(context: RunContext, session: Session, id: PhaseId, stage: S
     last = min(id.iteration + sampling.lag, stage.iterations - 1)
     later = tuple(replace(id, iteration=number) for number in range(id.iteration + 1, last + 1))
     again = priorities(stage, id.iteration) if stage.replay.groups else None
-    with _reference(context, session, stage) as reference:
+    async with _reference(context, session, stage) as reference:
         row = algorithm(stage, reference, context.registry)
         work = Work(id, row, _sizes(context, session, id, stage, again), settings, context.harness, later=later, again=again)
         session = await run_iteration(context, session, work, measured)
@@ -109,11 +108,10 @@ def _forking(stage: Stage) -> Forking:
     return Forking(stage.sampling.forks, stage.sampling.continuations, on)
 
 
-def _reference(context: RunContext, session: Session, stage: Stage) -> AbstractContextManager[Score | None]:
+def _reference(context: RunContext, session: Session, stage: Stage) -> AbstractAsyncContextManager[Score | None]:
     """The policy that RL began with, where the stage's KL penalty pulls to it; its checkpoint is one of the table's."""
     penalty, rounds = stage.loss.kl_penalty, context.recipe.rft.rounds
     if not penalty.weight or penalty.to != "reference":
         return nullcontext()
     began = PhaseId("imitate", 0, rounds - 1) if rounds else PhaseId("base")
-    network = folders.load(context.run.folder / "checkpoints" / str(began))
-    return learners.reference(network, context.recipe, session.learner.trainer)
+    return learners.reference(context.run.folder / "checkpoints" / str(began), context.recipe, session.learner.trainer)

@@ -7,6 +7,7 @@ follows from the shape. Beside it run the sandboxes, each with a limit of its ow
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -69,8 +70,8 @@ def _of_a_rank(recipe: Recipe, shape: DecoderConfig, room: int) -> MemoryPlan:
 
 
 def _of_ranks(recipe: Recipe, shape: DecoderConfig, room: int) -> MemoryPlan:
-    """The plan of a machine whose cores all ranks are on, and beside them the process that samples: weights travel through memory."""
-    held, choice, ranks = of_a_rank(recipe, shape), recipe.optimiser, recipe.ranks
+    """The plan of a machine on whose cores ranks are, and beside them the process that samples: weights travel through memory."""
+    held, choice, ranks = of_a_rank(recipe, shape), recipe.optimiser, _here(recipe)
     parts = [
         Part(f"interpreter and libraries of {ranks + 1} processes", (ranks + 1) * empty(choice.gradient_checkpointing)),
         *(Part(f"{part.name}, on each of {ranks} ranks", ranks * part.bytes) for part in held.parts),
@@ -78,8 +79,13 @@ def _of_ranks(recipe: Recipe, shape: DecoderConfig, room: int) -> MemoryPlan:
     ]
     parts += _policy(shape, recipe, room, int(MARGIN * room) - sum(part.bytes for part in parts))
     most = footprint(shape, choice, 64, 8, choice.frozen, False)
-    folder = disk(recipe, written(shape, choice, most))
+    folder = disk(recipe, written(shape, choice, most)) + (4 * shape.parameters if choice.rank else 0)
     return MemoryPlan(held.phase, tuple(parts), room, 2 * recipe.sandbox.concurrency, Limits().memory, folder)
+
+
+def _here(recipe: Recipe) -> int:
+    """How many of the ranks are on this machine: as torchrun says, or their share of as many machines as the recipe has."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", math.ceil(recipe.ranks / max(1, recipe.machine.nodes))))
 
 
 def _policy(shape: DecoderConfig, recipe: Recipe, room: int, left: int) -> list[Part]:

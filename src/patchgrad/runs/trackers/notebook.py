@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
@@ -29,16 +30,30 @@ class Notebook:
         self._table = self._said = ""
         self._tally: Tally | None = None
         self._shown = 0.0
+        self._lock = threading.RLock()
+        self._later: threading.Timer | None = None
 
     def __enter__(self) -> Notebook:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended()
-        self._show()
+        with self._lock:
+            self._ended()
+            self._show()
 
     def event(self, event: Event) -> None:
-        """Tell one fact."""
+        """Tell one fact. What follows another one soon is shown a moment later, together with what comes until then."""
+        with self._lock:
+            self._take(event)
+            soon = self._shown + self._every - time.monotonic()
+            if not isinstance(event, Advanced | Note) or soon <= 0:
+                self._show()
+            elif not self._later:
+                self._later = threading.Timer(soon, self._show)
+                self._later.daemon = True
+                self._later.start()
+
+    def _take(self, event: Event) -> None:
         match event:
             case PhaseBegan(name, total):
                 self._ended()
@@ -51,8 +66,6 @@ class Notebook:
                 self._said = text.replace("\n", " ")
             case Evaluated(reports):
                 self._evaluated(reports)
-        if not isinstance(event, Advanced | Note) or time.monotonic() - self._shown >= self._every:
-            self._show()
 
     def _evaluated(self, reports: Sequence[Report]) -> None:
         self._ended()
@@ -64,14 +77,22 @@ class Notebook:
             self._lines.append(tally.ended())
 
     def _show(self) -> None:
+        with self._lock:
+            if self._later:
+                self._later.cancel()
+            self._later, self._shown = None, time.monotonic()
+            self._write(self._text())
+
+    def _text(self) -> str:
         parts = [*self._lines]
         if self._table:
             parts += ["", self._table, ""]
         if tally := self._tally:
             parts.append(" · ".join(filter(None, (tally.name, f"{tally.done}/{tally.total}", tally.facts, tally.left(), self._said))))
-        text = "\n".join(parts)
+        return "\n".join(parts)
+
+    def _write(self, text: str) -> None:
         bundle = {"text/plain": text, "text/html": f'<pre style="white-space: pre-wrap">{escape(text)}</pre>'}
-        self._shown = time.monotonic()
         if self._again:
             self._again(bundle)
         else:

@@ -70,7 +70,7 @@ class Go:
 class Beat:
     """A rank that computes is alive, and has computed so much."""
 
-    spent: Spent
+    spent: Spent | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ It ends when the process that trains does, whatever it was doing.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -58,6 +59,9 @@ class Serving:
                 self._open(call.network, *call.arguments)
             case "close":
                 del self._opened[call.network]
+                gc.collect()  # what is sharded refers to itself
+                if self._place.device.type == "cuda":
+                    torch.cuda.empty_cache()
             case _:
                 return METHODS[call.method](self._opened[call.network], *call.arguments)
 

@@ -16,6 +16,7 @@ from patchgrad.errors import ConfigError
 from patchgrad.networks import folder as folders
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.lora import fingerprint
+from patchgrad.trainers.allocator import sparing
 from patchgrad.trainers.local import Held
 from patchgrad.trainers.measures import Tally, counts
 from patchgrad.trainers.sharded.asking import Asking
@@ -50,6 +51,7 @@ class ShardedTrainer:
     def version(self) -> int:
         return self._version
 
+    @sparing()
     def update(self, batch: Batch, objective: Objective, settings: StepSettings) -> Update:
         """One optimiser step on the batch's weighted mean cost per trained token; metrics are those of `LocalTrainer.update`."""
         if not batch.trained:
@@ -68,6 +70,7 @@ class ShardedTrainer:
         """Start over with an optimiser that has seen nothing."""
         self._ranks.call("reset_optimiser")
 
+    @sparing()
     def score(self, batch: Batch) -> list[Floats]:
         """For each micro-batch, the log-probability of every mask token under the weights as they are; zero at the other tokens."""
         return self._by_micro_batch(batch, self._ranks.steps("score", batch))
@@ -81,6 +84,7 @@ class ShardedTrainer:
                     found[work.micro_batch] = told[rank][step]
         return [found[number] for number in range(len(batch.micro_batches))]
 
+    @sparing()
     def nll_excess(self, batch: Batch) -> tuple[float, float]:
         """How much less likely the mask tokens are than draws from the softmax, and the variance that draws have."""
         told = self._ranks.steps("nll_excess", batch)
