@@ -99,12 +99,12 @@ SMOL = (
         "sized for an hour",
         {"rft.tasks": "40", "rft.attempts": "6", "rft.limits.turns": "10", "validation.tasks": "0", "evaluation.attempts": "2"}
         | stages(
-            {"iterations": "5", "sampling.tasks": "10", "sampling.attempts": "8", "limits.turns": "10"},
-            {"iterations": "3", "sampling.tasks": "10", "sampling.attempts": "8", "limits.turns": "12"},
+            {"iterations": "4", "sampling.tasks": "10", "sampling.attempts": "8", "limits.turns": "10"},
+            {"iterations": "2", "sampling.tasks": "10", "sampling.attempts": "8", "limits.turns": "12"},
         ),
     ),
     Change(
-        "27 steps at 3e-4 added 7.9 points (1.8 to 13.8) to a fine-tuned policy, and 7 or 22 at 1e-4 none; first ones at 3e-4 once took 6",
+        "27 steps at 3e-4 added 7.9 points (1.8 to 13.8) in one of two seeds, and 7 or 22 at 1e-4 none; first ones at 3e-4 once took 6",
         both({"loss.minibatch": "8", "loss.epochs": "2", "decay": "0.9"})
         | stages({"lr": "3e-4", "warmup": "2"}, {"lr": "1.5e-4", "warmup": "1"}),
     ),
