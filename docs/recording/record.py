@@ -140,7 +140,7 @@ def written(events: Sequence[Event]) -> str:
 
 def solved(run: Path) -> str:
     """An attempt of the run's last stage."""
-    command = [Path(sys.executable).parent / "patchgrad", "query", run, SOLVED, "--json"]
+    command = [str(Path(sys.executable).parent / "patchgrad"), "query", str(run), SOLVED, "--json"]
     told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return str(told["rows"][0][0])
 
