@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.runs.test_terminal import drive
 
-from patchgrad.runs.trackers.notebook import Bundle, Notebook
+from patchgrad.runs.trackers.notebook import Bundle, Notebook, Output
 from patchgrad.values import Advanced, Note, PhaseBegan
 
 CELL = """
@@ -27,13 +27,19 @@ thread.join()
 """
 
 
-def test_ended_phases_and_the_last_table_stay_and_the_phase_that_goes_on_stands_below_them() -> None:
+def collecting() -> tuple[list[Bundle], Output]:
+    """What an output is given, one after the other, and the output."""
     shown: list[Bundle] = []
 
     def output(bundle: Bundle) -> Any:
         shown.append(bundle)
         return shown.append
 
+    return shown, output
+
+
+def test_ended_phases_and_the_last_table_stay_and_the_phase_that_goes_on_stands_below_them() -> None:
+    shown, output = collecting()
     with Notebook(output, every=0.0) as tracker:
         drive(tracker)
         tracker.event(PhaseBegan("stage <1>", 10))
@@ -58,12 +64,7 @@ def test_ended_phases_and_the_last_table_stay_and_the_phase_that_goes_on_stands_
 
 
 def test_what_is_told_last_is_shown_a_moment_later_without_anything_that_follows() -> None:
-    shown: list[Bundle] = []
-
-    def output(bundle: Bundle) -> Any:
-        shown.append(bundle)
-        return shown.append
-
+    shown, output = collecting()
     tracker = Notebook(output, every=0.2)
     tracker.event(PhaseBegan("rft", 3))
     for number in range(3):
@@ -76,12 +77,7 @@ def test_what_is_told_last_is_shown_a_moment_later_without_anything_that_follows
 
 
 def test_what_follows_soon_is_shown_together_with_what_comes_next() -> None:
-    shown: list[Bundle] = []
-
-    def output(bundle: Bundle) -> Any:
-        shown.append(bundle)
-        return shown.append
-
+    shown, output = collecting()
     tracker = Notebook(output, every=3600.0)
     tracker.event(PhaseBegan("rft", 100))
     for _ in range(50):

@@ -50,7 +50,7 @@ class Spending:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._own: dict[tuple[Work, str, str], tuple[float, float]] = {}  # when it was heard first, and last
+        self._own: dict[tuple[Work, str, str], tuple[float, float]] = {}  # what it had when it was heard first, and last
         self._machines: dict[str, tuple[Spent, Spent, float]] = {}  # first and newest, and when that was
 
     def heard(self, work: Work, spent: Spent | None) -> None:
