@@ -17,9 +17,10 @@ from patchgrad.values import Sampling
 
 def serve(evaluation: Evaluation, place: Place, allowed: tuple[float, float, float], tracker: Tracker, say: Callable[[str], None]) -> None:
     """Serves the policy of an evaluation under its sampling until the process is interrupted; `allowed` are a session's calls, tokens and
-    seconds.
+    seconds. Ends with `KeyboardInterrupt`.
     """
     asyncio.run(_serve(evaluation, place, Allowance(*allowed), tracker, say))
+    raise KeyboardInterrupt  # uvicorn stops by it alone, and what it raises of it again may come when the loop has ended
 
 
 async def _serve(evaluation: Evaluation, place: Place, allowance: Allowance, tracker: Tracker, say: Callable[[str], None]) -> None:
