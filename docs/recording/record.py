@@ -2,7 +2,7 @@
 
 The commands are typed into bash in a terminal of 100 columns and 28 rows, in an empty folder that is also its home. What the terminal
 shows is written in asciicast v2 as it came. Only the time is changed: training is shown faster, and nothing is waited for longer than 1.5
-seconds. It takes a quarter of an hour on two idle cores. `draw.py` makes the README's picture of it.
+seconds. It takes some eleven minutes on two idle cores. `draw.py` makes the README's picture of it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,8 @@ COMMANDS = (
 """What is typed; `ATTEMPT` is one that the run's last stage solved in a few turns."""
 SOLVED = "select attempt from attempts where solved and phase = 'stage2' and turns between 4 and 6 order by attempt limit 1"
 COLUMNS, ROWS = 100, 28
-IDLE, KEY, DEADLINE = (
-    1.5,
-    0.045,
-    3600.0,
-)  # the longest wait that is kept, the time between two keys, and what a command may take, in seconds
+IDLE, KEY, DEADLINE = 1.5, 0.045, 3600.0
+"""Seconds: the longest wait that is kept, the time between two keys, and what a command may take."""
 Event = tuple[float, str]
 
 

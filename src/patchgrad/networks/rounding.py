@@ -20,7 +20,7 @@ TOLD = Path("/proc/cpuinfo")
 INSTRUCTIONS = frozenset({"avx512_bf16", "amx_bf16"})
 BOUNDS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")  # by which a user keeps oneDNN from instructions that there are
 DECIDED = "PATCHGRAD_BFLOAT16"
-"""In the environment: `1` or `0`, what a process has found that began this one."""
+"""In the environment: `1` where products are faster in `bfloat16` and `0` where not, as the process that began this one has found."""
 WORTH, ROUNDS = 1.2, 9
 """So many times as fast products have to be, of so many that are timed."""
 WITHIN = re.compile(r"DEFAULT|ALL|AVX512_CORE_(BF16|FP16|AMX.*)|AVX10.*", re.IGNORECASE)
