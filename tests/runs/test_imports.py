@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -385,6 +386,32 @@ def test_a_file_that_cannot_be_read_takes_no_other_with_it(tmp_path: Path) -> No
     sources = [str(tmp_path / "bad.json"), str(tmp_path / "nowhere.jsonl"), lines(tmp_path / "rows.jsonl", OPENHANDS)]
     found, _, refused = taken(tmp_path / "out", *sources)
     assert (found.attempts, len(refused)) == (1, 2)
+
+
+def test_a_folder_that_cannot_be_read_is_named_and_takes_no_other_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "many" / "a").mkdir(parents=True)
+    lines(tmp_path / "many" / "a" / "rows.jsonl", OPENHANDS)
+    (tmp_path / "many" / "b").mkdir()
+    monkeypatch.chdir(tmp_path / "many" / "b")
+    for _ in range(20):  # a name that is longer than the system takes, whoever asks
+        os.mkdir("x" * 250)
+        os.chdir("x" * 250)
+    found, _, refused = taken(tmp_path / "out", str(tmp_path / "many"))
+    assert found.attempts == 1
+    (said,) = refused
+    assert "cannot be read (File name too long)" in said
+
+
+def test_an_attempt_that_said_nothing_is_an_attempt(tmp_path: Path) -> None:
+    row: dict[str, Any] = {"instance_id": "a", "trajectory_id": "1", "messages": [], "resolved": None, "exit_status": "infrastructure"}
+    for source, out in ((lines(tmp_path / "rows.jsonl", row, OPENHANDS), "first"), (str(tmp_path / "told.parquet"), "again")):
+        found, attempts, refused = taken(tmp_path / out, source)
+        assert not refused
+        assert (found.attempts, found.others) == (2, 0)
+        assert [len(one.trajectory.turns) for one in attempts] == [0, 2]
+        assert [one.broken for one in attempts] == [True, False]
+        if out == "first":
+            assert exported(Run.open(tmp_path / out), "hf-messages", Wanted(), tmp_path / "told.parquet", Refused()) == 2
 
 
 def test_where_every_row_is_refused_each_reason_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from tests.tasks import format_rows
 from tests.tasks.test_formats import PLAIN
 
 from patchgrad.cli import tasks
-from patchgrad.errors import MissingDependency, PatchgradError, TaskError
+from patchgrad.errors import MissingDependency, PatchgradError, Refused, TaskError
 from patchgrad.tasks.formats import files
 from patchgrad.tasks.formats.exchange import export_set, import_set, read_digests
 from patchgrad.tasks.sets import Member, members, read_origins, save
@@ -266,3 +266,19 @@ def test_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         import_set("a/b:x", tmp_path / "set")
     with pytest.raises(TaskError, match=r"no/where cannot be fetched \(ConnectionError: no route\)"):
         import_set("no/where", tmp_path / "set")
+
+
+def test_a_value_or_a_group_of_a_parquet_file_that_cannot_be_read_takes_no_other_with_it(tmp_path: Path) -> None:
+    pa, parquet, path = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet"), tmp_path / "rows.parquet"
+    data = [b"one", b"\xff\xfe", b"three", b"four", b"five", b"six"]
+    texts = pa.Array.from_buffers(pa.string(), 6, pa.array(data, pa.binary()).buffers())
+    parquet.write_table(pa.table({"a": texts, "b": list(range(6))}), path, row_group_size=2, compression="none", use_dictionary=False)
+    place = parquet.ParquetFile(path).metadata.row_group(1).column(0).data_page_offset
+    whole = bytearray(path.read_bytes())
+    whole[place : place + 8] = b"\xff" * 8
+    path.write_bytes(whole)
+    refused = Refused()
+    assert [row["a"] for _, row in files.read(str(path), refused)] == ["one", "five", "six"]
+    value, group = refused.sentences
+    assert f"{path} row 2 has a value that cannot be read" in value
+    assert f"{path} rows 3 to 4 cannot be read" in group

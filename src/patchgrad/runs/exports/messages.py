@@ -13,7 +13,9 @@ from patchgrad.store.table import readable
 
 
 def rows(told: Conversation, hidden: Hidden) -> list[dict[str, Any]]:
-    """A row for each context that the attempt had: one, unless its agent began anew."""
+    """A row for each context that the attempt had: one, unless its agent began anew. An attempt that broke before its first turn has one
+    without messages.
+    """
     rollout, found = told.rollout, list[list[dict[str, str]]]()
     for exchange in told.exchanges:
         if exchange.begins:
@@ -31,7 +33,7 @@ def rows(told: Conversation, hidden: Hidden) -> list[dict[str, Any]]:
         "iteration": told.iteration,
         "turns": len(rollout.trajectory.turns),
     }
-    return [hidden.everywhere({**about, "context": number, "messages": messages}) for number, messages in enumerate(found)]
+    return [hidden.everywhere({**about, "context": number, "messages": messages}) for number, messages in enumerate(found or [[]])]
 
 
 def write(rows: Sequence[dict[str, Any]], path: Path) -> None:

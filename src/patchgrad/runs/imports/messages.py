@@ -36,7 +36,7 @@ def told(row: Mapping[str, Any], name: str) -> Told | None:
     return Told(
         word(row, TASK) or name,
         word(row, ATTEMPT),
-        (said(list(_said(row, found))),),
+        (said(list(_said(row, found))),) if found else (),
         policy=word(row, POLICY),
         solved=solved(row, SOLVED),
         submission=next((patch for patch in patches if isinstance(patch, str)), ""),
@@ -47,7 +47,11 @@ def told(row: Mapping[str, Any], name: str) -> Told | None:
 
 
 def _messages(row: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
-    """The first column that is a list in which somebody speaks; it may be JSON as text. Raises `StoreError` for one with other items."""
+    """The first column that is a list in which somebody speaks, else an empty one; it may be JSON as text.
+
+    Raises `StoreError` for one with other items.
+    """
+    silent = None
     for name in MESSAGES:
         value = row.get(name)
         if isinstance(value, str) and value.lstrip().startswith("["):
@@ -59,7 +63,8 @@ def _messages(row: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
             if not all(map(_speaks, value)):
                 raise StoreError(f"not all items of {name} are messages with a role")
             return value
-    return None
+        silent = value if value == [] else silent
+    return silent
 
 
 def _speaks(item: object) -> bool:

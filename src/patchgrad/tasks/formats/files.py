@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import importlib
 import json
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,8 @@ from patchgrad.values.text import BOM, loaded, parsed, whole
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
 _META = b"patchgrad"
 _ROWS_AT_ONCE = 256
+_UNREADABLE = (OSError, ValueError, NotImplementedError)
+"""What Arrow raises where a file, a part of it or a value is damaged, or of a kind that it cannot read."""
 
 Placed = tuple[str, dict[str, Any]]
 
@@ -29,7 +32,7 @@ def read(source: str, refuse: Refuse = stop) -> Iterator[Placed]:
     """
     path = Path(source)
     if path.is_dir():
-        parts = sorted(path.rglob("*.parquet"))
+        parts = [part for part in beneath(path, refuse) if part.name.endswith(".parquet")]
         if not parts:
             raise TaskError(f"{source} is a folder without Harbor tasks (task.toml, instruction.md) and without Parquet files.")
         for part in parts:
@@ -41,6 +44,20 @@ def read(source: str, refuse: Refuse = stop) -> Iterator[Placed]:
         yield from _hub(source)
     else:
         raise TaskError(f"{source} does not exist: name a file ({', '.join(SUFFIXES)}), a folder, or OWNER/NAME of a data set.")
+
+
+def beneath(folder: Path, refuse: Refuse = stop) -> list[Path]:
+    """All files and links in a folder and in those in it, sorted; a folder that cannot be read goes to `refuse`, and the others do not."""
+
+    def unreadable(error: OSError) -> None:
+        with one_of_many(refuse):
+            raise TaskError(f"{error.filename} cannot be read ({error.strerror}): look at its permissions.") from error
+
+    found = []
+    for top, folders, names in os.walk(folder, onerror=unreadable):
+        links = [name for name in folders if os.path.islink(os.path.join(top, name))]
+        found += [Path(top, name) for name in (*names, *links)]
+    return sorted(found)
 
 
 def write(rows: Sequence[Mapping[str, Any]], target: Path) -> None:
@@ -96,21 +113,39 @@ def _placed(place: str, row: object) -> Placed:
 
 
 def _parquet(path: Path, refuse: Refuse) -> Iterator[Placed]:
-    parquet = _pyarrow("parquet")
+    """The rows of a Parquet file, which are kept in groups: one group that cannot be read takes no other with it."""
     try:
-        with parquet.ParquetFile(path) as file:
-            told = json.loads((file.schema_arrow.metadata or {}).get(_META, b"{}"))
-            number = 0
-            for batch in file.iter_batches(_ROWS_AT_ONCE):
-                for row in batch.to_pylist():
-                    number += 1
-                    with one_of_many(refuse):
-                        yield _from_parquet(f"{path} row {number}", row, told, number - 1)
-    except (OSError, ValueError) as error:
+        file = _pyarrow("parquet").ParquetFile(path)
+        told = json.loads((file.schema_arrow.metadata or {}).get(_META, b"{}"))
+    except _UNREADABLE as error:
         raise TaskError(f"{path} is no readable Parquet file ({error}): fetch it again.") from error
+    with file:
+        first = 0
+        for group in range(file.num_row_groups):
+            size = file.metadata.row_group(group).num_rows
+            with one_of_many(refuse):
+                for at, row in _of_group(f"{path} rows {first + 1} to {first + size}", file, group):
+                    with one_of_many(refuse):
+                        yield _from_parquet(f"{path} row {first + at + 1}", row, told, first + at)
+            first += size
 
 
-def _from_parquet(place: str, row: dict[str, Any], told: Mapping[str, Any], at: int) -> Placed:
+def _of_group(place: str, file: Any, group: int) -> Iterator[tuple[int, Any]]:
+    """The rows of a group, counted from 0, each as Arrow has it: what it holds may be nothing that Python has."""
+    at = 0
+    try:
+        for batch in file.iter_batches(_ROWS_AT_ONCE, row_groups=[group]):
+            yield from enumerate((batch.slice(number, 1) for number in range(len(batch))), at)
+            at += len(batch)
+    except _UNREADABLE as error:
+        raise TaskError(f"{place} cannot be read from the {at + 1}th of them on ({error}): fetch the file again.") from error
+
+
+def _from_parquet(place: str, found: Any, told: Mapping[str, Any], at: int) -> Placed:
+    try:
+        (row,) = found.to_pylist()
+    except _UNREADABLE as error:
+        raise TaskError(f"{place} has a value that cannot be read ({error}).") from error
     try:
         plain: dict[str, Any] = json.loads(json.dumps(row, default=str))  # times become their text
         for name in told.get("json", ()):

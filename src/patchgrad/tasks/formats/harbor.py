@@ -22,6 +22,7 @@ from typing import Any
 from patchgrad.errors import Refuse, TaskError, one_of_many, stop
 from patchgrad.tasks.evaluation_sets import is_evaluation
 from patchgrad.tasks.formats import fields, harbor_running
+from patchgrad.tasks.formats.files import beneath
 from patchgrad.tasks.formats.harbor_files import generated
 from patchgrad.tasks.sets import Member
 from patchgrad.values import Checks, Repository, Task
@@ -119,7 +120,7 @@ def _load(folder: Path) -> HarborTask:
     runnable = set()
     size = 0
     own = (folder / _OWN).is_file()
-    for path in sorted(folder.rglob("*")):
+    for path in beneath(folder):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink():
             raise TaskError(f"{folder}: {name} is a link: put the file itself there.")
