@@ -186,8 +186,8 @@ def _rows(source: str, refuse: Refuse) -> Iterator[Placed]:
     """Each row with its place and its file; of a folder those of all files in it whose endings say that they may hold attempts."""
     path = Path(source)
     if path.is_dir():
-        parts = [part for part in files.beneath(path, refuse) if part.name.lower().endswith(ENDINGS) and part.is_file() and not atif.beside(part)]
-        for part in sorted(parts, key=_order):
+        named = [part for part in files.beneath(path, refuse) if part.name.lower().endswith(ENDINGS)]
+        for part in sorted((part for part in named if part.is_file() and not atif.beside(part)), key=_order):
             with one_of_many(refuse):
                 yield from _rows(str(part), refuse)
     elif path.name.endswith(TRAJECTORY) and path.is_file():
