@@ -40,6 +40,7 @@ PHASES = ("base", "+ RFT", "+ stage 1 RL", "+ stage 2 RL")
 SCRATCH = "a network from scratch"
 KINDS: Mapping[str, Callable[[str], bool]] = {
     "packages": lambda task: not task.startswith("workshop:"),
+    "packages, one bug": lambda task: not task.startswith("workshop:") and "+" not in task,
     "generated": lambda task: task.startswith("workshop:"),
 }
 

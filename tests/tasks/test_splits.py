@@ -94,13 +94,23 @@ def test_a_package_is_on_the_side_of_those_whose_tests_install_it() -> None:
     assert "unknown" not in groups([*MANY, user])
 
 
-@given(st.dictionaries(st.sampled_from(list(MIX)), st.integers(1, 40), min_size=1), st.integers(1, 60), st.integers(0, 9))
-def test_a_mix_takes_what_is_wanted_and_never_the_same_twice(pools: dict[str, int], count: int, seed: int) -> None:
+KINDS = st.sampled_from([*MIX, "other"])
+
+
+@given(st.dictionaries(KINDS, st.integers(1, 40), min_size=1), st.sets(st.sampled_from(list(MIX))), st.integers(1, 99), st.integers(0, 9))
+def test_a_mix_takes_what_is_wanted_alone_and_never_the_same_twice(pools: dict[str, int], without: set[str], count: int, seed: int) -> None:
     tasks = [task(f"{kind}-{number}", kind=kind) for kind, size in pools.items() for number in range(size)]
-    found = mixed(tasks, MIX, count, seed)
-    assert len(found) == min(count, len(tasks))
+    mix = {kind: 0.0 if kind in without else share for kind, share in MIX.items()}
+    wanted = [one for one in tasks if mix.get(one.tags["kind"])]
+    if not wanted:
+        with pytest.raises(TaskError, match="No task is of a kind that is wanted"):
+            mixed(tasks, mix, count, seed)
+        return
+    found = mixed(tasks, mix, count, seed)
+    assert len(found) == min(count, len(wanted))
     assert len({one.id for one in found}) == len(found)
-    assert [one.id for one in found] == [one.id for one in mixed(tasks, MIX, count, seed)]
+    assert {one.id for one in found} <= {one.id for one in wanted}
+    assert [one.id for one in found] == [one.id for one in mixed(tasks, mix, count, seed)]
 
 
 def test_a_mix_has_its_shares_where_there_is_enough_of_each() -> None:

@@ -116,7 +116,6 @@ LONG = (
     Change(
         "sized for two and a half hours, and for narrower intervals; not measured",
         {
-            "tasks.train": "1600",
             "tasks.held_out": "100",
             "evaluation.attempts": "4",
             "tasks.held_out_generated": "12",

@@ -122,17 +122,19 @@ def _trainable(task: Task) -> bool:
 def mixed(tasks: Sequence[Task], mix: Mapping[str, float], count: int, seed: int) -> list[Task]:
     """Up to `count` tasks with these shares of each kind; what one kind has too little of, the others fill in their proportion.
 
-    With as many tasks as there are, or fewer kinds than the mix names, nothing is left out that is wanted. Tasks without a kind count as
-    `repair`.
+    A kind without a share is left out. Tasks without a kind count as `repair`. Where no more than `count` are wanted, all of them are taken,
+    in their order. Raises `TaskError` where none is wanted.
     """
-    if count >= len(tasks):
-        return list(tasks)
     pools: dict[str, list[Task]] = {}
     for task in sorted(tasks, key=lambda task: digest(str(seed), task.id)):
-        pools.setdefault(task.tags.get("kind", "repair"), []).append(task)
+        pools.setdefault(_kind(task), []).append(task)
     shares = {kind: mix.get(kind, 0.0) for kind in pools}
-    if not any(shares.values()):
-        raise TaskError(f"No task is of a kind that is wanted ({', '.join(mix)}); there are: {', '.join(sorted(pools))}.")
+    wanted = [task for task in tasks if shares[_kind(task)]]
+    if tasks and not wanted:
+        kinds = ", ".join(kind for kind, share in mix.items() if share)
+        raise TaskError(f"No task is of a kind that is wanted ({kinds}); there are: {', '.join(sorted(pools))}.")
+    if count >= len(wanted):
+        return wanted
     taken: dict[str, int] = dict.fromkeys(pools, 0)
     for _ in range(count):
         open_ = [kind for kind in pools if shares[kind] and taken[kind] < len(pools[kind])]
@@ -143,3 +145,7 @@ def mixed(tasks: Sequence[Task], mix: Mapping[str, float], count: int, seed: int
     found = [task for task in tasks if task.id in chosen]
     random.Random(seed).shuffle(found)
     return found
+
+
+def _kind(task: Task) -> str:
+    return task.tags.get("kind", "repair")
