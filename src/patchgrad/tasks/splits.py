@@ -122,8 +122,8 @@ def _trainable(task: Task) -> bool:
 def mixed(tasks: Sequence[Task], mix: Mapping[str, float], count: int, seed: int) -> list[Task]:
     """Up to `count` tasks with these shares of each kind; what one kind has too little of, the others fill in their proportion.
 
-    A kind without a share is left out. Tasks without a kind count as `repair`. Where no more than `count` are wanted, all of them are taken,
-    in their order. Raises `TaskError` where none is wanted.
+    A kind without a share is left out. Tasks without a kind count as `repair`. Where no more than `count` are wanted, all are taken, in
+    their order. Raises `TaskError` where none is wanted.
     """
     pools: dict[str, list[Task]] = {}
     for task in sorted(tasks, key=lambda task: digest(str(seed), task.id)):
