@@ -2,8 +2,8 @@
 
     python benchmarks/studies/smol_attempts.py RUN [--after "stage 1 RL"] [--count 5] [--seed 0] > docs/studies/smol-attempts.md
 
-Draws tasks of packages by the seed, and takes the first attempt at each in the evaluation after a phase of the run (default: the last).
-Observations are cut after `LINES` lines. Prints a page in Markdown.
+Draws tasks of packages by the seed from the evaluation after a phase of the run (default: the last): a half whose first attempt solved it,
+the odd one among them, and a half whose first attempt did not. Observations are cut after `LINES` lines. Prints a page in Markdown.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.library.command import parser
 from benchmarks.studies.smol import KINDS
 
+from patchgrad.config import loads
+from patchgrad.recipes import Recipe
 from patchgrad.store import Run
 from patchgrad.values import Rollout
 
@@ -26,20 +28,27 @@ LINES, WIDE = 14, 120
 
 
 def attempts(run: Run, phase: str, count: int, seed: int) -> list[Rollout]:
-    """The first attempts at tasks of packages that the seed draws."""
+    """The first attempts at tasks of packages that the seed draws: those that solved theirs, then those that did not."""
     number = 1 + [report.name for report in run.results.reports()].index(phase)
     made = run.rollouts.read(f"evaluate-{number}")
     first = {one.trajectory.task: one for one in reversed(made) if KINDS["packages"](one.trajectory.task)}
-    return [first[name] for name in random.Random(seed).sample(sorted(first), count)]
+    draw, found = random.Random(seed), list[Rollout]()
+    for solved, wanted in ((True, (count + 1) // 2), (False, count // 2)):
+        names = sorted(name for name, one in first.items() if one.solved == solved)
+        found += [first[name] for name in draw.sample(names, min(wanted, len(names)))]
+    return found
 
 
 def page(run: Run, phase: str, made: list[Rollout]) -> Iterator[str]:
     """Lines of Markdown."""
     solved = sum(one.solved for one in made)
-    yield f"# {len(made)} attempts of `{run.folder.name}` after {phase.removeprefix('+ ')}\n"
+    share = next(report.pass_at_1.mean for report in run.results.reports() if report.name == phase)
+    recipe = loads(Recipe, run.recipe)
+    yield f"# {len(made)} attempts of `{recipe.name}`, seed {recipe.seed}, after {phase.removeprefix('+ ')}\n"
     yield (
-        f"The tasks were drawn by a seed from the held-out bugs of packages, and the first attempt at each is shown. {solved} of the "
-        f"{len(made)} were solved. An observation ends after {LINES} lines here. `benchmarks/studies/smol_attempts.py` makes this page."
+        f"The tasks were drawn by a seed from the held-out bugs of packages, and the first attempt at each is shown: {solved} of those "
+        f"that solved theirs, and {len(made) - solved} of those that did not. Of all attempts of this evaluation {100 * share:.0f} % "
+        f"solved theirs. An observation ends after {LINES} lines here. `benchmarks/studies/smol_attempts.py` makes this page."
     )
     for one in made:
         yield f"\n## {one.task.id}: {'solved' if one.solved else 'not solved'}, {one.trajectory.stop}\n"
