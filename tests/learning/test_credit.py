@@ -188,6 +188,8 @@ def test_a_turn_that_is_penalised_is_blamed_whatever_became_of_its_attempt() -> 
     assert sorted(set(won.advantages.tolist())) == [-PENALTY, 2.0]
     (lost,) = assign([group(rollout(False, -2.0, turns=turns))], by_reward, {"no command": "penalise"})
     assert set(lost.advantages.tolist()) == {-2.0}
+    (less,) = assign([group(rollout(True, 2.0, turns=turns))], by_reward, {"no command": "penalise"}, penalty=0.25)
+    assert sorted(set(less.advantages.tolist())) == [-0.25, 2.0]
 
 
 def test_only_choices_are_blamed_and_certainty_is_still_rewarded() -> None:

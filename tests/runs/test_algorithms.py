@@ -156,9 +156,9 @@ def test_a_stage_s_bounds_of_a_mismatch_are_corrections() -> None:
 
 
 def test_a_stage_s_own_credit_is_around_every_row_s() -> None:
-    stage = plain("rloo", step_weight=2.0, discount=0.5, confident_above=0.8, failures=Failures(looping="withhold"))
+    stage = plain("rloo", step_weight=2.0, discount=0.5, confident_above=0.8, penalty=0.25, failures=Failures(looping="withhold"))
     made = algorithm(stage)
-    assert (made.estimator, made.confident_above) == (Anchored(LeaveOneOut(), 2.0, 0.5), 0.8)
+    assert (made.estimator, made.confident_above, made.penalty) == (Anchored(LeaveOneOut(), 2.0, 0.5), 0.8, 0.25)
     assert dict(made.failures) == {"looping": "withhold"}
     assert dict(imitation(Rft()).failures) == dict.fromkeys(("no command", "truncated", "several commands"), "mask")
     every = {kind.replace(" ", "_"): "mask" for kind in KINDS - {"infrastructure"}}
@@ -284,6 +284,7 @@ def test_a_stage_with_everything_set_prints_and_reads_back_as_itself() -> None:
         (lambda: plain("dual-clip", clip_high=2.5), "leaves dual-clip nothing to bound"),
         (lambda: plain("maxrl", length_weight=0.1), "maxrl divides by a mean"),
         (lambda: plain("dapo", confident_above=0.0), "1 blames all"),
+        (lambda: plain("dapo", penalty=0.0), "more than 0"),
         (lambda: plain(correction=CORRECTED), "set loss.old to 'recomputed'"),
         (lambda: ImportanceCorrection(truncate_token=2.0, truncate_sequence=2.0), "the same ratio twice"),
         (lambda: ImportanceCorrection(truncate_token=0.5), "at least 1"),

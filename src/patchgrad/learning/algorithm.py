@@ -18,7 +18,7 @@ from patchgrad.contracts import (
 from patchgrad.learning.aggregation import token_mean
 from patchgrad.learning.branching import Forking
 from patchgrad.learning.credit import as_they_are
-from patchgrad.learning.failures import FailurePolicy
+from patchgrad.learning.failures import PENALTY, FailurePolicy
 from patchgrad.learning.replay import Recalled
 from patchgrad.rollouts.attempts import from_the_beginning
 from patchgrad.values import Start, Task
@@ -40,6 +40,7 @@ class Algorithm:
     whole_groups: bool = False
     rescale: Rescale = as_they_are
     confident_above: float = 1.0
+    penalty: float = PENALTY
     aggregate: Aggregate = token_mean
     old: Literal["sampled", "recomputed"] = "sampled"
     correction: Correction | None = None

@@ -41,10 +41,12 @@ def assign(
     failures: FailurePolicy = KEEP_ALL,
     rescale: Rescale = as_they_are,
     confident_above: float = 1.0,
+    penalty: float = PENALTY,
 ) -> list[Sample]:
     """One sample for each segment that has something to teach: a kept token with an advantage other than zero.
 
-    `rescale` sees the advantages of all groups at once, before anything is withheld or left out. At last no token is blamed that the
+    `rescale` sees the advantages of all groups at once, before anything is withheld or left out. A turn that is penalised is worth at most
+    minus the `penalty`. At last no token is blamed that the
     policy was `confident_above` of: what a failed attempt did wrong are its choices. Most of its tokens are form, which stands in every
     attempt, sampled with a probability near 1, and blame for it adds up until a fence or a fixed option breaks. With 0.9, advantages of -1
     on tokens of probabilities 0.99 and 0.5 become 0 and -1; advantages of 1 stay, and hold fast what is confident. The 80/20 rule (arXiv
@@ -52,7 +54,7 @@ def assign(
 
     Raises `ProvenanceError` for a trajectory whose turns are not the chain that they claim to be.
     """
-    return [sample for unit in by_group(groups, estimator, failures, rescale, confident_above) for sample in unit]
+    return [sample for unit in by_group(groups, estimator, failures, rescale, confident_above, penalty) for sample in unit]
 
 
 def by_group(
@@ -61,6 +63,7 @@ def by_group(
     failures: FailurePolicy = KEEP_ALL,
     rescale: Rescale = as_they_are,
     confident_above: float = 1.0,
+    penalty: float = PENALTY,
 ) -> list[list[Sample]]:
     """The samples of `assign`, a list for each group; one that teaches nothing has an empty list."""
     unknown = set(failures) - KINDS
@@ -83,14 +86,14 @@ def by_group(
     trained = [one.treated != "mask" for one in rated]
     units: list[list[Sample]] = [[] for _ in groups]
     for one, advantages, keep in zip(rated, rescale([one.advantages for one in rated], trained), trained, strict=True):
-        units[one.place] += _split(one.trajectory, one.group, _earned(one, advantages, confident_above), keep)
+        units[one.place] += _split(one.trajectory, one.group, _earned(one, advantages, confident_above, penalty), keep)
     return units
 
 
-def _earned(one: _Rated, advantages: Floats, confident_above: float) -> Floats:
+def _earned(one: _Rated, advantages: Floats, confident_above: float, penalty: float) -> Floats:
     """What is left of advantages where turns failed, and where there was no choice."""
     earned = np.where(one.treated == "withhold", np.minimum(advantages, 0.0), advantages)
-    earned = np.where(one.treated == "penalise", np.minimum(advantages, -PENALTY), earned)
+    earned = np.where(one.treated == "penalise", np.minimum(advantages, -penalty), earned)
     if confident_above < 1:
         sampled = np.concatenate([turn.action.logprobs for turn in one.trajectory.turns])
         earned = np.where((earned < 0) & (sampled > math.log(confident_above)), 0.0, earned)

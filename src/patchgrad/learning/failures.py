@@ -18,9 +18,9 @@ Treatment = Literal["keep", "mask", "withhold", "penalise", "drop"]
 FailurePolicy = Mapping[str, Treatment]
 """What becomes of turns by how they failed, in fine-tuning and RL alike; a kind that is not named is kept.
 
-`mask`: the turn is context, and not trained. `withhold`: never rewarded, its advantage is at most 0. `penalise`: at most -`PENALTY`,
-whatever became of its attempt. `drop`: its attempt is not trained at all, and still counts in its group. Where two are said of a turn,
-as it failed in one way and its attempt in another, it is the one that leaves less of it (`STRICTER`).
+`mask`: the turn is context, and not trained. `withhold`: never rewarded, its advantage is at most 0. `penalise`: at most minus a penalty
+(`PENALTY`, unless another is said), whatever became of its attempt. `drop`: its attempt is not trained at all, and still counts in its
+group. Where two are said of a turn, as it failed in one way and its attempt in another, it is the one that leaves less of it (`STRICTER`).
 """
 
 
@@ -28,6 +28,7 @@ STRICTER: tuple[Treatment, ...] = ("keep", "withhold", "penalise", "mask", "drop
 
 
 PENALTY = 1.5
+"""More than a reward of 1, so that a turn that is penalised is blamed more than it would be praised."""
 
 
 KINDS = frozenset(

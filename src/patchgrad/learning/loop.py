@@ -144,7 +144,7 @@ def learn(groups: Sequence[Group], algorithm: Algorithm, trainer: Trainer, sizes
     """
     chosen = [*algorithm.select(groups), *(one.group for one in sizes.recalled)]
     counts = {rollout.trajectory.id: one.weight for one in sizes.recalled for rollout in one.group.rollouts}
-    units = by_group(chosen, algorithm.estimator, algorithm.failures, algorithm.rescale, algorithm.confident_above)
+    units = by_group(chosen, algorithm.estimator, algorithm.failures, algorithm.rescale, algorithm.confident_above, algorithm.penalty)
     verify_samples([sample for unit in units for sample in unit], chosen, lambda one: kept(one, algorithm.failures))
     ready = _scored(units, algorithm, trainer, sizes)
     if not algorithm.whole_groups:

@@ -25,6 +25,7 @@ class AdvantageChoice:
     step_weight: float | None = None
     discount: float = 0.9
     confident_above: float | None = None
+    penalty: float | None = None
     failures: Failures = field(default=Failures())
 
     def __post_init__(self) -> None:
@@ -32,6 +33,7 @@ class AdvantageChoice:
         within(0, inf, "advantage.", self, "step_weight")
         within(0, 1, "advantage.", self, "discount")
         offset, sure = self.baseline_offset, self.confident_above
+        require(self.penalty is None or self.penalty > 0, f"penalty is {self.penalty}; it is taken off, so it is more than 0")
         require(offset is None or offset >= 0, f"baseline_offset is {offset}; a baseline can only be lowered, by 0 or more")
         require(
             sure is None or 0 < sure <= 1,

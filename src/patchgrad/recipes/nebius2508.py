@@ -112,7 +112,7 @@ REPORTED = frozenset(
         *("rft.limits.context", "stages.*.algorithm", "stages.*.lr", "stages.*.start.refresh_before", "stages.*.start.at"),
         *(f"stages.*.sampling.{name}" for name in ("tasks", "attempts", "forks", "top_p")),
         *("stages.*.limits.turns", "stages.*.limits.context", "stages.*.reward.length_threshold", "stages.*.reward.length_weight"),
-        *(f"stages.*.advantage.{name}" for name in ("baseline", "baseline_offset", "step_weight", "confident_above")),
+        *(f"stages.*.advantage.{name}" for name in ("baseline", "baseline_offset", "step_weight", "confident_above", "penalty")),
         *(f"stages.*.loss.{name}" for name in ("clip_low", "clip_high", "minibatch")),
         *(f"{place}.{name}" for place in FAILURES for name in (*UNREAD, "unknown_tool", "looping", "undone", "overlong")),
         *("evaluation.attempts", "evaluation.every", "evaluation.sample", "evaluation.limits_per_policy", "evaluation.limits.context"),

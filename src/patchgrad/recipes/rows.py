@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from patchgrad.config import require
+from patchgrad.learning.failures import PENALTY
 from patchgrad.recipes.component import Component
 from patchgrad.recipes.failures import KEEP, Failures
 
@@ -44,7 +45,8 @@ class Row:
 
     A `normalised` advantage is taken to the `baseline`, the mean reward of the group or of its `tokens` (`advantages.LengthWeighted`) or
     the value of the `turns` before (`advantages.Branched`), less `baseline_offset`. `step_weight` adds what a turn did better than others
-    that began in its state (`advantages.Anchored`). Tokens that the policy was `confident_above` of are not blamed (`credit.assign`).
+    that began in its state (`advantages.Anchored`). Tokens that the policy was `confident_above` of are not blamed, and turns that are
+    penalised are worth at most minus the `penalty` (`credit.assign`).
     Ratios are to the `old` log-probabilities: those that the sampler told, or the trainer's own, `recomputed`.
     """
 
@@ -60,6 +62,7 @@ class Row:
     baseline_offset: float = 0.0
     step_weight: float = 0.0
     confident_above: float = 1.0
+    penalty: float = PENALTY
     failures: Failures = KEEP
     old: Old = "sampled"
 

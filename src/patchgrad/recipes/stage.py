@@ -152,6 +152,7 @@ class Stage:
             "baseline_offset": advantage.baseline_offset,
             "step_weight": advantage.step_weight,
             "confident_above": advantage.confident_above,
+            "penalty": advantage.penalty,
             "objective": loss.objective,
             "clip_low": loss.clip_low,
             "clip_high": loss.clip_high,

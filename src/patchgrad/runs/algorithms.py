@@ -93,6 +93,7 @@ def algorithm(stage: Stage, reference: Score | None = None, registry: Registry =
         objective=_objective(row, stage.loss.kl_penalty, registry),
         failures=row.failures.policy,
         confident_above=row.confident_above,
+        penalty=row.penalty,
         whole_groups=True,
         rescale=whitened if row.whiten else as_they_are,
         aggregate=_aggregate(row.aggregate, stage.limits.context),

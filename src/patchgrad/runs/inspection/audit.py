@@ -144,7 +144,9 @@ def _audited(run: Run, learned: _Learned, twice: Collection[str]) -> Audited:
     again = _again(run, learned)
     flaws += [f"{group}: it was trained again, and cannot be read" for _, group in learned.again if group not in again]
     chosen = [] if flaws else [*row.select([*grouped(rollouts).values()]), *again.values()]
-    samples = [sample for unit in by_group(chosen, row.estimator, row.failures, row.rescale, row.confident_above) for sample in unit]
+    samples = [
+        sample for unit in by_group(chosen, row.estimator, row.failures, row.rescale, row.confident_above, row.penalty) for sample in unit
+    ]
     versions: Counter[int] = Counter()
     for sample in samples:
         turns = sample.segment.turns
