@@ -15,6 +15,7 @@ from patchgrad.config import dumps
 from patchgrad.errors import StoreError
 from patchgrad.recipes import laptop
 from patchgrad.recipes.advantage import AdvantageChoice
+from patchgrad.recipes.loss import ImportanceCorrection, LossChoice
 from patchgrad.runs.inspection.audit import Audited, audit
 from patchgrad.runs.inspection.replay import find
 from patchgrad.store import Run
@@ -64,10 +65,13 @@ def pair(label: str, version: int) -> list[Rollout]:
     return [attempt(f"{label}/0/{number}", number == 0, version) for number in (0, 1)]
 
 
-def folder(path: Path, iterations: Iterable[list[Rollout]], updates: int = 4, trained: int = TOKENS) -> Path:
+def folder(
+    path: Path, iterations: Iterable[list[Rollout]], updates: int = 4, trained: int = TOKENS, loss: LossChoice | None = None
+) -> Path:
     """A run of some iterations of the first stage, each with as many updates, as its record says."""
     recipe = laptop()
-    plain = replace(recipe.stages[0], advantage=AdvantageChoice(failures=recipe.stages[0].advantage.failures))
+    first = recipe.stages[0]
+    plain = replace(first, advantage=AdvantageChoice(failures=first.advantage.failures), loss=loss or first.loss)
     with Run.create(path, dumps(replace(recipe, stages=(plain, recipe.stages[1])))) as run:
         run.tasks.add([TASK])
         for iteration, rollouts in enumerate(iterations):
@@ -88,6 +92,26 @@ def audited(path: Path) -> list[Audited]:
 def test_what_a_run_trained_is_proved_from_its_folder(tmp_path: Path) -> None:
     found = audited(folder(tmp_path / "run", [pair("stage1/0", 10), pair("stage1/1", 14)]))
     assert [(one.current, dict(one.versions), one.sound) for one in found] == [(10, {10: TOKENS}, True), (14, {14: TOKENS}, True)]
+
+
+CORRECTED = LossChoice(old="recomputed", epochs=2, correction=ImportanceCorrection(truncate_token=2.0))
+
+
+@pytest.mark.parametrize("loss", [LossChoice(epochs=2), CORRECTED])
+def test_a_token_is_recorded_in_each_epoch_of_a_stage_and_a_correction_that_only_weighs_leaves_none_out(
+    loss: LossChoice, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (one,) = audited(folder(tmp_path / "run", [pair("stage1/0", 10)], trained=2 * TOKENS, loss=loss))
+    assert (one.sound, one.trained, one.recorded) == (True, TOKENS, 2 * TOKENS)
+    less = folder(tmp_path / "less", [pair("stage1/0", 10)], trained=TOKENS, loss=loss)
+    assert main(["audit", str(less)]) == 1
+    assert f"{TOKENS} tokens were trained by the record, {2 * TOKENS} by the attempts." in capsys.readouterr().out
+
+
+def test_what_a_correction_masks_is_known_to_the_trainer_alone(tmp_path: Path) -> None:
+    masking = replace(CORRECTED, correction=ImportanceCorrection(mask_token=(0.5, 2.0)))
+    (one,) = audited(folder(tmp_path / "run", [pair("stage1/0", 10)], trained=TOKENS - 1, loss=masking))
+    assert (one.sound, one.recorded) == (True, None)
 
 
 def test_forks_streams_and_what_was_asked_aside_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,14 +16,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.models.small import written
 from tests.runs.test_pipeline import TINY, Interrupting, needs_bubblewrap
+from tests.runs.test_pretrained import warmed
 
 from patchgrad.cli import main
 from patchgrad.config import dumps
 from patchgrad.learning.curricula import prefixes
 from patchgrad.networks.products import exact
 from patchgrad.recipes.evaluation_choice import Validation
-from patchgrad.recipes.stage import Stage
+from patchgrad.recipes.failures import Failures
+from patchgrad.recipes.recipe import Recipe
+from patchgrad.recipes.smol import smol
+from patchgrad.recipes.stage import Health, Stage
 from patchgrad.runs.api import train
 from patchgrad.runs.inspection.audit import audit
 from patchgrad.runs.phases import reinforce
@@ -55,6 +60,28 @@ LEARNING = replace(
     validation=Validation(tasks=2, attempts=1),
 )
 """With all that lets attempts begin elsewhere, nothing asked twice, no guard to mind; as nothing is solved, every task counts as easy."""
+
+
+def as_smol(model: Path) -> Recipe:
+    """A model's adapters after a warm-up, in fine-tuning and a stage that have what `smol` sets otherwise than `laptop`."""
+    undone, (stage, _) = Failures(undone="mask"), smol().stages
+    return replace(
+        warmed(model),
+        tasks=replace(TINY.tasks, train=4, held_out=1),
+        rft=replace(TINY.rft, failures=replace(TINY.rft.failures, undone="mask")),
+        stages=(
+            replace(
+                stage,
+                iterations=2,
+                sampling=replace(stage.sampling, tasks=2, attempts=2),
+                limits=TINY.stages[0].limits,
+                advantage=replace(stage.advantage, filter_on="reward", failures=undone),
+                loss=replace(stage.loss, minibatch=2),
+                health=Health(),
+            ),
+        ),
+        guards=replace(TINY.guards, patience=100),
+    )
 
 
 def worth(task: Task, trajectory: Trajectory, verdict: Verdict, judgements: Sequence[Judgement] = ()) -> Reward:
@@ -91,6 +118,38 @@ def lose(folder: Path, chance: random.Random) -> None:
             os.truncate(path, size)
 
 
+def killed(recipe: Recipe, folder: Path, monkeypatch: pytest.MonkeyPatch, *, kills: int, apart: int) -> None:
+    """A run of the recipe that is killed so often, each time after less than `apart` turns and endings, and goes on each time."""
+    chance, done, left = random.Random(5), 0, 0
+    turn, ending = RunJournal.turn, RunJournal.ending
+
+    def killing(write: Any) -> Any:
+        async def recorded(self: RunJournal, attempt: str, what: Turn | Ending) -> None:
+            nonlocal left
+            await write(self, attempt, what)
+            left -= 1
+            if not left:
+                signal.raise_signal(signal.SIGINT)
+
+        return recorded
+
+    monkeypatch.setattr(RunJournal, "turn", killing(turn))
+    monkeypatch.setattr(RunJournal, "ending", killing(ending))
+    made = Run.create(folder, dumps(recipe))
+    while True:
+        left = chance.randrange(1, apart) if done < kills else 0
+        try:
+            with made:
+                train(recipe, made, Silent())
+            break
+        except KeyboardInterrupt:
+            done += 1
+            if done % 2:
+                lose(folder, chance)
+            made = Run.resume(folder)
+    assert done == kills
+
+
 @needs_bubblewrap
 @pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")
 def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,35 +159,8 @@ def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_
     monkeypatch.setattr(prefixes, "EASY", 0.0)
     with Run.create(tmp_path / "whole", dumps(LEARNING)) as run:
         train(LEARNING, run, Silent())
-    chance, kills, left = random.Random(5), 0, 0
-    turn, ending = RunJournal.turn, RunJournal.ending
-
-    def killing(write: Any) -> Any:
-        async def written(self: RunJournal, attempt: str, what: Turn | Ending) -> None:
-            nonlocal left
-            await write(self, attempt, what)
-            left -= 1
-            if not left:
-                signal.raise_signal(signal.SIGINT)
-
-        return written
-
-    monkeypatch.setattr(RunJournal, "turn", killing(turn))
-    monkeypatch.setattr(RunJournal, "ending", killing(ending))
-    made = Run.create(tmp_path / "killed", dumps(LEARNING))
-    while True:
-        left = chance.randrange(1, 40) if kills < KILLS else 0
-        try:
-            with made:
-                train(LEARNING, made, Silent())
-            break
-        except KeyboardInterrupt:
-            kills += 1
-            if kills % 2:
-                lose(tmp_path / "killed", chance)
-            made = Run.resume(tmp_path / "killed")
+    killed(LEARNING, tmp_path / "killed", monkeypatch, kills=KILLS, apart=40)
     signal.signal(signal.SIGINT, before)
-    assert kills == KILLS
     assert attempts(tmp_path / "killed") == attempts(tmp_path / "whole")
     assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
     assert len({bytes(tensors) for name, tensors in weights(tmp_path / "whole").items() if "model" in name}) > 1, "it learned something"
@@ -150,6 +182,37 @@ def test_a_run_that_is_killed_between_any_two_turns_ends_as_one_that_is_not(tmp_
     assert main(["fork", str(tmp_path / "killed"), one, "--turn", "1", "--attempts", "2", "--out", str(tmp_path / "forked")]) == 0
     assert [fork.trajectory.replayed for fork in Run.open(tmp_path / "forked").rollouts.read("fork")] == [1, 1]
     assert main(["fork", str(tmp_path / "killed"), one, "--turn", "99"]) == 2
+
+
+@needs_bubblewrap
+@pytest.mark.skipif(not exact(), reason="this machine's products depend on how many rows they have")
+def test_a_model_with_adapters_that_is_trained_as_smol_is_ends_as_one_that_was_not_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr(reinforce, "with_length_penalty", lambda *_: worth)
+    written(tmp_path / "model", context=2048)
+    recipe, whole, stopped = as_smol(tmp_path / "model"), tmp_path / "whole", tmp_path / "killed"
+    with Run.create(whole, dumps(recipe)) as run:
+        train(recipe, run, Silent())
+    killed(recipe, stopped, monkeypatch, kills=3, apart=12)
+    signal.signal(signal.SIGINT, before)
+    assert attempts(stopped) == attempts(whole)
+    assert weights(stopped) == weights(whole)
+    assert (stopped / "policy" / "model.safetensors").read_bytes() == (whole / "policy" / "model.safetensors").read_bytes()
+    adapters = {path.parts[-3]: path.read_bytes() for path in whole.glob("checkpoints/*/adapter/adapter_model.safetensors")}
+    assert adapters["stage1-1"] != adapters["rft-0"], "it learned something"
+    found = audit(Run.open(stopped))
+    assert found == audit(Run.open(whole))
+    assert all(one.sound for one in found)
+    of_stage = [one for one in found if one.phase == "stage1"]
+    assert sum(one.trained for one in of_stage) > 0
+    assert [(one.epochs, one.recorded) for one in of_stage] == [(2, 2 * one.trained) for one in of_stage], "what is truncated is trained"
+    one = next(row["attempt"] for row in Run.open(stopped).rollouts.rows("stage1"))
+    assert main(["audit", str(stopped)]) == 0
+    assert main(["replay", str(stopped), one]) == 0
+    assert main(["fork", str(stopped), one, "--turn", "1", "--attempts", "2", "--out", str(tmp_path / "forked")]) == 0
+    assert [fork.trajectory.replayed for fork in Run.open(tmp_path / "forked").rollouts.read("fork")] == [1, 1]
 
 
 @needs_bubblewrap

@@ -67,8 +67,9 @@ def page(found: Sequence[Audited]) -> list[str]:
         lines += [f"{where}: {violation}" for violation in one.flaws]
         if one.strange:
             lines.append(f"{where}: tokens were sampled by another version of the policy than {one.current}, which was trained on them.")
-        if one.recorded not in (None, one.trained):
-            lines.append(f"{where}: {one.recorded:,.0f} tokens were trained by the record, {one.trained:,} by the attempts.")
+        trained = one.epochs * one.trained
+        if one.recorded not in (None, trained):
+            lines.append(f"{where}: {one.recorded:,.0f} tokens were trained by the record, {trained:,} by the attempts.")
     chains = sum(one.attempts for one in found)
     lines.append(f"{chains - sum(len(one.flaws) for one in found):,} of {chains:,} chains verify." if found else "Nothing was trained yet.")
     return lines

@@ -42,6 +42,11 @@ class ImportanceCorrection:
     def none(self) -> bool:
         return self == ImportanceCorrection()
 
+    @property
+    def masks(self) -> bool:
+        """Does it leave tokens out, and not only weigh them?"""
+        return any(bounds is not None for bounds in (self.mask_token, self.mask_sequence, self.mask_geometric))
+
 
 def _cap(name: str, cap: float | None) -> None:
     require(

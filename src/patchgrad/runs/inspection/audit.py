@@ -37,7 +37,7 @@ class Audited:
 
     `versions` are those of the policy that sampled what was trained, with their tokens; `current` is the one that the run's own updates
     had led to when it was trained, and `allowed` are those that the lag of its stage allows. `recorded` is how many tokens were counted
-    then, where that can be told from the attempts alone.
+    then, in all `epochs` together, where that can be told from the attempts alone: not where a correction masks by what the trainer said.
     `reprompted` of the trained tokens were imitated after a prompt without the demonstration that they were collected with
     (`algorithms.reprompted`): all others were sampled after exactly what they were trained after. `flaws` are attempts that do not verify.
     `told` turns were told that their sandbox was opened anew without something that was outside of the repository (`Turn.lost`). `again`
@@ -64,11 +64,12 @@ class Audited:
     restarted: int = 0
     streams: int = 0
     asides: int = 0
+    epochs: int = 1
 
     @property
     def sound(self) -> bool:
         """Is every chain whole, was all sampled by a version that is allowed, and were as many tokens trained as the record says?"""
-        return not self.flaws and not self.strange and self.recorded in (None, self.trained)
+        return not self.flaws and not self.strange and self.recorded in (None, self.epochs * self.trained)
 
     @property
     def strange(self) -> frozenset[int]:
@@ -112,16 +113,18 @@ def audit(run: Run) -> list[Audited]:
     twice = {attempt for attempt, times in count.items() if times > 1}
     current = next((row["policy_version"] for row in rows if row["policy_version"] is not None), 0)
     found: list[Audited] = []
-    lags = {PhaseId("reinforce", number).trained: stage.sampling.lag for number, stage in enumerate(recipe.stages, 1)}
+    stages = {PhaseId("reinforce", number).trained: stage for number, stage in enumerate(recipe.stages, 1)}
     published: list[int] = []
     windows: dict[int, Sequence[int]] = {}
     for phase, iteration in dict.fromkeys((row["phase"], row["iteration"]) for row in rows):
         told = recorded.get((phase, iteration), {})
-        epochs = recipe.rft.epochs if phase == FINE_TUNING else 1
         published = [*(published if iteration else []), current]
-        windows[iteration] = published[-(lags.get(phase, 0) + 1) :]
+        stage = stages.get(phase)
+        windows[iteration] = published[-((stage.sampling.lag if stage else 0) + 1) :]
+        epochs = stage.loss.epochs if stage else recipe.rft.epochs
+        known = None if stage and stage.loss.correction.masks else told.get("trained")
         again = {(row["iteration"], row["group"]): windows[row["iteration"]] for row in told.get("replay", ()) if row["near"]}
-        meant = _Learned(phase, iteration, learned[phase], epochs, told.get("trained"), windows[iteration], again)
+        meant = _Learned(phase, iteration, learned[phase], epochs, known, windows[iteration], again)
         one = _audited(run, meant, twice)
         shown = phase == FINE_TUNING and recipe.rft.demonstration and not iteration
         found.append(replace(one, reprompted=one.trained) if shown else one)
@@ -159,20 +162,21 @@ def _audited(run: Run, learned: _Learned, twice: Collection[str]) -> Audited:
         len(rollouts) + len(damaged.errors),
         sum(len(one.trajectory.turns) for one in rollouts),
         sum(_actions(one.trajectory) for one in rollouts),
-        learned.epochs * versions.total(),
+        versions.total(),
         learned.published[-1],
         tuple(dict.fromkeys(version for window in (*learned.again.values(), learned.published) for version in window)),
-        None if row.correction else learned.recorded,  # a correction masks by what the trainer said
+        learned.recorded,
         dict(versions),
         dict(_left_out(rollouts, chosen, {sample.attempt for sample in samples}, row)),
         0,
         tuple(flaws),
         sum(bool(turn.lost) for one in rollouts for turn in one.trajectory.turns[one.trajectory.replayed :]),
-        learned.epochs * sum(int(sample.trained.sum()) for sample in samples if sample.attempt not in own),
+        sum(int(sample.trained.sum()) for sample in samples if sample.attempt not in own),
         sum(one.trajectory.replayed > 0 for one in rollouts),
         sum(len(one.trajectory.segments) > 1 for one in rollouts),
         sum(len(one.trajectory.segments) for one in rollouts),
         sum(one.trajectory.asides for one in rollouts),
+        learned.epochs,
     )
 
 
