@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from patchgrad.config import dumps, loads
 from patchgrad.errors import ConfigError
 from patchgrad.recipes.bounds import Bound, Guards
-from patchgrad.runs.guards import AT_ONCE, MEANING, Watch, alarms, figures
+from patchgrad.runs.guards import AT_ONCE, MEANING, Watch, alarms, figures, fruitless
 
 FIGURES = [one.name for one in fields(Guards) if isinstance(getattr(Guards(), one.name), Bound)]
 HEALTHY = {"logprob_diff": 1e-6, "sampling_z": -0.4, "ratio": 0.01, "clip_low": 0.02, "clip_high": 0.05, "entropy": 0.3, "ess": 0.97}
@@ -46,6 +46,15 @@ def test_every_figure_warns_and_stops_and_says_what_it_means(figure: str) -> Non
     assert alarm.level == "warn"
     (alarm,) = alarms(Guards(), {figure: math.nan})
     assert alarm.level == "stop", "what is not a number is worse than any number"
+
+
+def test_a_run_is_fruitless_where_every_iteration_says_that_it_made_no_update() -> None:
+    idle, busy = {"phase": "rft", "updates": 0}, {"phase": "stage1", "updates": 2}
+    assert fruitless(Guards(), [idle, idle]).endswith("(2 of 2 iterations)")
+    assert not fruitless(Guards(), [idle, busy])
+    assert not fruitless(Guards(), [idle, {"phase": "rft"}]), "a record of an older run does not say"
+    assert not fruitless(Guards(), []), "a warm-up alone"
+    assert not fruitless(Guards(idle=Bound(0.5, 2.0)), [idle])
 
 
 def test_a_tendency_ends_a_run_when_it_stays_and_a_fault_at_once() -> None:

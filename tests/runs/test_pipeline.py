@@ -21,7 +21,7 @@ from patchgrad.networks.rounding import multiplies_bfloat16
 from patchgrad.policies.embedded import ChatTokenizer
 from patchgrad.recipes import RECIPES, Recipe
 from patchgrad.recipes.advantage import AdvantageChoice
-from patchgrad.recipes.bounds import Guards
+from patchgrad.recipes.bounds import Bound, Guards
 from patchgrad.recipes.component import Component
 from patchgrad.recipes.evaluation_choice import EvaluationChoice, Validation
 from patchgrad.recipes.failures import Failures
@@ -79,7 +79,7 @@ TINY = Recipe(
     ),
     optimiser=Optimiser(name="muon", frozen=("model.embed_tokens.weight",)),
     evaluation=EvaluationChoice(attempts=1, temperature=0.5, every=2, sample=1, limits_per_policy="own"),
-    guards=Guards(patience=100),  # it solves nothing, on purpose
+    guards=Guards(patience=100, idle=Bound(0.5, 2.0)),  # it solves nothing, on purpose
 )
 
 

@@ -14,11 +14,13 @@ import torch
 from tests.models.small import written
 from tests.runs.test_pipeline import TINY, Interrupting
 
+from patchgrad.cli import main
 from patchgrad.config import dumps
 from patchgrad.errors import ConfigError
 from patchgrad.grading import Grader
 from patchgrad.networks import folder
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
+from patchgrad.recipes.bounds import Guards
 from patchgrad.recipes.optimiser import Optimiser
 from patchgrad.recipes.recipe import AgentChoice, Recipe
 from patchgrad.recipes.warmup import DemonstratorOptions, Warmup
@@ -73,6 +75,19 @@ def test_a_model_is_warmed_up_by_its_adapters_and_a_run_that_was_interrupted_goe
     tokenizer = ChatTokenizer.load(tmp_path / "model")
     said = [tokenizer.decode(turn.action.token_ids.tolist()) for rollout in shown for turn in rollout.trajectory.turns]
     assert any("replace " in text and re.match("[0-9]+: ", text) for text in said)
+
+
+@needs_bubblewrap
+def test_a_run_that_has_nothing_to_learn_from_says_so_when_it_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(tmp_path / "model", context=2048)
+    recipe = replace(warmed(tmp_path / "model"), warmup=TINY.warmup, stages=(), guards=Guards())
+    (tmp_path / "recipe.toml").write_text(dumps(recipe))
+    for command in ([str(tmp_path / "recipe.toml"), "--run", str(tmp_path / "run")], ["--run", str(tmp_path / "run"), "--resume"]):
+        assert main(["train", *command, "--json"]) == 2
+        told = capsys.readouterr().err
+        assert "The run has learned nothing: no update was made, as no attempt was worth imitating" in told
+        assert "(1 of 1 iterations). All of it is committed" in told
+    assert [report.name for report in Run.open(tmp_path / "run").results.reports()] == ["+ RFT"]
 
 
 def test_what_is_imitated_alone_where_it_is_solved_has_to_be_graded() -> None:

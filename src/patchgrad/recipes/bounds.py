@@ -32,7 +32,8 @@ class Guards:
     """A bound a figure; an iteration's figures are those of `metrics.jsonl`.
 
     A run ends when a figure is beyond `stop` in `patience` iterations in a row; `logprob_diff` and `sampling_z`, which tell of a fault and
-    not of a tendency, end it at once, and `idle`, which is 1 where no update was made and else 0, after half of the patience.
+    not of a tendency, end it at once, and `idle`, which is 1 where no update was made and else 0, after half of the patience; and where
+    all iterations of a run were idle, at its end. A `stop` above 1 lets it be.
 
     A share of `spot` of an iteration's attempts is read again by the trainer before it learns from them (`learning/spot.py`); what that
     finds counts for `logprob_diff` and `sampling_z`.

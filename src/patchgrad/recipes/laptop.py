@@ -41,7 +41,7 @@ SMOKE = (
         both({"limits.context": "1024", "reward.length_threshold": "4"})
         | {"stages.0.limits.turns": "6", "stages.1.limits.turns": "8", "evaluation.limits.turns": "8"},
     ),
-    Change("so few attempts may well teach nothing", {"guards.patience": "100"}),
+    Change("so few attempts may well teach nothing", {"guards.patience": "100", "guards.idle.stop": "2"}),
     Change("what brief prompts have by themselves, which is as much", {"agent.observation": "none"}),
     Change("one step is not worth another rate", {"stages.1.lr": "5e-4"}),
     Change("so that every call is run, and the sandboxes are tried", {"sandbox.cache": "false"}),

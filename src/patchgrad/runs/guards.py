@@ -85,6 +85,14 @@ def figures(row: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(value) for name, value in told.items() if value is not None}
 
 
+def fruitless(guards: Guards, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Why a run whose iterations, by their records, were all `idle` has learned nothing; nothing where one was not, or does not say."""
+    idle = [figures(row).get("idle") for row in rows]
+    if not idle or any(value is None or guards.idle.crossed(value) != "stop" for value in idle):
+        return ""
+    return f"{MEANING['idle']} ({len(idle)} of {len(idle)} iterations)"
+
+
 @dataclass(slots=True)
 class Watch:
     """Counts how often in a row a figure was beyond its last bound; `history` are the figures of a run's earlier iterations."""

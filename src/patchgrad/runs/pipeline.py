@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from patchgrad.errors import TrainingStopped
 from patchgrad.learning.ahead import Ahead
 from patchgrad.learning.curricula import Prefixes
 from patchgrad.learning.replay import Buffer
@@ -20,6 +21,7 @@ from patchgrad.recipes.recipe import Recipe
 from patchgrad.recipes.stage import Stage
 from patchgrad.runs.build import learner as learners
 from patchgrad.runs.build.curriculum import curriculum
+from patchgrad.runs.guards import fruitless
 from patchgrad.runs.phase_id import PhaseId, phase_ids
 from patchgrad.runs.phases.base_policy import base
 from patchgrad.runs.phases.choice import choose
@@ -75,7 +77,7 @@ async def _unchanged(context: RunContext, session: Session) -> Session:
 
 
 async def complete(context: RunContext) -> Session:
-    """Do the phases that are not done yet; commit after each."""
+    """Do the phases that are not done yet; commit after each. `TrainingStopped` at the end where none of them made an update."""
     state = context.run.state()
     context.run.tasks.add((*context.tasks.train, *context.tasks.validation, *context.tasks.held_out))
     if state:
@@ -99,6 +101,8 @@ async def complete(context: RunContext) -> Session:
         session.learner.policy.close()
     if session.reports == before:  # all of it was measured by an earlier process
         context.tracker.event(Evaluated(session.reports))
+    if reason := fruitless(context.recipe.guards, context.run.results.metrics()):
+        raise TrainingStopped(f"The run has learned nothing: {reason}. All of it is committed; the bound is the recipe's `guards.idle`.")
     return session
 
 
