@@ -58,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     from patchgrad.runs.planning.advice import advice
     from patchgrad.runs.planning.calibration import calibrate, known, seconds
     from patchgrad.runs.planning.estimate import plan
+    from patchgrad.runs.untaught import notes
 
     found = plan(recipe, room, beside)
     changes, then = advice(recipe, room, beside)
@@ -65,10 +66,12 @@ def run(arguments: argparse.Namespace) -> int:
     steps = seconds(recipe, speed) if speed and not recipe.machine.gpus else {}
     if arguments.json:
         told = {**plain(found), "peak": found.peak, "fits": found.fits, "seconds": steps, "advice": {"changes": changes, "peak": then.peak}}
-        print(json.dumps(told))
+        print(json.dumps({**told, "notes": notes(recipe)}))
         return 0 if found.fits else 1
     print(_page(found))
     print(_paces(steps))
+    for note in notes(recipe):
+        print(f"\n{note}")
     if not found.fits:
         words = " ".join(f"--{name} {value}" for name, value in changes.items())
         print(f"\nIt would fit with: {words}   ({size(then.peak)})" if then.fits else f"\nEven with {words} it takes {size(then.peak)}.")

@@ -79,11 +79,11 @@ def _attend() -> int:
 
 
 def _print(arguments: argparse.Namespace) -> int:
-    from patchgrad.runs import printing
+    from patchgrad.runs import printing, untaught
 
     recipe = _asked(arguments)
     if arguments.json:
-        print(json.dumps({"recipe": plain(recipe)}))
+        print(json.dumps({"recipe": plain(recipe), "notes": untaught.notes(recipe)}))
     elif arguments.print == shared.FULL:
         print(printing.full(recipe), end="")
     else:

@@ -186,7 +186,7 @@ LAPTOP = (
         {"policy.model": "", "policy.context": "2048", "policy.yarn": "1"},
     ),
     Change(
-        "what such a network can read and say; one that has lost the format says its longest turns",
+        "what a network from scratch can read and say; one that has lost the format says its longest turns",
         {
             "agent.prompts": "brief",
             "agent.window": "12",
@@ -199,7 +199,7 @@ LAPTOP = (
     Change("what two cores keep busy", {"sandbox.concurrency": "24"}),
     Change("generated tests do not flake, and ten attempts at a task do much the same in the same state", {"sandbox.cache": "true"}),
     Change(
-        "edits that do not apply in 73 % of episodes after a warm-up by Muon, 94 % by AdamW (docs/studies/laptop.md)",
+        "edits that do not apply in 73 % of episodes after a warm-up from scratch by Muon, 94 % by AdamW (docs/studies/laptop.md)",
         {"optimiser.name": "muon"},
     ),
     Change(
@@ -213,7 +213,7 @@ LAPTOP = (
         "minutes, not days",
         {"rft.tasks": "100", "rft.batch": "8", "rft.limits.turns": "12", "rft.limits.context": "1536", "rft.limits.seconds": "600"},
     ),
-    Change("the warm-up taught the protocol", {"rft.demonstration": "false"}),
+    Change("a warm-up teaches a network from scratch the protocol, and brief prompts have none to show", {"rft.demonstration": "false"}),
     Change(
         "an edit that did not apply is the commonest failure of so small a network, and is not to be imitated; not compared",
         {"rft.failures.bad_arguments": "mask"},

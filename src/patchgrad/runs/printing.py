@@ -20,6 +20,7 @@ from patchgrad.recipes.smol import LONG, SMOL
 from patchgrad.recipes.stage import Stage
 from patchgrad.recipes.tiny import TINY
 from patchgrad.runs.reading import preset
+from patchgrad.runs.untaught import notes
 
 WIDTH = 140
 MADE_FROM: Mapping[str, tuple[str, tuple[Change, ...]]] = {
@@ -69,7 +70,7 @@ def short(recipe: Recipe, origin: Origin) -> str:
     every = f"patchgrad train {origin.words} --print full"
     head = f"# What differs from the preset; {every} prints every key of that.\n{origin.toml}"
     body = differing(recipe, origin.recipe).lstrip("\n")
-    told = head + ("\n" if body.startswith("[") else "") + body
+    told = _noted(recipe) + head + ("\n" if body.startswith("[") else "") + body
     before, changes = _before(origin)
     if not changes:
         return told
@@ -104,8 +105,13 @@ def _leaf(key: str, own: Mapping[str, Any]) -> str:
 def full(recipe: Recipe) -> str:
     """Every key as TOML; where the recipe is the paper's, with what the paper has, above each line that differs, and why."""
     if recipe.name not in ("nebius2508", "laptop"):
-        return dumps(recipe, of_rows(recipe))
-    return HEAD + dumps(recipe, remarks(recipe))
+        return _noted(recipe) + dumps(recipe, of_rows(recipe))
+    return _noted(recipe) + HEAD + dumps(recipe, remarks(recipe))
+
+
+def _noted(recipe: Recipe) -> str:
+    """What to know of the recipe, as comments above it."""
+    return "".join(textwrap.fill(note, WIDTH, initial_indent="# ", subsequent_indent="# ") + "\n#\n" for note in notes(recipe))
 
 
 def of_evaluation(evaluation: Evaluation, every: bool) -> str:

@@ -28,8 +28,9 @@ from patchgrad.runs.planning.device import device, supported
 from patchgrad.runs.sandboxed import keep_sandbox
 from patchgrad.runs.session import RunContext, RunTasks, told
 from patchgrad.runs.tasks import run_tasks, solutions
+from patchgrad.runs.untaught import notes
 from patchgrad.store import Run
-from patchgrad.values import PhaseBegan
+from patchgrad.values import Note, PhaseBegan
 
 
 def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NAME, cluster: str = "") -> None:
@@ -43,6 +44,8 @@ def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NA
     device(recipe.machine.gpus)
     if recipe.policy.model:  # refused now and not after the tasks were made
         models.shape(recipe.policy.model).reaching(recipe.policy.context, recipe.policy.yarn)
+    for note in () if run.state() else notes(recipe):
+        tracker.event(Note(note, stays=True))
     keep_code(recipe, run, registry)
     _try_parts(recipe, registry)
     with _rounding(run):
