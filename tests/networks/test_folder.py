@@ -256,6 +256,40 @@ def test_a_head_of_another_shape_is_refused_although_the_config_says_that_it_is_
         folder.load(tmp_path)
 
 
+def test_rotary_frequencies_that_an_older_file_holds_change_nothing_as_in_transformers(tmp_path: Path) -> None:
+    state = {name: tensor.clone() for name, tensor in saved(tmp_path, tied=False).state_dict().items()}
+    old = {f"model.layers.{layer}.self_attn.rotary_emb.inv_freq": torch.full((8,), 7.0) for layer in (0, 1)}
+    rewritten(tmp_path, **state, **old)
+    ours, theirs = logits(folder.load(tmp_path), tmp_path)
+    assert torch.allclose(ours, theirs, atol=1e-5)
+
+
+NORM, DOWN, BIAS = "model.norm.weight", "model.layers.0.mlp.down_proj.weight", "model.layers.0.mlp.down_proj.bias"
+
+
+@pytest.mark.parametrize(
+    ("gone", "there", "words"),
+    [
+        ((NORM,), {}, "config.json: model.norm.weight is missing$"),
+        ((NORM, DOWN), {}, f"config.json: {DOWN} and 1 more are missing$"),
+        ((), {NORM: torch.ones(33)}, "config.json: model.norm.weight is of another shape$"),
+        ((), {BIAS: torch.ones(32)}, f"config.json: {BIAS} is nothing that such a network has$"),
+        (
+            (NORM,),
+            {"norm.weight": torch.ones(32)},
+            "config.json: model.norm.weight is missing; norm.weight is nothing that such a network has$",
+        ),
+    ],
+)
+def test_tensors_that_are_missing_misshapen_or_too_many_are_told_apart(
+    tmp_path: Path, gone: tuple[str, ...], there: dict[str, torch.Tensor], words: str
+) -> None:
+    state = {name: tensor.clone() for name, tensor in saved(tmp_path).state_dict().items() if name not in gone}
+    rewritten(tmp_path, **state | there)
+    with pytest.raises(ConfigError, match=words):
+        folder.load(tmp_path)
+
+
 def test_an_adapter_beside_the_weights_is_refused(tmp_path: Path) -> None:
     saved(tmp_path)
     (tmp_path / "adapter_config.json").write_text("{}")

@@ -24,6 +24,7 @@ from patchgrad.networks.settings import Settings
 WHOLE = "model.safetensors"
 ADAPTER = "adapter"
 HEAD, EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
+COMPUTED = ".rotary_emb.inv_freq"  # what older checkpoints hold beside the weights, and everybody computes of config.json
 
 
 def save(folder: Path, config: DecoderConfig, state: Mapping[str, Tensor]) -> None:
@@ -73,9 +74,19 @@ def load(source: str | Path, context: int = 0, yarn: float = 1.0) -> Decoder:
 def _match(told: DecoderConfig, state: Mapping[str, Tensor], folder: Path) -> None:
     """`ConfigError` where the tensors are not those of this shape; found out without memory for a network that may not be one."""
     expected = parameters(told, len(state), f"{folder} does not match its config.json")
-    wrong = sorted(n for n in expected.keys() | state.keys() if n not in state or expected.get(n) != state[n].shape)
-    if wrong:
-        raise ConfigError(f"{folder} does not match its config.json: {wrong[0]} and {len(wrong) - 1} more are missing or misshapen")
+    wrong = {
+        "missing": expected.keys() - state.keys(),
+        "of another shape": {name for name in expected.keys() & state.keys() if expected[name] != state[name].shape},
+        "nothing that such a network has": state.keys() - expected.keys(),
+    }
+    told_of = [_counted(sorted(names), kind) for kind, names in wrong.items() if names]
+    if told_of:
+        raise ConfigError(f"{folder} does not match its config.json: {'; '.join(told_of)}")
+
+
+def _counted(names: list[str], kind: str) -> str:
+    """`_counted(["a", "b"], "missing")` is `a and 1 more are missing`."""
+    return f"{names[0]} and {len(names) - 1} more are {kind}" if len(names) > 1 else f"{names[0]} is {kind}"
 
 
 def parameters(told: DecoderConfig, held: int, otherwise: str) -> dict[str, torch.Size]:
@@ -106,8 +117,8 @@ def _one(state: dict[str, Tensor]) -> bool:
 def tensors(folder: Path) -> dict[str, Tensor]:
     """All tensors of a folder: those of `model.safetensors` where there is one, as for transformers, else of the shards of an index.
 
-    Of a checkpoint that has adapters alone, those of the model that they are for, with the adapters added. Raises `ConfigError` beside an
-    adapter, which transformers would add to them.
+    Frequencies of rotary positions are left out. Of a checkpoint that has adapters alone, those of the model that they are for, with the
+    adapters added. Raises `ConfigError` beside an adapter, which transformers would add to them.
     """
     if (folder / "adapter_config.json").is_file():
         raise ConfigError(f"{folder} holds an adapter: merge it into the weights, or take adapter_config.json away")
@@ -119,7 +130,7 @@ def tensors(folder: Path) -> dict[str, Tensor]:
             merged |= load_file(path)
         except SafetensorError as error:
             raise ConfigError(f"{path} is not a whole safetensors file: copy it again") from error
-    return merged
+    return {name: tensor for name, tensor in merged.items() if not name.endswith(COMPUTED)}
 
 
 def files(folder: Path) -> list[Path]:
