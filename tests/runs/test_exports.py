@@ -1,56 +1,37 @@
 """Attempts in the formats of others: what their packages read is what lies in the run, and what is hidden is nowhere.
 
-ATIF is held against the package `atif`. inspect_ai (0.3.285 was tried) is too large to be installed with the tests: they read their logs
-with it where PATCHGRAD_INSPECT names the Python of an environment that has it.
+ATIF is held against the package `atif`. Packages that are too large to be installed with the tests read theirs in tests/guests.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import zipfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from tests.runs.test_pipeline import TINY
+from tests.runs.exported import ANNOUNCED, attempts
+from tests.runs.exported import run as run
+from tests.runs.test_pipeline import needs_bubblewrap
 
 from patchgrad.cli import main
 from patchgrad.config import dumps
 from patchgrad.errors import ConfigError, Refused
+from patchgrad.grading.handed_in import predicted
+from patchgrad.grading.predictions import read_predictions
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.recipes.component import Component
-from patchgrad.recipes.recipe import AgentChoice
-from patchgrad.runs.api import train
 from patchgrad.runs.exports.conversations import conversations
 from patchgrad.runs.exports.exporting import FORMATS, Wanted, exported
 from patchgrad.runs.exports.hidden import Hidden
 from patchgrad.runs.imports.importing import imported
-from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.store import Run
 from patchgrad.values import Call
 
-pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
-INSPECT = os.environ.get("PATCHGRAD_INSPECT", "")
-ANNOUNCED = replace(TINY, agent=AgentChoice(announced=2, repeats=3))
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A small run that is over, whose agent is told of its last turns and of calls that it repeats."""
-    folder = tmp_path_factory.mktemp("exported") / "run"
-    with Run.create(folder, dumps(ANNOUNCED)) as made:
-        train(ANNOUNCED, made, Silent())
-    return Run.open(folder)
-
-
-def attempts(run: Run) -> dict[str, Any]:
-    phases = {(row["phase"], row["iteration"]) for row in run.rollouts.rows(columns=["phase", "iteration"])}
-    return {one.trajectory.id: one for phase, number in phases for one in run.rollouts.read(phase, number)}
+pytestmark = needs_bubblewrap
 
 
 def test_messages_encode_to_the_tokens_that_the_policy_has_read(run: Run) -> None:
@@ -143,34 +124,6 @@ def test_the_attempts_of_one_phase_or_the_solved_ones_are_exported_alone(run: Ru
         exported(run, "atif", Wanted("stage7"), tmp_path / "none", Refused())
 
 
-READ = """
-import json, sys
-from pathlib import Path
-from inspect_ai.log import list_eval_logs, read_eval_log
-found = []
-for path in sorted(Path(sys.argv[1]).iterdir()):
-    log = read_eval_log(str(path))
-    score = log.results.scores[0].metrics if log.results.scores else {}
-    samples = [[s.id, s.epoch, s.scores["hidden tests"].value if s.scores else None, len(s.messages)] for s in log.samples]
-    found.append([log.eval.task, log.status, {name: one.value for name, one in score.items()}, samples])
-print(json.dumps({"listed": len(list_eval_logs(sys.argv[1])), "logs": found}))
-"""
-
-
-def test_logs_are_read_by_inspect_ai_with_the_figures_of_the_run(run: Run, tmp_path: Path) -> None:
-    if not INSPECT:
-        pytest.skip("PATCHGRAD_INSPECT names no Python that has inspect_ai")
-    known = attempts(run)
-    assert exported(run, "inspect", Wanted(), tmp_path / "logs", Refused()) == len(known)
-    done = subprocess.run([INSPECT, "-c", READ, str(tmp_path / "logs")], capture_output=True, text=True, check=True)
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told["listed"] == len(told["logs"]) == len({(row["phase"], row["iteration"]) for row in run.rollouts.rows()})
-    assert sum(len(samples) for *_, samples in told["logs"]) == len(known)
-    after = {report.name: report.pass_at_1.mean for report in run.results.reports()}
-    figures = {task: metrics["accuracy"] for task, _, metrics, _ in told["logs"] if "accuracy" in metrics}
-    assert figures["run evaluate-1 0"] == pytest.approx(after["base"])
-
-
 def test_logs_have_a_sample_for_each_attempt_and_the_score_of_its_tests(run: Run, tmp_path: Path) -> None:
     known = attempts(run)
     exported(run, "inspect", Wanted(), tmp_path / "logs", Refused())
@@ -218,6 +171,30 @@ def test_an_evaluation_is_handed_in_as_swe_bench_has_it(run: Run, tmp_path: Path
     assert set(rows[0]) == {"instance_id", "model_name_or_path", "model_patch"}
     assert main(["export", str(run.folder), "--to", "swebench", "--phase", "evaluate-1", "--out", str(out)]) == 2
     assert "is there already" in capsys.readouterr().err
+
+
+def test_predictions_are_a_file_of_the_first_attempts_that_did_not_break(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["export", str(run.folder), "--to", "predictions", "--phase", "evaluate-1"]
+    assert main([*words, "--out", str(tmp_path / "new" / "mine.jsonl")]) == 0
+    found = read_predictions(tmp_path / "new" / "mine.jsonl")
+    first = {one.task.id: one for one in reversed(run.rollouts.read("evaluate-1", 0))}
+    assert {name: one.patch for name, one in found.items()} == {name: one.handed_in for name, one in first.items()}
+    assert f"{len(found)} attempts" in capsys.readouterr().out
+    assert main(["export", str(run.folder), "--to", "swebench", "--phase", "evaluate-1", "--out", str(tmp_path / "runs")]) == 0
+    assert (tmp_path / "new" / "mine.jsonl").read_bytes() == (tmp_path / "runs" / "predictions.run-1.jsonl").read_bytes()
+    broken = replace(first[next(iter(first))], verdict=replace(first[next(iter(first))].verdict, fault="its sandbox was lost"))
+    assert set(predicted("mine", [broken, *list(first.values())[1:]])) == set(list(first)[1:])
+    assert main([*words, "--solved", "--out", str(tmp_path / "some.jsonl")]) == 2
+    assert main(["export", str(run.folder), "--to", "predictions", "--out", str(tmp_path / "all.jsonl")]) == 2
+    assert "--phase names the attempts" in capsys.readouterr().err
+    assert not (tmp_path / "some.jsonl").exists()
+
+
+@pytest.mark.parametrize("format", ["atif", "hf-messages", "inspect"])
+def test_an_export_makes_the_folders_above_it(run: Run, format: str, tmp_path: Path) -> None:
+    assert exported(run, format, Wanted("stage1"), tmp_path / "new" / "deep" / "out", Refused())
 
 
 def test_the_formats_of_the_command_are_those_that_there_are() -> None:

@@ -6,7 +6,8 @@ replaced everywhere, and the token ids of such an attempt are left out:
   patchgrad export runs/laptop --to hf-messages --solved --out solved.parquet
   patchgrad export runs/laptop --to atif --phase stage2 --out trajectories
   patchgrad export runs/laptop --to inspect --out logs && inspect view --log-dir logs
-  patchgrad export runs/laptop --to swebench --phase evaluate-4 --out predictions
+  patchgrad export runs/laptop --to predictions --phase evaluate-4 --out predictions.jsonl
+  patchgrad export runs/laptop --to swebench --phase evaluate-4 --out handed-in
   patchgrad export runs/laptop --to hf-messages --hide 'sk-[A-Za-z0-9]+' --hide '[\\w.]+@[\\w.]+' --out shared.parquet
 """
 
@@ -18,14 +19,14 @@ from pathlib import Path
 
 from patchgrad.errors import Refused
 
-FORMATS = ("atif", "hf-messages", "inspect", "swebench")
+FORMATS = ("atif", "hf-messages", "inspect", "predictions", "swebench")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's words."""
     parser.add_argument("run", metavar="RUN", help="a run's folder, or that of an evaluation that was kept")
     parser.add_argument("--to", required=True, choices=FORMATS, help="the format")
-    parser.add_argument("--out", required=True, metavar="PATH", help="a folder, or for hf-messages a file; it must not be there yet")
+    parser.add_argument("--out", required=True, metavar="PATH", help="a folder; for hf-messages and predictions a file; not there yet")
     parser.add_argument(
         "--phase", default="*", metavar="PHASE", help="its attempts alone: rft, stage1, evaluate-2, evaluate (default: all)"
     )

@@ -6,7 +6,7 @@ FOLDER/predictions.run-1.jsonl   FOLDER/MODEL.run-1.json   FOLDER/logs/run_evalu
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from patchgrad.grading.predictions import Prediction
@@ -25,11 +25,21 @@ def write_runs(folder: Path, model: str, groups: Sequence[Group]) -> list[Path]:
     return [_write(folder, model, f"run-{number}", run) for number, run in enumerate(runs, 1) if not all(one.broken for one in run)]
 
 
-def _write(folder: Path, model: str, run: str, rollouts: Sequence[Rollout]) -> Path:
-    told = [one for one in rollouts if not one.broken]
-    predictions = {one.task.id: Prediction(one.task.id, model, one.handed_in) for one in told}
+def predicted(model: str, rollouts: Sequence[Rollout]) -> dict[str, Prediction]:
+    """What was handed in, by task, of one attempt at each; an attempt that broke is no prediction."""
+    return {one.task.id: Prediction(one.task.id, model, one.handed_in) for one in rollouts if not one.broken}
+
+
+def lines(predictions: Mapping[str, Prediction]) -> str:
+    """The predictions as SWE-bench's JSON lines."""
     rows = [{"instance_id": one.id, "model_name_or_path": one.model, "model_patch": one.patch} for one in predictions.values()]
-    (folder / f"predictions.{run}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def _write(folder: Path, model: str, run: str, rollouts: Sequence[Rollout]) -> Path:
+    predictions = predicted(model, rollouts)
+    (folder / f"predictions.{run}.jsonl").write_text(lines(predictions))
+    told = [one for one in rollouts if one.task.id in predictions]
     graded = {one.task.id: Graded(one.verdict, "; ".join(one.verdict.tamper)) for one in told if one.handed_in}
     for name, found in graded.items():
         write_instance(folder, run, predictions[name], instance_report(predictions[name], found))

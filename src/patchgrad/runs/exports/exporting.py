@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgrad.errors import ConfigError, Refuse
-from patchgrad.grading.handed_in import write_runs
+from patchgrad.grading.handed_in import lines, predicted, write_runs
 from patchgrad.runs.exports import atif, inspect_log, messages
 from patchgrad.runs.exports.conversations import Conversation, conversations
 from patchgrad.runs.exports.hidden import Hidden
-from patchgrad.store import Run
+from patchgrad.store import Run, files
 from patchgrad.values import Group, Rollout
 
 NOTHING = Hidden()
@@ -53,7 +53,23 @@ def _inspect(run: Run, wanted: Wanted, out: Path, refuse: Refuse) -> int:
 
 
 def _swebench(run: Run, wanted: Wanted, out: Path, refuse: Refuse) -> int:
-    """SWE-bench has one prediction for a task, so of several attempts each is a run of its own; and one phase is asked for at a time."""
+    """SWE-bench has one prediction for a task, so of several attempts each is a run of its own."""
+    groups = _handed_in(run, wanted, refuse)
+    write_runs(out, run.folder.resolve().name, groups)
+    return sum(len(group.rollouts) for group in groups)
+
+
+def _predictions(run: Run, wanted: Wanted, out: Path, refuse: Refuse) -> int:
+    """A file has one prediction for a task: of several attempts it is the first, as in SWE-bench's run 1."""
+    first = predicted(run.folder.resolve().name, [group.rollouts[0] for group in _handed_in(run, wanted, refuse)])
+    if first:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        files.put(out, lines(first).encode())
+    return len(first)
+
+
+def _handed_in(run: Run, wanted: Wanted, refuse: Refuse) -> list[Group]:
+    """The attempts of one phase by task. Raises `ConfigError` where no phase is named, or where a part is left out or hidden."""
     if wanted.hidden.patterns or wanted.solved:
         raise ConfigError("a prediction is handed in as it was, and all of them: leave --hide and --solved away.")
     groups: dict[str, list[Rollout]] = {}
@@ -63,8 +79,7 @@ def _swebench(run: Run, wanted: Wanted, out: Path, refuse: Refuse) -> int:
     for iteration in sorted(tables):
         for rollout in run.rollouts.read(wanted.phase, iteration, refuse):
             groups.setdefault(rollout.task.id, []).append(rollout)
-    write_runs(out, run.folder.resolve().name, [Group(tuple(each)) for each in groups.values()])
-    return sum(map(len, groups.values()))
+    return [Group(tuple(each)) for each in groups.values()]
 
 
 def _phases(run: Run) -> list[str]:
@@ -75,6 +90,7 @@ FORMATS: dict[str, tuple[str, Callable[[Run, Wanted, Path, Refuse], int]]] = {
     "atif": ("a folder of trajectories as Harbor has them, with token ids and log-probabilities", _atif),
     "hf-messages": ("a parquet file of messages, a row an attempt", _messages),
     "inspect": ("a folder of logs for `inspect view`", _inspect),
+    "predictions": ("a file of predictions in SWE-bench's format: the first attempt at each task of one phase", _predictions),
     "swebench": ("a folder of predictions and reports as SWE-bench has them, of one phase", _swebench),
 }
 

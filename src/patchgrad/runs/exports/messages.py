@@ -51,4 +51,5 @@ def write(rows: Sequence[dict[str, Any]], path: Path) -> None:
         "messages": pyarrow.list_(message),
     }
     table = pyarrow.Table.from_pylist([readable(row) for row in rows], schema=pyarrow.schema(list(kinds.items())))
+    path.parent.mkdir(parents=True, exist_ok=True)
     files.put(path, lambda partial: pyarrow.parquet.write_table(table, partial, compression="zstd"))
