@@ -68,7 +68,7 @@ test: install $(VENV)/.dev podman chromium $(VENV)/agents ## the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not slow" -n auto --maxprocesses 8 --dist worksteal
 
 .PHONY: test-slow
-test-slow: install $(VENV)/.dev agents ## the tests that take longer than a minute each
+test-slow: install $(VENV)/.dev agents guests ## the tests that take longer than a minute each
 	$(BIN)/python -m pytest -q -m slow -o faulthandler_timeout=7200 # a hundred kills take more than the five minutes that a test has else
 
 .PHONY: check
@@ -148,6 +148,27 @@ PROGRAMS := @openai/codex@0.169.0 @anthropic-ai/claude-code@2.1.197 opencode-ai@
 agents: $(VENV)/agents ## Codex, Claude Code, OpenCode and aider, for their tests
 	@npm install --silent --no-audit --no-fund --prefix $(VENV)/agents $(PROGRAMS) >/dev/null || echo "npm cannot install the programs."
 	@{ $(BIN)/python -m venv $(VENV)/agents/aider && $(VENV)/agents/aider/bin/pip install -q --disable-pip-version-check 'aider-chat==0.86.2' 2>/dev/null; } || echo "aider cannot be installed."
+
+# Programs of others that take our tasks or read what we write, 2 GB and more, each in an environment of its own, at the releases that were tried.
+GUESTS := inspect trl verifiers swebench harbor
+inspect := -e . inspect_ai==0.3.285
+trl := -e '.[train]' trl==1.16.0
+verifiers := -e . verifiers==0.4.0
+swebench := swebench==5.0.2
+harbor := harbor==0.26.0
+
+.PHONY: guests
+guests: $(GUESTS:%=$(VENV)/guests/%/.installed) ## inspect_ai, TRL, verifiers, SWE-bench and Harbor, for their tests
+
+# Harbor needs Python 3.12, which may lie beside the one of the project. What has failed is tried again by the next make.
+$(VENV)/guests/%/.installed: | $(BIN)/python
+	@old=$(if $(filter harbor,$*),12,11); \
+	for python in $(BIN)/python python3.12 python3.13 ~/.pyenv/versions/3.1[2-9].*/bin/python; do \
+	  "$$python" -c "import sys; sys.exit(sys.version_info < (3, $$old))" 2>/dev/null && break || python=""; \
+	done; \
+	[ -n "$$python" ] || { echo "$* is not installed: it needs Python 3.$$old."; exit 0; }; \
+	said=$$("$$python" -m venv --clear $(@D) 2>&1 && $(@D)/bin/pip install -q --disable-pip-version-check $($*) 2>&1) && touch $@ || \
+	  { rm -rf $(@D); echo "$* cannot be installed: $$(tail -n 1 <<< "$$said")"; }
 
 .PHONY: always
 always:

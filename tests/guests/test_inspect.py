@@ -1,34 +1,25 @@
-"""Our tasks as a task of inspect_ai's: what is repaired is correct, where PATCHGRAD_INSPECT names the Python of an environment with it.
+"""Our tasks as a task of inspect_ai's: what is repaired is correct, with inspect_ai itself, which `make guests` installs.
 
 The model is inspect_ai's own `mockllm`, which says what it is told to; agent, tools, sandbox and grading are those of any other model.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.guests.environments import told
 
-pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
-INSPECT = os.environ.get("PATCHGRAD_INSPECT", "")
-ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")]
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a log of inspect_ai's says of three samples."""
-    if not INSPECT:
-        pytest.skip("PATCHGRAD_INSPECT names no Python that has inspect_ai")
-    told = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "INSPECT_DISPLAY": "none"}
     script, folder = Path(__file__).with_name("with_inspect.py"), tmp_path_factory.mktemp("inspect")
-    done = subprocess.run([INSPECT, str(script), str(folder)], env=told, capture_output=True, text=True, timeout=1200, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    said: dict[str, Any] = told("inspect", script, str(folder), INSPECT_DISPLAY="none")
     return said
 
 

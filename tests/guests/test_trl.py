@@ -1,22 +1,18 @@
-"""Environments for TRL: calls, rewards and rows; and three steps of GRPO where PATCHGRAD_TRL names the Python of an environment with it.
-
-TRL (1.16.0 was tried) brings an environment of its own: `pip install trl==1.16.0 torch==2.13.0 numba rich`.
-"""
+"""Environments for TRL: calls, rewards and rows; and three steps of GRPO with TRL itself, which `make guests` installs."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import json
-import os
 import shutil
-import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
+from tests.guests.environments import told
 from tests.guests.shop import REPAIR, shop
 
 from patchgrad.errors import ConfigError
@@ -27,7 +23,6 @@ from patchgrad.tasks.sets import Member, save
 from patchgrad.values import Task, Trajectory, Verdict
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
-TRL = os.environ.get("PATCHGRAD_TRL", "")
 FEW = SandboxChoice(concurrency=3)
 
 
@@ -163,21 +158,8 @@ def test_a_reward_of_the_users_own_and_tasks_of_a_set_or_generated(tmp_path: Pat
 
 @pytest.mark.slow
 def test_trl_takes_three_steps_of_grpo_with_them(tmp_path: Path) -> None:
-    if not TRL:
-        pytest.skip("PATCHGRAD_TRL names no Python that has TRL")
-    root = Path(__file__).parents[2]
-    paths = os.pathsep.join([str(root / "src"), str(root)])
-    told = {**os.environ, "PYTHONPATH": paths, "TRL_EXPERIMENTAL_SILENCE": "1", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [TRL, str(Path(__file__).with_name("with_trl.py")), str(tmp_path)],
-        env=told,
-        capture_output=True,
-        text=True,
-        timeout=1800,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    silent = {"TRL_EXPERIMENTAL_SILENCE": "1", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    found = told("trl", Path(__file__).with_name("with_trl.py"), str(tmp_path), **silent)
     assert found["steps"] == 3
     assert len(found["rewards"]) == 3
     assert found["calls"] > 0, "the model called no tool"

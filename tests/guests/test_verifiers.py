@@ -1,4 +1,4 @@
-"""Our tasks in verifiers' own evaluation, where PATCHGRAD_VERIFIERS names the Python of an environment with it (0.4.0 was tried).
+"""Our tasks in verifiers' own evaluation, with verifiers itself, which `make guests` installs.
 
 The model is a script behind an address that speaks OpenAI's chat completions. Of ten rollouts two break, each in its own way.
 """
@@ -6,38 +6,29 @@ The model is a script behind an address that speaks OpenAI's chat completions. O
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.guests.environments import told
 
 from patchgrad.errors import MissingDependency
 from patchgrad.guests.tools import schemas, spelt
 from patchgrad.values import Call, Malformed
 
-VERIFIERS = os.environ.get("PATCHGRAD_VERIFIERS", "")
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the traces of three evaluations say."""
-    if not VERIFIERS:
-        pytest.skip("PATCHGRAD_VERIFIERS names no Python that has verifiers")
     if shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed")
-    script, folder = Path(__file__).with_name("with_verifiers.py"), tmp_path_factory.mktemp("verifiers")
-    told = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "HOME": str(folder)}
-    done = subprocess.run([VERIFIERS, str(script), str(folder)], env=told, capture_output=True, text=True, timeout=1200, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    folder = tmp_path_factory.mktemp("verifiers")
+    said: dict[str, Any] = told("verifiers", Path(__file__).with_name("with_verifiers.py"), str(folder), HOME=str(folder))
     return said
 
 
+@pytest.mark.slow
 def test_what_was_repaired_and_submitted_is_rewarded_and_nothing_else_is(found: dict[str, Any]) -> None:
     rewards = {name: trace["rewards"].get("hidden_tests") for name, trace in found["traces"].items() if trace["ok"]}
     assert rewards == {"repaired": 1, "untouched": 0, "forged": 0, "silent": 0, "endless": 0, "slow": 0, "clumsy": 1, "long": 0}
@@ -46,6 +37,7 @@ def test_what_was_repaired_and_submitted_is_rewarded_and_nothing_else_is(found: 
     assert found["own"]["rewards"] == {"hidden_tests": 9}, "a reward of the user's own"
 
 
+@pytest.mark.slow
 def test_a_rollout_ends_at_the_limits_of_verifiers_with_what_it_has_done(found: dict[str, Any]) -> None:
     stops = {name: (trace["stop_condition"], trace["turns"]) for name, trace in found["traces"].items()}
     assert stops["repaired"] == ("agent_completed", 3)
@@ -56,6 +48,7 @@ def test_a_rollout_ends_at_the_limits_of_verifiers_with_what_it_has_done(found: 
         assert "+    return sum(prices)\n" in found["traces"][name]["patch"]
 
 
+@pytest.mark.slow
 def test_one_bad_task_is_an_error_of_its_own_rollout(found: dict[str, Any]) -> None:
     broken = {name: trace for name, trace in found["traces"].items() if not trace["ok"]}
     assert {name: trace["stop_condition"] for name, trace in broken.items()} == {"gone": "task_error", "refused": "provider_error"}
@@ -63,6 +56,7 @@ def test_one_bad_task_is_an_error_of_its_own_rollout(found: dict[str, Any]) -> N
     assert not any(trace["rewards"] for trace in broken.values()), "no judgement of the model"
 
 
+@pytest.mark.slow
 def test_the_model_is_told_what_the_tools_answer_and_what_is_wrong_with_a_call(found: dict[str, Any]) -> None:
     assert found["tools"] == ["shell", "open", "search_file", "create", "edit", "replace", "submit"]
     heard = "\n".join(found["heard"])
@@ -72,16 +66,19 @@ def test_the_model_is_told_what_the_tools_answer_and_what_is_wrong_with_a_call(f
     assert "There is no tool fly; there are shell, open, " in heard
 
 
+@pytest.mark.slow
 def test_a_trace_holds_nothing_hidden(found: dict[str, Any]) -> None:
     told = "".join(trace["whole"] for name, trace in found["traces"].items() if name != "forged")
     assert "one too low" in told
     assert "test_total" not in told
 
 
+@pytest.mark.slow
 def test_all_sandboxes_are_closed_when_an_evaluation_ends(found: dict[str, Any]) -> None:
     assert found["open"] == []
 
 
+@pytest.mark.slow
 def test_a_harness_that_works_elsewhere_is_refused(found: dict[str, Any]) -> None:
     assert "The harness null works elsewhere than in the task's sandbox" in found["astray"]["errors"][0]
     assert not found["astray"]["rewards"]
