@@ -102,6 +102,8 @@ def _install(work: Path, pins: Sequence[str]) -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_BUILD_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         raise MissingDependency(f"pip did not install {', '.join(pins)} within {_BUILD_SECONDS // 60} minutes") from None
+    if "No module named pip" in done.stderr:  # as in an environment that uv made
+        raise MissingDependency(f"a sandbox needs packages, and this Python has no pip to install them: {sys.executable} -m ensurepip")
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line.startswith(("ERROR", "error"))]
         raise MissingDependency(f"a sandbox needs {', '.join(pins)}, which pip could not install: {(lines or ['it gave no reason'])[-1]}")
