@@ -16,7 +16,8 @@ _FILE = re.compile(r"^>>>>> Harbor (reward\.json|reward\.txt)\n", re.MULTILINE)
 def harbor(text: str) -> dict[str, Status]:
     """`reward` has passed where the number is at least 1: `>>>>> Harbor reward.txt` and `0.5` -> `{"reward": "failed"}`.
 
-    Of several numbers in reward.json the one called `reward` counts. A file that holds no finite number names nothing.
+    As Harbor reads it, reward.json is an object of numbers, and true is one. Of several numbers the one called `reward` counts. A file that
+    holds no finite number names nothing.
     """
     parts = _FILE.split(text)
     if len(parts) < 3:
@@ -38,15 +39,14 @@ def _told(text: str) -> float | None:
         said: Any = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if isinstance(said, dict):
-        if not all(_finite(value) for value in said.values()):
-            return None
-        said = said.get(REWARD) if len(said) != 1 else next(iter(said.values()))
-    return float(said) if _finite(said) else None
+    if not isinstance(said, dict) or not all(_finite(value) for value in said.values()):
+        return None
+    value = said.get(REWARD) if len(said) != 1 else next(iter(said.values()))
+    return None if value is None else float(value)
 
 
 def _finite(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not isinstance(value, int | float):
         return False
     try:
         return math.isfinite(value)

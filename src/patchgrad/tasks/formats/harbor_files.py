@@ -93,7 +93,8 @@ def _config(task: Task) -> str:
             "cpus = 1",
             f"memory_mb = {max(2048, task.limits.memory >> 20)}",
             f"storage_mb = {max(10240, task.limits.disk >> 20)}",
-            "allow_internet = false",
+            'network_mode = "no-network"',
+            "allow_internet = false",  # the same for readers of schema 1.1, which know no other word
             "",
         )
     )
