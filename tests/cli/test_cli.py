@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from patchgrad import recipes
-from patchgrad.cli import VERBS, check, main, parser
+from patchgrad.cli import VERBS, main, parser
+from patchgrad.cli.check import isolation
 from patchgrad.cli.options import split
 from patchgrad.config import dumps, loads, override
 from patchgrad.contracts import Tracker
@@ -307,22 +308,12 @@ def test_the_check_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, capsys:
     async def forbidden(_: object) -> None:
         raise PatchgradError("this host forbids user namespaces")
 
-    monkeypatch.setattr(check, "_try", forbidden)
-    monkeypatch.setattr(check, "PACKAGES", ("numpy", "no-such-package"))
+    monkeypatch.setattr(isolation, "_try", forbidden)
     assert main(["check"]) == 1
     spoken = capsys.readouterr().out
-    assert "yes  numpy is installed" in spoken
+    assert "yes  torch is installed" in spoken
     assert "NO   a sandbox opens" in spoken
     assert "cannot start here" in spoken
-    assert main(["check", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["ready"] is False
-
-
-def test_the_check_opens_a_real_sandbox(capsys: Spoken) -> None:
-    code = main(["check", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert told["ready"] is (code == 0)
-    assert {finding["name"] for finding in told["findings"]} >= {"torch is installed", "a sandbox opens"}
 
 
 def test_a_closed_pipe_is_no_error(fake: list[recipes.Recipe], tmp_path: Path) -> None:

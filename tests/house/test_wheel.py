@@ -60,7 +60,9 @@ def pip(*words: str) -> None:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built of a copy, where no file of an earlier build is taken along."""
     source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
-    if subprocess.run([*PIP, "download", "--no-deps", "-d", str(source / "tried"), "setuptools"], capture_output=True, check=False).returncode:
+    if subprocess.run(
+        [*PIP, "download", "--no-deps", "-d", str(source / "tried"), "setuptools"], capture_output=True, check=False
+    ).returncode:
         pytest.skip("no package index answers")
     for name in READ:
         shutil.copy(PROJECT / name, source / name)
@@ -158,7 +160,7 @@ def test_with_the_extra_that_trains_a_policy_is_trained_and_shown(trainer: Insta
     if shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed")
     told = json.loads(trainer.said("train", "tiny", "--run", "run", "--json").splitlines()[-1])
-    assert [report["name"] for report in told["reports"]][0] == "base"
+    assert "base" in [report["name"] for report in told["reports"]]
     page = trainer.folder / told["page"]
     assert "base" in page.read_text()
     assert trainer.said("audit", "run")

@@ -8,7 +8,9 @@ import json
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -50,10 +52,36 @@ def test_without_a_closed_switch_it_is_a_container_that_refuses(tmp_path: Path) 
     assert "seccomp=unconfined" in namespaces.advice
 
 
-def test_an_engine_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere:2375")
+class Engine(BaseHTTPRequestHandler):
+    """Says of itself what Podman says."""
+
+    def do_GET(self) -> None:
+        told = json.dumps({"Version": "5.2.0", "Components": [{"Name": "Podman Engine"}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(told)))
+        self.end_headers()
+        self.wfile.write(told)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_an_engine_is_asked_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    with HTTPServer(("127.0.0.1", 0), Engine) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.server_port}"
+        monkeypatch.setenv("DOCKER_HOST", address)
+        (engine,) = [offer for offer in host.offers() if "engine" in offer.name]
+    assert (engine.there, engine.found) == (True, f"Podman 5.2.0 at {address}")
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "unix:///nowhere/docker.sock", "ssh://elsewhere", "nonsense"])
+def test_an_engine_that_does_not_answer_is_named_with_the_command_that_helps(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setenv("DOCKER_HOST", address)
     (engine,) = [offer for offer in host.offers() if "engine" in offer.name]
-    assert (engine.there, engine.found) == (True, "tcp://elsewhere:2375")
+    assert not engine.there
+    assert engine.found.startswith(f"{address} does not answer: ")
+    assert engine.advice == "unset DOCKER_HOST"
 
 
 NAMES = {"site-packages", "dist-packages", "third_party", "_vendor", "vendor", "vendored", "python-wheels", "_bundled"}

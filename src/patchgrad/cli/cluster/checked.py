@@ -15,7 +15,7 @@ from patchgrad.runs.inspection.machines import Machine, machines
 if TYPE_CHECKING:
     from patchgrad.runs.inspection.roles import Role
 
-LOOK = "patchgrad.cli.check:sandbox"
+LOOK = "patchgrad.cli.check.isolation:sandbox"
 """What a machine does to look at itself."""
 
 CLOCK = 5.0

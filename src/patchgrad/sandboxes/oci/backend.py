@@ -18,8 +18,8 @@ from patchgrad.errors import MissingDependency, SandboxFault, SandboxLost, TaskE
 from patchgrad.grading_plugin import FILES, FOLDER
 from patchgrad.sandboxes.admission import Admission
 from patchgrad.sandboxes.archives import archive, preparation, root_key, undigested
+from patchgrad.sandboxes.containers import ENGINES
 from patchgrad.sandboxes.folders import found, shown
-from patchgrad.sandboxes.host import ENGINES
 from patchgrad.sandboxes.linux.answers import Standing
 from patchgrad.sandboxes.linux.bounds import TOLD, Unkept
 from patchgrad.sandboxes.linux.shell import first_commit
