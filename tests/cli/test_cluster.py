@@ -16,6 +16,9 @@ import pytest
 
 from patchgrad.cli import main
 
+NO_GPUS = ["--num-gpus", "0"]
+"""Of a machine that trains: Ray would give its GPUs to replicas of the policy."""
+
 SRUN = """#!/bin/bash
 tasks=1
 while [[ $1 == --* ]]; do [[ $1 == --ntasks=* ]] && tasks=${1#*=}; shift; done
@@ -87,9 +90,9 @@ def test_a_job_for_slurm_starts_the_cluster_and_then_the_run_and_ends_as_it_does
     assert ended == 7, "the job ends as its run does"
     assert len({line.pop() for line in lines} - {""}) == 1, "all have one secret"
     head, join = sorted(lines[:2], key=lambda line: "--address" in line)
-    cells = ["--resources", '{"cells": 3}', "--disable-usage-stats", "--block"]
-    assert head == ["ray", "start", "--head", "--port", str(port), *cells, "--node-ip-address", "127.0.0.1"]
-    assert join == ["ray", "start", "--address", f"127.0.0.1:{port}", *cells]
+    cells, last = ["--resources", '{"cells": 3}'], ["--disable-usage-stats", "--block"]
+    assert head == ["ray", "start", "--head", "--port", str(port), *cells, *NO_GPUS, *last, "--node-ip-address", "127.0.0.1"]
+    assert join == ["ray", "start", "--address", f"127.0.0.1:{port}", *cells, *last], "it samples, and Ray finds its GPUs"
     run = ["mine.toml", "--seed", "4", "--run", "runs/mine", "--resume", "--cluster", f"127.0.0.1:{port}"]
     assert lines[2] == ["patchgrad", "train", *run], "the run begins when the others are there"
 
@@ -104,6 +107,19 @@ def test_a_job_for_slurm_starts_a_rank_for_each_gpu_of_the_machines_that_train(t
     assert told == [["patchgrad", "rank", str(rank), *run] for rank in range(4)]
 
 
+def test_ray_has_the_gpus_of_those_machines_alone_that_do_not_train(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = printed(capsys, "slurm", "--nodes", "5", "--trainers", "2", "--gpus", "8", "--cells", "3", "mine.toml")
+    told = [where(line) for line in script.splitlines() if "ray start" in line]
+    assert told == [("$head", True), ("${machines[*]:1:1}", True), ("${machines[*]:2:3}", False)]
+
+
+def where(line: str) -> tuple[str, bool]:
+    """Which machines a line of the script starts Ray on, and whether they keep their GPUs from it."""
+    words = shlex.split(line)
+    (machines,) = [word.partition("=")[2] for word in words if word.startswith("--nodelist=")]
+    return machines.removeprefix("$(IFS=,; echo ").removesuffix(")").strip('"'), NO_GPUS[0] in words
+
+
 def test_a_job_for_kubernetes_has_a_pod_for_the_run_and_one_for_each_other_machine(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("kuberay", "--nodes", "3", "--cells", "5", "--gpus", "2", "--image", "mine:1", "--claim", "runs", "smoke", "--run", "runs/a")
     job = json.loads(printed(capsys, *words))
@@ -115,6 +131,8 @@ def test_a_job_for_kubernetes_has_a_pod_for_the_run_and_one_for_each_other_machi
     assert json.loads(shlex.split(json.loads(hosts["rayStartParams"]["resources"]).join("''"))[0]) == {"cells": 5}
     pods = [group["template"]["spec"]["containers"][0] for group in (cluster["headGroupSpec"], hosts)]
     assert [pod["resources"]["limits"]["nvidia.com/gpu"] for pod in pods] == ["2", "2"]
+    assert cluster["headGroupSpec"]["rayStartParams"]["num-gpus"] == "0", "the pod's GPUs are the trainer's"
+    assert "num-gpus" not in hosts["rayStartParams"]
     assert pods[1]["securityContext"] == {"procMount": "Unmasked"}
     *_, ends = pods[1]["lifecycle"]["preStop"]["exec"]["command"]
     assert ends == "patchgrad cluster leave --seconds 30; ray stop"
@@ -139,9 +157,10 @@ def test_a_cluster_for_rays_launcher_has_its_schema_and_hosts_with_cells(
     jsonschema.validate(cluster, json.loads((Path(str(origin)).parent / "autoscaler" / "ray-schema.json").read_text()))
     host = cluster["available_node_types"]["host"]
     assert (host["resources"], host["min_workers"], host["node_config"]) == ({"cells": 5, "GPU": 2}, 2, {"InstanceType": "c7i.large"})
-    assert cluster["available_node_types"]["head"]["resources"] == {"GPU": 2}
+    assert cluster["available_node_types"]["head"]["resources"] == {"GPU": 0}, "Ray heeds this before the head's own command"
     begins = [shlex.split(cluster[f"{who}_start_ray_commands"][-1]) for who in ("head", "worker")]
     assert [line[line.index("--resources") + 1] for line in begins] == ['{"cells": 0}', '{"cells": 5}']
+    assert [NO_GPUS[0] in line for line in begins] == [True, False]
     assert begins[1][begins[1].index("--address") + 1] == "$RAY_HEAD_IP:6379"
     assert "ray exec FILE --tmux 'patchgrad train mine.toml --run runs/a --resume --cluster auto'" in said.err
     assert cluster["file_mounts"]["~/mine.toml"] == "mine.toml"

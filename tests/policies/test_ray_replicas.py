@@ -15,6 +15,8 @@ from tests.policies.test_replicas import alone, drawn, replicated, same, weights
 if find_spec("ray") is None:
     pytest.skip("Ray is not installed", allow_module_level=True)
 
+from patchgrad.config import override
+from patchgrad.errors import ClusterFault
 from patchgrad.policies.replicas.present import Patience
 from patchgrad.recipes.tiny import tiny
 from patchgrad.rollouts.executors.hosts.opening import opened
@@ -57,3 +59,9 @@ def test_replicas_on_ray_draw_what_one_policy_draws_and_a_killed_one_changes_not
     policy.load(weights(3), 7)
     assert same(asyncio.run(drawn(policy)), alone(3, 7))
     policy.close()
+
+
+def test_a_replica_that_no_machine_has_gpus_for_says_so(cluster: None) -> None:
+    opening = actors(override(tiny(), {"machine.gpus": "2"}), seconds=0.5)
+    with pytest.raises(ClusterFault, match="a replica takes 1 GPUs, and no machine of the cluster has as many for replicas"):
+        asyncio.run(asyncio.wait_for(opening(0), 60))

@@ -17,9 +17,11 @@ from patchgrad.cli import main
 from patchgrad.config import override
 from patchgrad.errors import ConfigError
 from patchgrad.recipes import SCALED, Recipe
+from patchgrad.recipes.cluster_tiny import cluster_tiny
 from patchgrad.runs.planning.cluster.memory import of_a_replica
 from patchgrad.runs.planning.cluster.planned import Asked, planned
 from patchgrad.runs.planning.cluster.recorded import Recorded, script_of
+from patchgrad.runs.planning.cluster.roles import Split, roles
 from patchgrad.runs.planning.cluster.simulation import Simulation, slots
 from patchgrad.runs.planning.cluster.splits import best, rows, ways
 from patchgrad.runs.planning.cluster.world import GPUS, Assumed, Machines, Model, Rates, Script, Taken, World
@@ -236,3 +238,12 @@ def test_a_plan_names_every_process_and_the_command(tmp_path: Path, capsys: pyte
     found = json.loads(capsys.readouterr().out)
     assert found["fits"] is True
     assert {role["name"] for role in found["roles"]} >= {"the run", "ranks of the trainer", "replicas of the policy", "torchrun"}
+
+
+def test_in_a_plan_machines_that_train_keep_their_gpus_from_ray_and_replicas_are_on_the_others() -> None:
+    split = Split(Machines.named("16x8:h200"), trainers=8, replicas=8, split=8, cells=24)
+    found = roles(override(cluster_tiny(), {}), shape_of(cluster_tiny()), ("mine.toml",), split)
+    ray = {(role.first, role.last): "--num-gpus 0" in role.command for role in found if role.name == "Ray"}
+    assert ray == {(0, 0): True, (1, 7): True, (8, 15): False}
+    assert [(role.first, role.last) for role in found if role.name == "replicas of the policy"] == [(8, 15)]
+    assert [(role.first, role.last) for role in found if role.name == "ranks of the trainer"] == [(0, 7)]

@@ -20,6 +20,9 @@ BEAT = 2.0
 SILENCE = 30.0
 """Seconds without a sign of life after which the other end is lost. Ray takes a minute to find a frozen process."""
 
+OPENING = 120.0
+"""Seconds in which a guest on a cluster has to say that it is there; a worker that begins on a busy machine takes some."""
+
 CLOSING = 120.0
 """Seconds in which a guest has to put away what it has opened."""
 

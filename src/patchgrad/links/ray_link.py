@@ -18,13 +18,9 @@ from ray.exceptions import RayError
 
 from patchgrad.errors import ClusterFault, HostLost
 from patchgrad.links.daemon import in_a_daemon
-from patchgrad.links.link import CLOSING, SILENCE, Beat, Message, beating, made
+from patchgrad.links.link import CLOSING, OPENING, SILENCE, Beat, Message, beating, made
 from patchgrad.links.notice import noticed
 from patchgrad.links.spending import ELSEWHERE
-
-OPENING = 120.0
-"""Seconds in which an actor has to say that it is there; a worker that begins on a busy machine takes some."""
-
 
 log = logging.getLogger(__name__)
 

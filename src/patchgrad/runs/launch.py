@@ -59,10 +59,14 @@ class Job:
         return ("patchgrad", "train", *self.words, *own, *(() if "--resume" in self.words else ("--resume",)))
 
 
-def start(port: int, cells: int, address: str = "") -> list[str]:
-    """Ray's command for a machine that takes so many attempts: the head, or one that joins the head at an address."""
+def start(port: int, cells: int, address: str = "", *, trains: bool = False) -> list[str]:
+    """Ray's command for a machine that takes so many attempts: the head, or one that joins the head at an address.
+
+    The GPUs of a machine that `trains` are the trainer's. Ray would give them to replicas of the policy, so it is told of none.
+    """
     where = ["--address", address] if address else ["--head", "--port", str(port)]
-    return ["ray", "start", *where, "--resources", json.dumps({CELLS: cells}), "--disable-usage-stats"]
+    own = ["--num-gpus", "0"] if trains else []
+    return ["ray", "start", *where, "--resources", json.dumps({CELLS: cells}), *own, "--disable-usage-stats"]
 
 
 def slurm(job: Job, time: str = "", extra: Sequence[str] = ()) -> str:
@@ -82,10 +86,8 @@ def slurm(job: Job, time: str = "", extra: Sequence[str] = ()) -> str:
         f"--output={job.name}-%j.log",
         *extra,
     ]
-    head = shlex.join([*start(PORT, job.cells), "--block"])
-    join = shlex.join([*start(PORT, job.cells, "ADDRESS"), "--block"]).replace("ADDRESS", '"$address"')
-    others = f"""srun --nodes={job.nodes - 1} --ntasks={job.nodes - 1} --exclude="$head" --overlap {join} &
-"""
+    head = shlex.join([*start(PORT, job.cells, trains=True), "--block"])
+    others = _joins(job, 1, job.trainers, trains=True) + _joins(job, job.trainers, job.nodes, trains=False)
     return f"""#!/bin/bash
 {chr(10).join(f"#SBATCH {line}" for line in wanted)}
 # A job that is queued again goes on with its run. When this script ends, Slurm ends everything that it has started.
@@ -101,8 +103,22 @@ export RAY_AUTH_TOKEN # so that nobody else can send work to these machines
 
 srun --nodes=1 --ntasks=1 --nodelist="$head" --overlap {head} --node-ip-address "$ip" &
 until (exec 3<>"/dev/tcp/$ip/{PORT}") 2>/dev/null; do sleep 1; done
-{others if job.nodes > 1 else ""}{_run(job)}
+{others}{_run(job)}
 """
+
+
+def _joins(job: Job, first: int, end: int, *, trains: bool) -> str:
+    """The line of the script that has these machines join the head, if there are any."""
+    if first == end:
+        return ""
+    join = shlex.join([*start(PORT, job.cells, "ADDRESS", trains=trains), "--block"]).replace("ADDRESS", '"$address"')
+    return f"srun {_machines(first, end)} --overlap {join} &\n"
+
+
+def _machines(first: int, end: int) -> str:
+    """One task on each of these machines of the job."""
+    count = end - first
+    return f'--nodes={count} --ntasks={count} --nodelist="$(IFS=,; echo "${{machines[*]:{first}:{count}}}")"'
 
 
 def _run(job: Job) -> str:
@@ -110,18 +126,17 @@ def _run(job: Job) -> str:
     train = shlex.join(job.train)
     if job.trainers == 1:
         return f'srun --nodes=1 --ntasks=1 --nodelist="$head" --overlap {train} --cluster "$address"'
-    several = f'--nodes={job.trainers} --ntasks={job.trainers} --nodelist="$(IFS=,; echo "${{machines[*]:0:{job.trainers}}}")"'
     ranks = f'--nnodes {job.trainers} --nproc-per-node {max(1, job.gpus)} --node-rank "$SLURM_PROCID"'
     torchrun = f'exec torchrun {ranks} --master-addr "$0" --master-port {MEETING} --no-python -- "$@"'
-    return f'srun {several} --overlap bash -c {shlex.quote(torchrun)} "$ip" {train} --cluster "$address"'
+    return f'srun {_machines(0, job.trainers)} --overlap bash -c {shlex.quote(torchrun)} "$ip" {train} --cluster "$address"'
 
 
 def kuberay(job: Job, image: str, claim: str, version: str) -> str:
     """A RayJob for KubeRay as JSON, which `kubectl apply -f` takes: a pod for the head and the run, and one for each other machine.
 
-    The run's folder is on the volume of a `claim`, which outlives them. A cluster that is lost is made anew, and the run goes on. Sandboxes
-    need user namespaces and a `/proc` that is not masked, so the pods of hosts ask for both. A pod that is to end, as its node is drained,
-    leaves the cluster before (`patchgrad cluster leave`).
+    The run's folder is on the volume of a `claim`, which outlives them. GPUs of the head's pod are the trainer's. A cluster that is lost is
+    made anew, and the run goes on. Sandboxes need user namespaces and a `/proc` that is not masked, so the pods of hosts ask for both. A
+    pod that is to end, as its node is drained, leaves the cluster before (`patchgrad cluster leave`).
     """
     if job.nodes < 2:
         raise ConfigError("--nodes must be at least 2: the head's pod makes no attempts.")
@@ -139,7 +154,10 @@ def kuberay(job: Job, image: str, claim: str, version: str) -> str:
     }
     cluster = {
         "rayVersion": version,
-        "headGroupSpec": {"rayStartParams": {"num-cpus": "0"}, "template": {"spec": {"containers": [first], "volumes": [runs]}}},
+        "headGroupSpec": {
+            "rayStartParams": {"num-cpus": "0", "num-gpus": "0"},
+            "template": {"spec": {"containers": [first], "volumes": [runs]}},
+        },
         "workerGroupSpecs": [hosts],
     }
     spec = {
@@ -179,7 +197,7 @@ def up(job: Job, machines: Machines) -> str:
         raise ConfigError("--nodes must be at least 2: the head makes no attempts.")
     count = job.nodes - 1
     token = "export RAY_AUTH_MODE=token; "
-    head = shlex.join(start(PORT, 0)) + " --autoscaling-config=~/ray_bootstrap_config.yaml"
+    head = shlex.join(start(PORT, 0, trains=True)) + " --autoscaling-config=~/ray_bootstrap_config.yaml"
     host = shlex.join(start(PORT, job.cells, "ADDRESS")).replace("ADDRESS", f"$RAY_HEAD_IP:{PORT}")
     limits = {"min_workers": count, "max_workers": count}
     gpus = {"GPU": job.gpus} if job.gpus else {}  # named, so that Ray knows of them before a machine is there
@@ -191,7 +209,7 @@ def up(job: Job, machines: Machines) -> str:
         "provider": machines.provider,
         "auth": {"ssh_user": machines.user},
         "available_node_types": {
-            "head": {"resources": gpus, "node_config": machines.head},
+            "head": {"resources": {"GPU": 0}, "node_config": machines.head},  # Ray heeds this before the head's own command
             "host": {"resources": {CELLS: job.cells, **gpus}, "node_config": machines.host, **limits},
         },
         "head_node_type": "head",

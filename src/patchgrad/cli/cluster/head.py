@@ -1,6 +1,7 @@
 """begin a cluster on this machine, which trains
 
-Makes the secret of this user for clusters of Ray, where there is none yet, and starts Ray. End it with `ray stop`.
+Makes the secret of this user for clusters of Ray, where there is none yet, and starts Ray. The GPUs of this machine are the trainer's, and
+replicas of the policy get those of others. End it with `ray stop`.
 
   patchgrad cluster head
   patchgrad cluster head --cells 24 --port 6379
@@ -24,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     from patchgrad.runs.launch import start
 
     shared.ray(["ray", "get-auth-token", "--generate"])
-    shared.ray(start(arguments.port, arguments.cells))
+    shared.ray(start(arguments.port, arguments.cells, trains=True))
     print(
         f"The cluster has begun, with {arguments.cells} cells here. Copy ~/.ray/auth_token to the other machines, and have them join:\n"
         f"  patchgrad cluster join THIS_MACHINE:{arguments.port}\n"

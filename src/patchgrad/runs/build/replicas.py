@@ -6,7 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from patchgrad.errors import ClusterFault
 from patchgrad.links import Link
+from patchgrad.links.link import OPENING
 from patchgrad.networks.decoder import Decoder
 from patchgrad.networks.lora import merged
 from patchgrad.networks.rounding import multiplies_bfloat16, settled
@@ -59,18 +61,29 @@ def processes(recipe: Recipe) -> Opening:
     return opened
 
 
-def actors(recipe: Recipe) -> Opening:
-    """Actors of the Ray cluster that this process is in, spread over its nodes; with GPUs each has some of its own."""
-    needed = {"num_cpus": 0, "num_gpus": recipe.policy.split if recipe.machine.gpus else 0, "scheduling_strategy": "SPREAD"}
+def actors(recipe: Recipe, seconds: float = OPENING) -> Opening:
+    """Actors of the Ray cluster that this process is in, spread over its nodes; with GPUs each has some of its own.
+
+    Ray knows of no GPU on machines that train (`launch.start`), so a replica that has some is on another one. It has to be there in so many
+    seconds.
+    """
+    gpus = recipe.policy.split if recipe.machine.gpus else 0
+    needed = {"num_cpus": 0, "num_gpus": gpus, "scheduling_strategy": "SPREAD"}
 
     async def opened(number: int) -> Link:
-        from patchgrad.links.ray_link import RayLink
+        from patchgrad.links.ray_link import RayLink, nodes
 
+        found = max((node["Resources"].get("GPU", 0) for node in await nodes() if node["Alive"]), default=0)
         link = RayLink(f"replica {number}", needed, FAR)
         try:
-            await link.opened()
-        except BaseException:
+            await link.opened(seconds)
+        except BaseException as error:
             link.kill()
+            if found < gpus and isinstance(error, ClusterFault):
+                raise ClusterFault(
+                    f"a replica takes {gpus} GPUs, and no machine of the cluster has as many for replicas; those of machines that train "
+                    "are the trainer's: have others join (patchgrad cluster join)"
+                ) from error
             raise
         return link
 

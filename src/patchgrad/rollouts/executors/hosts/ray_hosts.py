@@ -11,7 +11,8 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from patchgrad.errors import ClusterFault
-from patchgrad.links.ray_link import OPENING, RayLink, nodes
+from patchgrad.links.link import OPENING
+from patchgrad.links.ray_link import RayLink, nodes
 from patchgrad.rollouts.executors.hosts.host import CACHED
 from patchgrad.rollouts.executors.hosts.links import CELLS, HostLink
 from patchgrad.rollouts.executors.hosts.nodes import Nodes

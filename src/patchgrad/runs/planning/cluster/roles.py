@@ -50,15 +50,30 @@ def roles(recipe: Recipe, shape: DecoderConfig, words: Sequence[str], split: Spl
     folder = disk(recipe, 3 * 4 * shape.parameters)
     command = shlex.join(started.train) + " --cluster HEAD"
     return [
-        Role(
-            "Ray", *every, 1, shlex.join(start(PORT, split.cells)), f"{PORT} on machine 0, and ports that it chooses", "logs below /tmp/ray"
-        ),
+        *_ray(split),
         Role("torchrun", *train, 1, f"torchrun --nnodes {split.trainers} --nproc-per-node {gpus}", f"{MEETING} on machine 0", ""),
         Role("the run", 0, 0, 1, command, "a port for ranks that it chooses", f"the run's folder, at most {size(folder)}"),
         Role("ranks of the trainer", *train, gpus, "by torchrun", "ports of NCCL's", f"rows of checkpoints, a {ranks}th each"),
         Role("replicas of the policy", *sampling, each, "actors of Ray's", "loopback alone", f"two versions in memory, {size(published)}"),
         Role("hosts of attempts", *every, 1, "actors of Ray's", "", "archives of tasks, and states of attempts"),
         Role("sandboxes and graders", *every, split.cells, "by their host", "", "in memory, or below its temporary folder"),
+    ]
+
+
+def _ray(split: Split) -> list[Role]:
+    """Ray's processes: the head's, those of other machines that train, and those of machines that sample."""
+    parts = {(0, 0): True, (1, split.trainers - 1): True, (split.trainers, split.machines.nodes - 1): False}
+    return [
+        Role(
+            "Ray",
+            *part,
+            1,
+            shlex.join(start(PORT, split.cells, f"HEAD:{PORT}" if part[0] else "", trains=trains)),
+            "ports that it chooses" if part[0] else f"{PORT}, and ports that it chooses",
+            "logs below /tmp/ray",
+        )
+        for part, trains in parts.items()
+        if part[0] <= part[1]
     ]
 
 
