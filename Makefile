@@ -33,7 +33,7 @@ smoke: install ## the same path in two minutes, with no claim about skill
 .PHONY: demo
 demo: install $(VENV)/.view ## the same, and then the page with every attempt: in the browser, or at the address that is printed
 	$(BIN)/patchgrad train smoke --run $(or $(RUN),runs/demo) --resume
-	$(BIN)/patchgrad view $(or $(RUN),runs/demo) --serve $(if $(PORT),--port $(PORT)) $(if $(DISPLAY)$(WAYLAND_DISPLAY),--open)
+	$(BIN)/patchgrad view $(or $(RUN),runs/demo) $(if $(PORT),--port $(PORT))
 
 $(VENV)/.view: pyproject.toml | $(VENV)/.train
 	$(PIP) install -q -e '.[view]'

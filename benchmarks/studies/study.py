@@ -3,8 +3,8 @@
 A study is what its arms share and in what each of them differs; the scripts beside this one are studies. For each seed a run is taken up to
 rejection fine-tuning, once. Every arm goes on with a copy of it, its pool of tasks included, as the recipe itself would have; its last
 policy is measured on the same held-out tasks. What is there already is not run again, so an interrupted call goes on where it was, and
-arms can be added. Prints the table, which pairs each arm with the control over tasks and seeds, and JSON last; `patchgrad view OUT/*.json`
-is the same as a page.
+arms can be added. Prints the table, which pairs each arm with the control over tasks and seeds, and JSON last; `patchgrad view OUT/*.json
+--out study.html` is the same as a page.
 """
 
 from __future__ import annotations

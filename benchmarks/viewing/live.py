@@ -60,7 +60,7 @@ def measured(folder: Path, recipe: Sequence[str], view: str, seconds: float) -> 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    server = subprocess.Popen([PATCHGRAD, "view", str(folder), "--serve", "--port", str(port)], stdout=subprocess.DEVNULL)
+    server = subprocess.Popen([PATCHGRAD, "view", str(folder), "--no-open", "--port", str(port)], stdout=subprocess.DEVNULL)
     atexit.register(server.kill)
     _answers(port, server)
     stop = threading.Timer(max(0.0, seconds - (time.monotonic() - began)), run.send_signal, [signal.SIGINT])
@@ -91,7 +91,7 @@ def _answers(port: int, server: subprocess.Popen[bytes]) -> None:
             if asked.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.05)
-    raise SystemExit("The page's server ended: try `patchgrad view RUN --serve` by itself to see why.")
+    raise SystemExit("The page's server ended: try `patchgrad view RUN --no-open` by itself to see why.")
 
 
 def _watched(run: subprocess.Popen[bytes], address: str) -> float:

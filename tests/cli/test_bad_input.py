@@ -135,7 +135,7 @@ def test_a_package_that_is_not_installed_is_named(tmp_path: Path, name: str) -> 
 
 NEEDS = {
     "plan smoke": "train",
-    "view {run} --serve": "view",
+    "view {run} --no-open": "view",
     "query {run} select": "query",
     "track {run} --to tensorboard": "tensorboard",
     "track {run} --to wandb": "wandb",

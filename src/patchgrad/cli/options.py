@@ -84,6 +84,16 @@ def split(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     return known, changes
 
 
+def removed(parser: argparse.ArgumentParser, name: str, instead: str) -> None:
+    """Declare an option of earlier versions, which no help shows: whoever types it is told what does the same."""
+
+    class Told(argparse.Action):
+        def __call__(self, *_: object) -> None:
+            raise ConfigError(f"There is no {name} any more: {instead}")
+
+    parser.add_argument(name, nargs="?", action=Told, help=argparse.SUPPRESS, default=argparse.SUPPRESS)
+
+
 def declare(parser: argparse.ArgumentParser, verbs: Mapping[str, ModuleType], dest: str, metavar: str) -> None:
     """One verb a module: its docstring's first line is the help, the rest the examples below it, and `options` declares its words."""
     below = parser.add_subparsers(dest=dest, metavar=metavar, required=True)

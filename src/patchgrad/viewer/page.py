@@ -65,13 +65,14 @@ CHARTS: tuple[tuple[str, bool, tuple[tuple[str, str, str], ...]], ...] = (
 )
 
 
-def report(run_folder: str | Path, refuse: Refuse = stop) -> Path:
-    """Write `report.html` from what the folder holds so far; works on a finished run, on one that is still going, and on an evaluation.
+def report(run_folder: str | Path, refuse: Refuse = stop, out: Path | None = None) -> Path:
+    """Write the page from what the folder holds so far, as its `report.html` or to `out`: of a run that is finished or goes on, or of an
+    evaluation.
 
     A damaged line or table goes to `refuse`; where that goes on, the page is made of the others.
     """
     run = Run.open(run_folder)
-    path = run.folder / "report.html"
+    path = out or run.folder / "report.html"
     put(path, page(run, refuse).encode(errors="replace"))
     return path
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -215,11 +217,17 @@ def _size(path: Path) -> int:
         return 0
 
 
-def serve(made: Starlette, place: Place) -> None:
-    """Serves until it is stopped. Raises `ConfigError` where somebody else listens there."""
+def serve(made: Starlette, place: Place, listening: Callable[[], object]) -> None:
+    """Serves until it is stopped; `listening` is called as soon as a browser can ask.
+
+    Raises `ConfigError` where somebody else listens there.
+    """
     import uvicorn
 
     try:
-        uvicorn.run(made, host=place.host, port=place.port, log_level="warning", access_log=False)
-    except SystemExit as end:
-        raise ConfigError(f"Nobody can listen at {place.host}:{place.port}: name another --port.") from end
+        bound = socket.create_server((place.host, place.port), family=socket.AF_INET6 if ":" in place.host else socket.AF_INET)
+    except OSError as error:
+        raise ConfigError(f"Nobody can listen at {place.host}:{place.port}: name another --port.") from error
+    with bound, suppress(KeyboardInterrupt):  # which is how it ends
+        listening()
+        uvicorn.Server(uvicorn.Config(made, log_level="warning", access_log=False)).run(sockets=[bound])
