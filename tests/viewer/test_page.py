@@ -210,6 +210,12 @@ def test_a_gap_in_the_figures_stays_a_gap() -> None:
     assert lines([Series("x", [1.0, None, 2.0, 3.0])], [Phase("a", 0)], percent=False).count("<polyline") == 2
 
 
+def test_each_mark_of_an_axis_has_a_figure_of_its_own() -> None:
+    drawn = lines([Series("clipped", [0.0, 0.009])], [Phase("stage1", 0)], percent=True)
+    marks = re.findall(r'text-anchor="end">([^<]+)<', drawn)
+    assert marks == ["0 %", "0.25 %", "0.5 %", "0.75 %", "1 %"]
+
+
 def test_a_bar_of_nothing_is_empty() -> None:
     assert bar({}, ["a"]) == '<div class="bar"></div>'
     assert bar({"a": 1, "b": 3}, ["a", "b"]).count("<i ") == 2

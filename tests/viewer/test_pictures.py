@@ -41,6 +41,7 @@ PLAYED = """(async () => {
     document.querySelector(".played").scrollIntoView();
 })()"""
 PICTURES = {
+    "report": Picture("#/report/0", ".report h1", height=900),
     "list": Picture("#/list/0?failure=timeout", ".body .row"),
     "attempt": Picture("#/attempt/0/stage1%2F3%2F0%2F0", ".token", "document.getElementById('turn-3').scrollIntoView()", 800),
     "entropy": Picture(

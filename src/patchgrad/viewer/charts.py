@@ -62,7 +62,7 @@ def lines(series: Sequence[Series], phases: Sequence[Phase], percent: bool) -> s
     tick = floor
     while tick <= top + step / 2:
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>')
-        label = f"{100 * tick:.0f} %" if percent else f"{tick:.4g}"
+        label = f"{100 * tick:.4g} %" if percent else f"{tick:.4g}"
         parts.append(f'<text class="tick" x="{LEFT - 6}" y="{y(tick) + 3.5:.1f}" text-anchor="end">{label}</text>')
         tick += step
     parts += _phases(phases, count, inner)

@@ -106,17 +106,24 @@ def _read(path: Path) -> tuple[str, str, Told]:
 
 def page(arms: Sequence[Arm]) -> str:
     """The page's text."""
+    return whole(f"{_heading(arms)} · patchgrad", sections(arms))
+
+
+def _heading(arms: Sequence[Arm]) -> str:
     runs = sum(len(arm.runs) for arm in arms)
+    return f"{len(arms)} recipes, {runs} runs" if len(arms) > 1 else f"{arms[0].name}, {runs} runs"
+
+
+def sections(arms: Sequence[Arm]) -> list[str]:
+    """What is compared: the table, the curves, and what differs between the recipes."""
     seeds = sorted({seed for arm in arms for seed in arm.runs})
-    head = f"{len(arms)} recipes, {runs} runs" if len(arms) > 1 else f"{arms[0].name}, {runs} runs"
     lead = f"Seeds {', '.join(str(seed) for seed in seeds)}. Means over seeds; ± is one standard error over them."
-    sections = [
-        f'<p class="kicker">patchgrad</p><h1>{escape(head)}</h1><p class="lead">{lead}</p>',
+    return [
+        f'<p class="kicker">patchgrad</p><h1>{escape(_heading(arms))}</h1><p class="lead">{lead}</p>',
         section("Results", _table(arms)),
         section("Learning", _curves(arms)),
         section("What differs between the recipes", _differences(arms)),
     ]
-    return whole(f"{head} · patchgrad", sections)
 
 
 def _limits(arms: Sequence[Arm]) -> list[str]:

@@ -79,22 +79,26 @@ def report(run_folder: str | Path, refuse: Refuse = stop, out: Path | None = Non
 
 def page(run: Run, refuse: Refuse = stop) -> str:
     """The page's text."""
-    metrics, reports, chosen = run.results.metrics(refuse), run.results.reports(), episodes.choose(run, refuse)
+    sections, chosen = summary(run, refuse), episodes.choose(run, refuse)
     told = "".join(episodes.render(heading, row) for heading, row in chosen)
-    sections = [
+    sections += [section(episodes.HEADINGS[len(chosen)], told), setting(run)]
+    return whole(f"{run.folder.resolve().name} · patchgrad", sections)
+
+
+def summary(run: Run, refuse: Refuse = stop) -> list[str]:
+    """The sections about the run as a whole: its table, its curves, and what became of attempts and time."""
+    metrics, reports = run.results.metrics(refuse), run.results.reports()
+    return [
         _head(run, reports),
         section("Results", _results(reports)),
         section("Learning", _learning(metrics)),
         section("How attempts ended", _stops(reports)),
         section("Where the time went", _time(metrics, _elsewhere(run))),
         section("Tasks", tasks.of_run(run, refuse)),
-        section(episodes.HEADINGS[len(chosen)], told),
-        _setting(run),
     ]
-    return whole(f"{run.folder.resolve().name} · patchgrad", sections)
 
 
-def _setting(run: Run) -> str:
+def setting(run: Run) -> str:
     """What can be run again: not what others made."""
     if run.about.imported:
         return ""

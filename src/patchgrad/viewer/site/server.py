@@ -20,7 +20,7 @@ from patchgrad.errors import ConfigError, MissingDependency, PatchgradError
 from patchgrad.links.listening import Place
 from patchgrad.store import Run
 from patchgrad.store.codec import finite
-from patchgrad.viewer.site import curves, forks, listed, paired, shown
+from patchgrad.viewer.site import curves, forks, listed, paired, shown, summary
 from patchgrad.viewer.site.now import Now
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 APP = Path(__file__).parent / "app"
+STYLE = Path(__file__).parents[1] / "page.css"
+"""How the report looks, as a file and in the page."""
 EVERY = 1.0
 """Seconds after which the folders are looked at again."""
 
@@ -50,6 +52,7 @@ def app(folders: Sequence[Path], place: Place) -> Starlette:
         import uvicorn  # noqa: F401  it is started later; what is missing is told now
         from starlette.applications import Starlette
         from starlette.middleware import Middleware
+        from starlette.responses import FileResponse
         from starlette.routing import Mount, Route
         from starlette.staticfiles import StaticFiles
     except ModuleNotFoundError:
@@ -59,7 +62,9 @@ def app(folders: Sequence[Path], place: Place) -> Starlette:
         Route("/data/overview", data.overview),
         Route("/data/compared", data.compared),
         *(Route(f"/data/{{run:int}}/{path}", data.of(ask)) for path, ask in PARTS.items()),
+        Route("/data/comparison", data.comparison),
         Route("/data/events", data.events),
+        Route("/report.css", lambda _: FileResponse(STYLE)),
         Mount("/", StaticFiles(directory=APP, html=True)),
     ]
     return Starlette(routes=routes, middleware=[Middleware(Guard, place=place)])
@@ -143,6 +148,7 @@ PARTS: Mapping[str, Callable[[Run, Request], Any]] = {
     "observation": _observation,
     "curves": lambda run, _: curves.curves(run),
     "family": lambda run, request: forks.family(run, request.query_params.get("id", "")),
+    "report": lambda run, _: summary.of_run(run),
     "outcomes": lambda run, _: paired.outcomes(run),
 }
 """What is asked of one run, by its address."""
@@ -163,6 +169,10 @@ class Data:
         """Two reports, which may be of two runs."""
         one, two = (request.query_params.get(name, "") for name in ("one", "two"))
         return await self._told(lambda: paired.compared(self._runs, one, two))
+
+    async def comparison(self, request: Request) -> Response:
+        """All runs side by side."""
+        return await self._told(lambda: summary.of_runs(self._runs))
 
     def of(self, ask: Callable[[Run, Request], Any]) -> Callable[[Request], Awaitable[Response]]:
         """The answer to what is asked of one run."""

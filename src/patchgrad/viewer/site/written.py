@@ -15,10 +15,10 @@ from typing import Any
 from patchgrad.errors import ConfigError
 from patchgrad.store import Run
 from patchgrad.store.codec import finite
-from patchgrad.viewer.site import curves, forks, listed, paired, shown
+from patchgrad.viewer.site import curves, forks, listed, paired, shown, summary
 from patchgrad.viewer.site.now import Now
 
-APP = Path(__file__).parent / "app"
+APP, STYLE = Path(__file__).parent / "app", Path(__file__).parents[1] / "page.css"
 PACK = 1_000_000
 """Letters of attempts that lie in one script, at least."""
 
@@ -36,18 +36,21 @@ def write(folders: Sequence[Path], out: Path) -> int:
     page = page.replace("<title>", head).replace('<script src="source.js">', '<script src="beside.js">')
     (out / "index.html").write_text(page)
     (out / "source.js").unlink()
+    shutil.copy(STYLE, out / "report.css")
     about, count = listed.overview(runs), 0
     for number, run in enumerate(runs):
         tables = [path for chunk in listed.chunks(run) for path in chunk]
         told = listed.listed(tables)
         starts, attempts = _packed(run, out / "data" / str(number), tables, told["columns"]["attempt"])
         _given(out, f"{number}/list/0", told)
+        _given(out, f"{number}/report", summary.of_run(run))
         _given(out, f"{number}/curves", curves.curves(run))
         _given(out, f"{number}/families", forks.families(run))
         _given(out, f"{number}/outcomes", paired.outcomes(run))
         about["runs"][number] |= {"chunks": 1, "packs": starts, "now": Now(run).told()}
         count += attempts
     _given(out, "overview", about)
+    _given(out, "comparison", summary.of_runs(runs))
     _given(out, "compared", paired.every(runs))
     return count
 

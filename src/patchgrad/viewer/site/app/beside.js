@@ -24,6 +24,8 @@ const source = {
     source.packs = told.runs.map((run) => run.packs);
     return told;
   },
+  report: (run) => source.ask(`${run}/report`),
+  comparison: () => source.ask("comparison"),
   curves: (run) => source.ask(`${run}/curves`),
   outcomes: (run) => source.ask(`${run}/outcomes`),
   async compared(one, two) {

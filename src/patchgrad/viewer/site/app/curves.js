@@ -90,7 +90,7 @@ function curvesView(place, runs, given) {
     const y = (value) => low - ((low - PLOT.top) * (Math.min(top, Math.max(floor, value)) - floor)) / (top - floor);
     const parts = [];
     for (let tick = floor; tick <= top + step / 2; tick += step) {
-      parts.push(s("line", { class: "grid", x1: PLOT.left, x2: right, y1: y(tick), y2: y(tick) }), s("text", { class: "tick", x: PLOT.left - 6, y: y(tick) + 4, "text-anchor": "end" }, limit ? `${Math.round(100 * tick)} %` : short(tick)));
+      parts.push(s("line", { class: "grid", x1: PLOT.left, x2: right, y1: y(tick), y2: y(tick) }), s("text", { class: "tick", x: PLOT.left - 6, y: y(tick) + 4, "text-anchor": "end" }, limit ? `${short(100 * tick)} %` : short(tick)));
     }
     for (let tick = 0; tick <= end * (1 + 1e-9); tick += stride) parts.push(s("text", { class: "tick", x: x(tick), y: low + 16, "text-anchor": "middle" }, short(tick)));
     parts.push(s("text", { class: "tick", x: (PLOT.left + right) / 2, y: PLOT.height - 6, "text-anchor": "middle" }, AXES[axis]));

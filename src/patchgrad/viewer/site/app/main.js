@@ -5,7 +5,7 @@ const main = document.getElementById("main");
 let view = null, overview = null;
 
 function failed(error) {
-  main.replaceChildren(h("h1", {}, "That cannot be shown"), h("p", { class: "bad", role: "alert" }, visible(error.message)), h("p", {}, h("a", { href: "#/" }, "all runs")));
+  main.replaceChildren(h("h1", {}, "That cannot be shown"), h("p", { class: "bad", role: "alert" }, visible(error.message)), h("p", {}, h("a", { href: "#/" }, "the report")));
 }
 
 /* What each run is at, by its files: told beside the view of the run, or of all runs. The seconds go on by themselves. */
@@ -35,17 +35,16 @@ async function route() {
   const [path, query] = location.hash.replace(/^#/, "").split("?");
   const [, name, run, ...rest] = path.split("/");
   const about = overview.runs[Number(run)], given = new URLSearchParams(query || "");
-  document.getElementById("nav").replaceChildren(...overview.runs.map((one, number) => h("a", { href: `#/list/${number}`, "aria-current": about === one ? "page" : undefined }, visible(one.name))));
-  document.getElementById("views").replaceChildren(...["curves", "tasks"].map((one) => h("a", { href: `#/${one}`, "aria-current": name === one ? "page" : undefined }, one === "tasks" ? "task by task" : one)));
+  const alone = overview.runs.length === 1, current = (on) => (on ? "page" : undefined);
+  document.getElementById("nav").replaceChildren(h("a", { href: "#/", "aria-current": current(!name || name === "report") }, "report"), ...there(alone ? null : h("span", { class: "muted" }, "attempts of"),
+    overview.runs.map((one, number) => h("a", { href: `#/list/${number}`, "aria-current": current(about === one && name !== "report") }, alone ? "attempts" : visible(one.name)))));
+  document.getElementById("views").replaceChildren(...["curves", "tasks"].map((one) => h("a", { href: `#/${one}`, "aria-current": current(name === one) }, one === "tasks" ? "task by task" : one)));
   if (name === "curves") view = curvesView(main, overview.runs, given);
   else if (name === "tasks") view = pairedView(main, overview.runs, given);
   else if (name === "attempt" && about) view = attemptView(main, Number(run), about, decodeURIComponent(rest.join("/")), given);
   else if (name === "pair") view = pairView(main, ["one", "two"].map((side) => ({ run: Number((given.get(side) || "").split(":")[0]), id: (given.get(side) || "").split(":").slice(1).join(":") })));
   else if (name === "list" && about) view = listView(main, Number(run), about, given);
-  else if (overview.runs.length === 1) {
-    history.replaceState(null, "", "#/list/0");
-    await route();
-  } else main.replaceChildren(h("h1", {}, "Runs"), ...overview.runs.map((one, number) => h("section", {}, h("h2", {}, h("a", { href: `#/list/${number}` }, visible(one.name))), policies(one))));
+  else view = reportView(main, overview.runs, name === "report" && about ? Number(run) : alone ? 0 : null);
 }
 
 document.addEventListener("keydown", (event) => {

@@ -9,6 +9,8 @@ const source = {
     return told;
   },
   overview: () => source.ask("data/overview"),
+  report: (run) => source.ask(`data/${run}/report`),
+  comparison: () => source.ask("data/comparison"),
   curves: (run) => source.ask(`data/${run}/curves`),
   outcomes: (run) => source.ask(`data/${run}/outcomes`),
   compared: (one, two) => source.ask(`data/compared?${new URLSearchParams({ one, two })}`),
