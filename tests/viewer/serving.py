@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import http.client
 import http.server
+import json
 import shutil
 import socket
 import threading
@@ -39,6 +41,17 @@ def served(folders: Sequence[Path], key: str = "") -> Iterator[Place]:
     yield place
     server.should_exit = server.force_exit = True
     thread.join()
+
+
+def asked(place: Place, path: str, method: str = "GET", **headers: str) -> tuple[int, Any, dict[str, str]]:
+    """What the server answers to a request with these headers."""
+    connection = http.client.HTTPConnection(place.host, place.port, timeout=60)
+    connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    told = json.loads(content) if answer.headers.get_content_type() == "application/json" else content.decode()
+    return answer.status, told, dict(answer.headers)
 
 
 @contextmanager

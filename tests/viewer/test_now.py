@@ -15,6 +15,7 @@ from patchgrad.store import Run
 from patchgrad.store.journal import Ended, Entry
 from patchgrad.values import Ending
 from patchgrad.viewer.site.now import Now
+from patchgrad.viewer.site.recent import Recent
 
 PLANNED = f"{RECIPE}\n[stages.sampling]\ntasks = 2\nattempts = 4\n"
 
@@ -30,7 +31,7 @@ def begins(run: Run, name: str, ends: bool) -> None:
 
 def test_attempts_are_counted_since_the_last_commit(tmp_path: Path) -> None:
     with Run.create(tmp_path / "run", PLANNED) as run:
-        now = Now(run)
+        now = Now(Recent(run))
         assert now.told()["said"] == "No attempt has begun."
         begins(run, "rft/0/0/0", ends=True)
         assert now.told()["said"] == "rft/0: 1 attempt ended."
@@ -41,12 +42,12 @@ def test_attempts_are_counted_since_the_last_commit(tmp_path: Path) -> None:
         begins(run, "stage1/0/1/0+2.0", ends=True)
         said = "stage1/0: 2 of 8 attempts ended, 1 fork ended, 1 more begun since rft-0 was committed."
         assert now.told()["said"] == said
-        assert Now(run).told()["said"] == said
+        assert Now(Recent(run)).told()["said"] == said
 
 
 def test_attempts_in_a_table_have_ended_and_a_run_at_its_end_waits_for_nothing(tmp_path: Path) -> None:
     with Run.create(tmp_path / "run", PLANNED) as run:
-        now = Now(run)
+        now = Now(Recent(run))
         run.save_state({"step": "stage1-7"})
         run.rollouts.write("evaluate-1", 0, [episode(f"evaluate/base/{place}/0", True) for place in range(3)])
         assert now.told()["said"] == "evaluate/base: 3 attempts ended since stage1-7 was committed."
@@ -57,16 +58,16 @@ def test_attempts_in_a_table_have_ended_and_a_run_at_its_end_waits_for_nothing(t
 def test_the_age_is_that_of_the_newest_file(tmp_path: Path) -> None:
     with Run.create(tmp_path / "run", RECIPE) as run:
         begins(run, "rft/0/0/0", ends=False)
-        for path in (run.folder / "state.json", *run.journal.records.files()):
+        for path in (run.folder / "state.json", run.folder / "rollouts", *run.journal.records.files()):
             os.utime(path, (time.time() - 90, time.time() - 90))
-        assert 89 < Now(run).told()["age"] < 100
+        assert 89 < Now(Recent(run)).told()["age"] < 100
 
 
 def test_files_that_cannot_be_read_are_said_to_be_so(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", RECIPE)
     run.close()
     (run.folder / "state.json").write_text("{")
-    assert Now(run).told()["said"] == "Its files cannot be read just now."
+    assert Now(Recent(run)).told()["said"] == "Its files cannot be read just now."
 
 
 def test_a_page_tells_what_goes_on_and_how_old_that_is(tmp_path: Path) -> None:

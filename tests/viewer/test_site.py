@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import http.client
 import io
-import json
 import subprocess
 import tarfile
 from collections.abc import Iterator
@@ -17,7 +15,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.viewer.serving import browser, plain, served, violations
+from tests.viewer.serving import asked, browser, plain, served, violations
 from tests.viewer.synthetic import RECIPE, episode, make
 
 from patchgrad.errors import ConfigError, StoreError
@@ -67,17 +65,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def place(run: Run) -> Iterator[Place]:
     with served([run.folder]) as where:
         yield where
-
-
-def asked(place: Place, path: str, method: str = "GET", **headers: str) -> tuple[int, Any, dict[str, str]]:
-    """What the server answers to a request with these headers."""
-    connection = http.client.HTTPConnection(place.host, place.port, timeout=60)
-    connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
-    answer = connection.getresponse()
-    content = answer.read()
-    connection.close()
-    told = json.loads(content) if answer.headers.get_content_type() == "application/json" else content.decode()
-    return answer.status, told, dict(answer.headers)
 
 
 def test_the_list_has_the_columns_of_all_attempts(run: Run, place: Place) -> None:
@@ -384,9 +371,13 @@ def test_the_page_as_a_folder_shows_the_same(opened: str, run: Run, place: Place
         for address in (f"{start}#/attempt/0/rft%2F0", f"http://127.0.0.1:{place.port}/#/attempt/0/rft%2F0"):
             page.goto(address)
             page.wait_for_selector(".token")
+            page.wait_for_selector("#other")
             here.append(page.inner_text("main"))
         assert here[0] == here[1]
         assert page.evaluate("() => document.querySelectorAll('script[src^=data]').length") == 0, "data that was read does not stay"
+        page.goto(start)
+        until(page, len(rows))
+        assert page.evaluate("() => document.querySelectorAll('script[src^=data]').length") == 0
 
 
 def test_hostile_texts_do_not_run_in_the_folder_either(tmp_path: Path) -> None:

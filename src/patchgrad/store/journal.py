@@ -115,25 +115,21 @@ class Records:
 
     def turn(self, address: str) -> Turn:
         """The turn of this address, verified."""
+        return self.entry(address).turn
+
+    def entry(self, address: str) -> Entry:
+        """The same with the attempt that it belongs to."""
         if address not in self:
             raise StoreError(f"The journal in {self.folder} holds no turn {address[:12]}; a part of it was deleted.")
-        entry = self._at(*self._index.places[address], address)
+        entry = record_at(*self._index.places[address], address)
         if not isinstance(entry, Entry):
             raise StoreError(f"{address[:12]} is the ending of an attempt, and no turn.")
-        return entry.turn
-
-    def _at(self, path: Path, offset: int, address: str) -> Entry | Ended:
-        with path.open("rb") as file:
-            file.seek(offset)
-            entry = _entry(file.readline())
-        if entry is None or entry.address != address:
-            raise StoreError(f"{path} is damaged at byte {offset}; restore it from a copy.")
         return entry
 
     def attempt(self, trajectory: str, root: str) -> tuple[tuple[Turn, ...], Ending | None]:
         """The turns of an attempt that begins at this root (`values.root_address`), as far as they go, and its ending where it has one."""
         self._index.update(self.files())
-        found = (self._at(*place, address) for address, place in self._index.of(trajectory).items())
+        found = (record_at(*place, address) for address, place in self._index.of(trajectory).items())
         return chain((one.turn if isinstance(one, Entry) else one.ending for one in found), root)
 
     def entries(self) -> Iterator[Entry]:
@@ -148,6 +144,16 @@ class Records:
                 if entry is None:
                     raise StoreError(f"{path} is damaged at byte {offset}; restore it from a copy.")
                 yield entry
+
+
+def record_at(path: Path, offset: int, address: str = "") -> Entry | Ended:
+    """The record whose line begins at this byte of a file, verified: it is the one of this address, where one is given."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        entry = _entry(file.readline())
+    if entry is None or address not in ("", entry.address):
+        raise StoreError(f"{path} is damaged at byte {offset}; restore it from a copy.")
+    return entry
 
 
 def _entry(line: bytes) -> Entry | Ended | None:

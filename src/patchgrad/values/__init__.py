@@ -23,7 +23,7 @@ from patchgrad.values.learning import (
     WeightedSample,
 )
 from patchgrad.values.reports import UNKNOWN, Advanced, Estimate, Evaluated, Event, Measured, Note, Outcomes, PhaseBegan, Report
-from patchgrad.values.tasks import Checks, HiddenFile, Limits, Repository, Task, root_address
+from patchgrad.values.tasks import Checks, HiddenFile, Limits, Repository, Task, root_address, root_of
 from patchgrad.values.text import well_formed
 from patchgrad.values.turns import (
     Action,
@@ -117,6 +117,7 @@ __all__ = [
     "repeated",
     "undone",
     "root_address",
+    "root_of",
     "stored",
     "stored_as",
     "stored_name",

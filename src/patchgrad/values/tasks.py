@@ -97,4 +97,9 @@ class Task:
 
 def root_address(task: Task, attempt: str) -> str:
     """The address before the first turn: the chain of an attempt names its task and itself."""
-    return digest("genesis", task.digest(), attempt)
+    return root_of(task.digest(), attempt)
+
+
+def root_of(task: str, attempt: str) -> str:
+    """The same of a task that is known by its digest."""
+    return digest("genesis", task, attempt)

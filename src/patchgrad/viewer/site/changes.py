@@ -23,19 +23,27 @@ Base = Callable[[str], bytes | None]
 """The content of a file before the first turn; None where there was none, and `StoreError` where nobody knows."""
 
 
-def changes(run: Run, repository: Repository, turns: tuple[Turn, ...]) -> Iterator[list[dict[str, Any]]]:
-    """Of each turn the files that it changed, `{"path": "a.py", "diff": "..."}`; nothing where a state is not kept."""
+def changes(run: Run, repository: Repository, turns: tuple[Turn, ...], since: int = 0) -> Iterator[list[dict[str, Any]]]:
+    """Of each turn from this place on the files that it changed, `{"path": "a.py", "diff": "..."}`; nothing where a state is not kept."""
     base, before, last = _base(run, repository), _Files({}), ""
-    for turn in turns:
+    if since:
+        last = turns[since - 1].state
+        before = _left(run, last, before)
+    for turn in turns[since:]:
         if turn.state == last:
             yield []
             continue
-        try:
-            after = _Files(run.journal.states.get(turn.state).entries)
-        except StoreError:
-            after = before
+        after = _left(run, turn.state, before)
         yield [_change(path, before, after, base) for path in after.other(before)]
         before, last = after, turn.state
+
+
+def _left(run: Run, state: str, before: _Files) -> _Files:
+    """The files of a state; those before where it is not kept."""
+    try:
+        return _Files(run.journal.states.get(state).entries)
+    except StoreError:
+        return before
 
 
 class _Files:

@@ -6,81 +6,50 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from patchgrad.errors import PatchgradError
-from patchgrad.store import Run, commits, files
-from patchgrad.store.journal_index import heading
+from patchgrad.viewer.site.recent import Recent, newest
 from patchgrad.viewer.words import counted
 
 
 class Now:
-    """Reads of the journal what it has more than a look before, and other files when they are others. What is committed is not read."""
+    """What the attempts since the last commit, the recipe and the newest file tell."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._step, self._at = "", (0, 0, 0)  # the last commit, and which file said it
-        self._committed: dict[str, int] = {}
-        self._read: dict[str, int] = {}
-        self._begun: dict[str, set[str]] = {}
-        self._ended: dict[str, set[str]] = {}
+    def __init__(self, recent: Recent) -> None:
+        self._recent, self._run = recent, recent.run
 
     def told(self) -> dict[str, Any]:
         """A sentence, when the newest file was written, and how many seconds ago; of a run that is at its end no time is told."""
-        try:
-            self._look()
-            step, last = self._step, _last(self._recipe)
-        except (PatchgradError, OSError, ValueError):
-            return {"said": "Its files cannot be read just now.", "newest": None, "age": None}
+        with self._recent.lock:
+            try:
+                self._recent.look()
+                step, last = self._recent.step, _last(self._recipe)
+            except (PatchgradError, OSError, ValueError):
+                return {"said": "Its files cannot be read just now.", "newest": None, "age": None}
+            begun = list(self._recent.begun())
         if self._run.evaluates and (self._run.folder / "report.json").exists():
             return {"said": "Its report is written.", "newest": None, "age": None}
-        if step and step == last and not self._begun and not self._ended:
+        if step and step == last and not begun:
             return {"said": f"Its last phase, {step}, is committed.", "newest": None, "age": None}
-        newest = max(map(_written, self._files()), default=0.0)
-        return {"said": " ".join(self._sentences(step)), "newest": newest, "age": max(0.0, time.time() - newest)}
+        written = newest(self._files())
+        return {"said": " ".join(self._sentences(step, begun)), "newest": written, "age": max(0.0, time.time() - written)}
 
-    def _look(self) -> None:
-        about = (self._run.folder / "state.json").stat()
-        if self._at != (at := (about.st_ino, about.st_size, about.st_mtime_ns)):
-            self._commit()
-            self._at = at
-        for path in self._run.rollouts.files():
-            size = path.stat().st_size
-            if self._read.get(f"rollouts/{path.name}") != size:  # what is in a table has ended
-                self._note(self._ended, _attempts(path))
-                self._read[f"rollouts/{path.name}"] = size
-        for path in self._run.journal.records.files():
-            name = f"journal/{path.name}"
-            for offset, line in files.lines(path, self._read.get(name, 0)):
-                attempt, kind = heading(line)
-                self._note(self._ended if kind == "ending" else self._begun, [attempt])
-                self._read[name] = offset + len(line)
-
-    def _commit(self) -> None:
-        self._step, committed = str(self._run.state().get("step", "")), commits.ends(self._run.folder)
-        if committed != self._committed:
-            self._committed, self._read, self._begun, self._ended = committed, dict(committed), {}, {}
-
-    @staticmethod
-    def _note(found: dict[str, set[str]], attempts: Sequence[str]) -> None:
-        for attempt in attempts:
-            found.setdefault(attempt.rpartition("/")[0].rpartition("/")[0], set()).add(attempt)
-
-    def _sentences(self, step: str) -> Iterator[str]:
+    def _sentences(self, step: str, begun: Sequence[tuple[str, bool]]) -> Iterator[str]:
         """`stage1/3: 40 of 64 attempts ended, 5 more begun since stage1-2 was committed.`"""
         planned, since = _planned(self._recipe), f" since {step} was committed" if step else ""
-        for label in dict.fromkeys([*self._begun, *self._ended]):
-            began, ended = self._begun.get(label, set()), self._ended.get(label, set())
-            count = Counter("+" in attempt.rpartition("/")[2] for attempt in ended)
+        for label in dict.fromkeys(_label(attempt) for attempt, _ in begun):
+            own = [(attempt, ended) for attempt, ended in begun if _label(attempt) == label]
+            count = Counter("+" in attempt.rpartition("/")[2] for attempt, ended in own if ended)
             most = planned.get(label.partition("/")[0])
             told = [f"{count[False]} of {counted(most, 'attempt')} ended" if most else f"{counted(count[False], 'attempt')} ended"]
             told += [f"{counted(count[True], 'fork')} ended"] if count[True] else []
-            told += [f"{len(began - ended)} more begun"] if began - ended else []
+            more = sum(not ended for _, ended in own)
+            told += [f"{more} more begun"] if more else []
             yield f"{label}{': ' if label else ''}{', '.join(told)}{since}."
-        if not self._begun and not self._ended:
+        if not begun:
             yield f"No attempt has begun{since}."
 
     @cached_property
@@ -91,24 +60,14 @@ class Now:
         run = self._run
         return [
             *run.journal.records.files()[-1:],
-            *run.rollouts.files(),
+            run.folder / "rollouts",  # as old as its newest table
             *(run.folder / name for name in ("metrics.jsonl", "report.json", "state.json")),
         ]
 
 
-def _attempts(path: Path) -> list[str]:
-    import pyarrow
-    import pyarrow.parquet
-
-    with suppress(OSError, pyarrow.ArrowException):
-        return [str(name) for name in pyarrow.parquet.read_table(path, columns=["attempt"]).column("attempt").to_pylist()]
-    return []
-
-
-def _written(path: Path) -> float:
-    with suppress(OSError):
-        return path.stat().st_mtime
-    return 0.0
+def _label(attempt: str) -> str:
+    """`stage1/3` of `stage1/3/0/2`."""
+    return attempt.rpartition("/")[0].rpartition("/")[0]
 
 
 def _planned(recipe: Mapping[str, Any]) -> dict[str, int]:

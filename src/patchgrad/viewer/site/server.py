@@ -11,8 +11,10 @@ import hmac
 import json
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +22,8 @@ from patchgrad.errors import ConfigError, MissingDependency, PatchgradError
 from patchgrad.links.listening import Place
 from patchgrad.store import Run
 from patchgrad.store.codec import finite
-from patchgrad.viewer.site import curves, forks, listed, paired, shown, summary
-from patchgrad.viewer.site.now import Now
+from patchgrad.viewer.site import curves, forks, listed, paired, recent, shown, summary
+from patchgrad.viewer.site.watched import Watched
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -61,7 +63,9 @@ def app(folders: Sequence[Path], place: Place) -> Starlette:
     routes = [
         Route("/data/overview", data.overview),
         Route("/data/compared", data.compared),
-        *(Route(f"/data/{{run:int}}/{path}", data.of(ask)) for path, ask in PARTS.items()),
+        *(Route(f"/data/{{run:int}}/{path}", data.of(partial(_of_files, ask))) for path, ask in PARTS.items()),
+        Route("/data/{run:int}/attempt", data.of(Watched.attempt)),
+        Route("/data/{run:int}/observation", data.of(Watched.observation)),
         Route("/data/comparison", data.comparison),
         Route("/data/events", data.events),
         Route("/report.css", lambda _: FileResponse(STYLE)),
@@ -131,50 +135,42 @@ def _search(run: Run, request: Request) -> Any:
     return listed.found(run, words) if words else []
 
 
-def _attempt(run: Run, request: Request) -> Any:
-    return shown.shown(run, request.query_params.get("id", ""))
-
-
-def _observation(run: Run, request: Request) -> Any:
-    """The whole answer to a turn, which an attempt has the beginning of."""
-    words = request.query_params.get("turn", "")
-    return shown.observation(run, request.query_params.get("id", ""), int(words) if words.isdecimal() else 0)
-
-
 PARTS: Mapping[str, Callable[[Run, Request], Any]] = {
     "list/{chunk:int}": _listing,
     "search": _search,
-    "attempt": _attempt,
-    "observation": _observation,
     "curves": lambda run, _: curves.curves(run),
     "family": lambda run, request: forks.family(run, request.query_params.get("id", "")),
     "report": lambda run, _: summary.of_run(run),
     "outcomes": lambda run, _: paired.outcomes(run),
 }
-"""What is asked of one run, by its address."""
+"""What is asked of one run's files, by its address."""
+
+
+def _of_files(ask: Callable[[Run, Request], Any], watched: Watched, request: Request) -> Any:
+    return ask(watched.run, request)
 
 
 class Data:
     """What the page asks for; each answer is read from the folders when it is asked for."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
-        self._runs = list(runs)
-        self._now, self._looks = [Now(run) for run in runs], threading.Lock()
+        self._runs = [Watched.of(run) for run in runs]
+        self._looks, self._seen, self._looked = threading.Lock(), list[Any](), 0.0
 
     async def overview(self, request: Request) -> Response:
         """All runs."""
-        return await self._told(lambda: listed.overview(self._runs))
+        return await self._told(lambda: listed.overview([one.run for one in self._runs]))
 
     async def compared(self, request: Request) -> Response:
         """Two reports, which may be of two runs."""
         one, two = (request.query_params.get(name, "") for name in ("one", "two"))
-        return await self._told(lambda: paired.compared(self._runs, one, two))
+        return await self._told(lambda: paired.compared([one.run for one in self._runs], one, two))
 
     async def comparison(self, request: Request) -> Response:
         """All runs side by side."""
-        return await self._told(lambda: summary.of_runs(self._runs))
+        return await self._told(lambda: summary.of_runs([one.run for one in self._runs]))
 
-    def of(self, ask: Callable[[Run, Request], Any]) -> Callable[[Request], Awaitable[Response]]:
+    def of(self, ask: Callable[[Watched, Request], Any]) -> Callable[[Request], Awaitable[Response]]:
         """The answer to what is asked of one run."""
 
         async def answered(request: Request) -> Response:
@@ -186,25 +182,32 @@ class Data:
         return answered
 
     async def events(self, request: Request) -> Response:
-        """What each run is at, whenever that changes, and whether it has more attempts or iterations, as server-sent events."""
+        """What each run is at and which of its attempts no table has, as far as that has changed, and whether it has more attempts or
+        iterations, as server-sent events.
+        """
         from starlette.responses import StreamingResponse
 
         async def told() -> AsyncIterator[str]:
             before: object = None
+            known: list[dict[str, Any]] = [{} for _ in self._runs]
             while not await request.is_disconnected():
-                state, now = await asyncio.to_thread(self._state)
-                seen = state, [(one["said"], one["newest"]) for one in now]
-                yield ": alive\n\n" if seen == before else f"data: {json.dumps({'state': state, 'now': now})}\n\n"
-                before = seen
+                states, now, live = zip(*await asyncio.to_thread(self._states), strict=True)
+                others = [recent.told(*pair) for pair in zip(live, known, strict=True)]
+                seen = states, [(one["said"], one["newest"]) for one in now]
+                more = {"state": ";".join(states), "now": now, "live": others, "first": before is None}
+                yield ": alive\n\n" if seen == before and not any(others) else f"data: {json.dumps(more)}\n\n"
+                before, known = seen, list(live)
                 await asyncio.sleep(EVERY)
 
         return StreamingResponse(told(), media_type="text/event-stream")
 
-    def _state(self) -> tuple[str, list[dict[str, Any]]]:
-        """How much each run has, which is another text when there is more, and what it is at."""
-        sizes = [(len(run.rollouts.files()), _size(run.folder / "metrics.jsonl"), _size(run.folder / "report.json")) for run in self._runs]
+    def _states(self) -> list[tuple[str, dict[str, Any], dict[str, dict[str, Any]]]]:
+        """The state of each run; the folders are looked at once for all who ask at about the same time."""
         with self._looks:
-            return ";".join(",".join(map(str, one)) for one in sizes), [one.told() for one in self._now]
+            if time.monotonic() - self._looked > EVERY / 2:
+                self._seen = [one.state() for one in self._runs]
+                self._looked = time.monotonic()
+            return self._seen
 
     async def _told(self, ask: Any) -> Response:
         try:
@@ -218,13 +221,6 @@ def _json(told: Any, status: int = 200) -> Response:
     from starlette.responses import Response
 
     return Response(json.dumps(finite(told)), status, media_type="application/json")
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def serve(made: Starlette, place: Place, listening: Callable[[], object]) -> None:

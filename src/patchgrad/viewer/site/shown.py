@@ -13,7 +13,7 @@ import numpy as np
 
 from patchgrad.errors import PatchgradError, Refused, StoreError, one_of_many
 from patchgrad.store import Run
-from patchgrad.values import Action, Call, Floats, Rollout, TrainedTurn, Turn
+from patchgrad.values import Action, Call, Floats, Repository, Rollout, TrainedTurn, Turn, Verdict
 from patchgrad.viewer.site.changes import changes
 from patchgrad.viewer.site.forks import begun_in
 
@@ -70,20 +70,17 @@ def _trained(run: Run, phase: str, iteration: int, attempt: str = "") -> dict[st
 
 
 def _attempt(run: Run, rollout: Rollout, most: int, trained: Mapping[int, list[TrainedTurn]]) -> dict[str, Any]:
-    trajectory, verdict, spell = rollout.trajectory, rollout.verdict, _spelling(run)
+    trajectory, verdict = rollout.trajectory, rollout.verdict
     starts, place = set[int](), 0
     for segment in trajectory.segments:
         starts.add(place)
         place += len(segment.turns)
     turns = [
-        _turn(number, turn, spell, most)
-        | {"begins": number in starts, "replayed": number < trajectory.replayed, "changes": changed}
-        | {"trained": [_read(one, turn.action) for one in trained.get(number + 1, []) if _fits(one, turn.action)]}
-        for number, (turn, changed) in enumerate(
-            zip(trajectory.turns, changes(run, rollout.task.repository, trajectory.turns), strict=True)
-        )
+        one
+        | {"begins": number in starts, "replayed": number < trajectory.replayed}
+        | {"trained": [_read(step, turn.action) for step in trained.get(number + 1, []) if _fits(step, turn.action)]}
+        for turn, (number, one) in zip(trajectory.turns, turns_of(run, rollout.task.repository, trajectory.turns, most), strict=True)
     ]
-    tests = [{"id": test.id, "expected": test.expected, "status": test.status, "satisfied": test.satisfied} for test in verdict.tests]
     return {
         "id": trajectory.id,
         "task": trajectory.task,
@@ -98,9 +95,21 @@ def _attempt(run: Run, rollout: Rollout, most: int, trained: Mapping[int, list[T
         "asides": trajectory.asides,
         "instruction": rollout.task.instruction,
         "submission": trajectory.submission,
-        "tests": tests,
+        "tests": tests_of(verdict),
         "turns": turns,
     }
+
+
+def tests_of(verdict: Verdict) -> list[dict[str, Any]]:
+    """What became of each hidden test."""
+    return [{"id": test.id, "expected": test.expected, "status": test.status, "satisfied": test.satisfied} for test in verdict.tests]
+
+
+def turns_of(run: Run, repository: Repository, turns: tuple[Turn, ...], most: int, since: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The turns from this place on, each with its place: what was said and answered, and what that did to the files."""
+    spell = _spelling(run)
+    for number, changed in enumerate(changes(run, repository, turns, since), since):
+        yield number, _turn(number, turns[number], spell, most) | {"changes": changed}
 
 
 def _turn(number: int, turn: Turn, spell: Any, most: int) -> dict[str, Any]:

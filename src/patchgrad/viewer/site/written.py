@@ -17,6 +17,7 @@ from patchgrad.store import Run
 from patchgrad.store.codec import finite
 from patchgrad.viewer.site import curves, forks, listed, paired, shown, summary
 from patchgrad.viewer.site.now import Now
+from patchgrad.viewer.site.recent import Recent
 
 APP, STYLE = Path(__file__).parent / "app", Path(__file__).parents[1] / "page.css"
 PACK = 1_000_000
@@ -47,7 +48,7 @@ def write(folders: Sequence[Path], out: Path) -> int:
         _given(out, f"{number}/curves", curves.curves(run))
         _given(out, f"{number}/families", forks.families(run))
         _given(out, f"{number}/outcomes", paired.outcomes(run))
-        about["runs"][number] |= {"chunks": 1, "packs": starts, "now": Now(run).told()}
+        about["runs"][number] |= {"chunks": 1, "packs": starts, "now": Now(Recent(run)).told()}
         count += attempts
     _given(out, "overview", about)
     _given(out, "comparison", summary.of_runs(runs))

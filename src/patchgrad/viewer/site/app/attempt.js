@@ -26,37 +26,93 @@ const tokenFacts = new WeakMap(); // what the tip tells of a token
 const SHOWN_FORKS = 100; // of one attempt
 
 function attemptView(place, run, about, id, given) {
-  let over = false, colour = given.get("colour") || "probability", turn = Number(given.get("turn")) || 0, data = null;
+  let over = false, colour = given.get("colour") || "probability", turn = Number(given.get("turn")) || 0, data = null, asking = null;
   let updates = [], update = null, versions = [];
-  const filled = []; // turns whose tokens stand in the page
+  const filled = new Map(), boxes = []; // the tokens of turns that stand in the page, by turn; the elements of all turns
+  const parts = {}; // of the page, by name: what is otherwise when the attempt has gone on
   place.replaceChildren(h("p", { class: "muted", role: "status" }, "reading …"));
   const list = attemptsOf(run);
-  Promise.all([source.attempt(run, id), list.count ? null : list.load(about.chunks, () => {})]).then(([found]) => show(found)).catch(failed);
+  source.attempt(run, id).then(show).then(() => list.count || list.load(about.chunks, () => {})).then(() => !over && put("others", others())).catch(failed);
 
   function show(found) {
     if (over) return;
-    data = found;
+    take(found);
+    const select = h("select", { id: "colour", change: () => paint(select.value) });
+    const turns = h("div", { id: "turns", "data-colour": colour });
+    place.replaceChildren(...there(
+      h("p", {}, h("a", { href: `#/list/${run}` }, "← all attempts"), " ", h("span", { class: "muted" }, visible(about.name))),
+      h("h1", {}, visible(data.id)),
+      ...["live", "facts", "relatives", "others", "issue"].map((name) => put(name, null)),
+      played(),
+      h("div", { class: "bar" }, h("label", { for: "colour" }, "Tokens coloured by "), select, put("trained", null), h("span", { class: "scale", "aria-hidden": "true" })),
+      turns,
+      ...["verdict", "patch"].map((name) => put(name, null))));
+    draw(0, null);
+    if (turn) go(turn);
+  }
+
+  /** What is known of the attempt: the turns of `found` are those after the first ones that it leaves as they are. */
+  function take(found) {
+    const before = data ? data.turns.slice(0, found.from || 0) : [];
+    data = { ...found, turns: [...before, ...found.turns] };
     versions = [...new Set(data.turns.flatMap((one) => [one.version, ...one.spans.map(([version]) => version)]))].sort((a, b) => a - b);
     updates = [...new Map(data.turns.flatMap((one) => one.trained).map((one) => [one.update, one.version])).entries()].sort(([one], [other]) => one - other);
     update = updates.some(([number]) => number === Number(given.get("update") ?? NaN)) ? Number(given.get("update")) : updates.length ? updates.at(-1)[0] : null;
     if (!COLOURS[colour] || (COLOURS[colour].asks && update === null)) colour = "probability";
-    const select = h("select", { id: "colour", change: () => paint(select.value) }, Object.entries(COLOURS).map(([name, { title, asks }]) => h("option", { value: name, disabled: asks && update === null }, title)));
-    select.value = colour;
-    const turns = data.turns.map(turnOf);
-    place.replaceChildren(...there(
-      h("p", {}, h("a", { href: `#/list/${run}` }, "← all attempts"), " ", h("span", { class: "muted" }, visible(about.name))),
-      h("h1", {}, visible(data.id)),
-      facts(),
-      relatives(),
-      others(),
-      h("details", { open: true }, h("summary", {}, "The issue"), told(data.instruction)),
-      played(),
-      h("div", { class: "bar", hidden: !data.turns.some((one) => one.ids.length) }, h("label", { for: "colour" }, "Tokens coloured by "), select, trainedBy(), h("span", { class: "scale", "aria-hidden": "true" })),
-      h("div", { id: "turns", "data-colour": colour }, turns),
-      verdict(),
-      h("details", {}, h("summary", {}, `The patch (${count(data.submission.split("\n").length - (data.submission ? 1 : 0))} lines)`), patch(data.submission))));
-    paint(colour);
-    if (turn) go(turn);
+  }
+
+  /** Draws the turns from this place on, and the parts that are otherwise than `before`. */
+  function draw(from, before) {
+    const turns = document.getElementById("turns"), select = document.getElementById("colour");
+    for (const box of boxes.splice(data.turns.length)) box.remove();
+    for (let number = from; number < data.turns.length; number++) {
+      const box = turnOf(data.turns[number]);
+      if (boxes[number]) boxes[number].replaceWith(box);
+      else turns.append(box);
+      boxes[number] = box;
+    }
+    const other = (...names) => !before || names.some((name) => JSON.stringify(data[name]) !== JSON.stringify(before[name]));
+    put("live", data.live ? h("p", { class: "muted" }, data.live === "running" ? "It has not ended: its turns appear here as they are made." : "It has ended; its reward is told when the attempts of its iteration are written to a table.") : null);
+    put("facts", facts());
+    if (other("origin", "forks")) put("relatives", relatives());
+    if (other("instruction")) put("issue", h("details", { open: true }, h("summary", {}, "The issue"), told(data.instruction)));
+    if (!before || data.live !== before.live) {
+      put("trained", trainedBy());
+      put("verdict", verdict());
+      put("patch", h("details", { open: parts.patch.open }, h("summary", {}, data.live === "running" ? "The patch" : `The patch (${count(data.submission.split("\n").length - (data.submission ? 1 : 0))} lines)`), data.live === "running" ? h("p", { class: "muted" }, "It is made when the attempt has ended.") : patch(data.submission)));
+      select.replaceChildren(...Object.entries(COLOURS).map(([name, { title, asks }]) => h("option", { value: name, disabled: asks && update === null }, title)));
+      select.value = colour;
+      paint(colour);
+    }
+    select.parentElement.hidden = !data.turns.some((one) => one.ids.length);
+  }
+
+  /** Puts a part of the page in the place of what it was; nothing is an element that nobody sees. */
+  function put(name, made) {
+    const next = made || h("span", { hidden: true });
+    if (parts[name]) parts[name].replaceWith(next);
+    parts[name] = next;
+    return next;
+  }
+
+  /** The attempt has gone on: asks for what is new, once at a time, and leaves what is read where it is. */
+  function lived(changes) {
+    if (!data || !data.live || !(id in changes)) return;
+    const row = changes[id];
+    asking = (asking || Promise.resolve()).then(() => source.attempt(run, id, row && data.turns.length ? data.turns.at(-1).address : "")).then((found) => over || grown(found)).catch((error) => over || put("live", h("p", { class: "bad", role: "alert" }, visible(error.message))));
+  }
+
+  function grown(found) {
+    const before = data, same = (one, other) => other && ["text", "observation", "failure", "version"].every((name) => one[name] === other[name]) && one.ids.length === other.ids.length;
+    const last = before.turns.length;
+    take(found);
+    let from = found.from || 0;
+    while (!found.from && from < last && data.turns[from] && same(data.turns[from], before.turns[from])) from++; // all of it came, and most stands here
+    for (const one of data.turns.slice(0, from)) {
+      const [shown, tokens] = [before.turns[one.number - 1], filled.get(one.number)];
+      if (shown !== one && tokens) fill(tokens, one);
+    }
+    still(() => draw(from, before));
   }
 
   /** The attempt as a terminal shows it, made when it is opened. */
@@ -67,21 +123,22 @@ function attemptView(place, run, about, id, given) {
 
   /** Which update's figures the colours and the tip tell, where several trained the attempt. */
   function trainedBy() {
+    if (data.live) return null;
     if (update === null) return h("span", { class: "muted" }, " No figures of an update of this attempt are kept.");
     if (updates.length === 1) return h("span", { class: "muted" }, ` trained by the update to version ${updates[0][1]}`);
     const select = h("select", { id: "update", change: () => {
       update = Number(select.value);
-      for (const [tokens, one] of filled) fill(tokens, one);
+      for (const [number, tokens] of filled) fill(tokens, data.turns[number - 1]);
       address();
     } }, updates.map(([number, version]) => h("option", { value: number }, `update ${number + 1}, to version ${version}`)));
     select.value = update;
-    return [h("label", { for: "update" }, " in "), select];
+    return h("span", {}, h("label", { for: "update" }, " in "), select);
   }
 
   function facts() {
-    const outcome = data.fault ? "not judged" : data.solved ? "solved" : "not solved";
-    const said = [["task", data.task], ["end", data.stop], ["reward", data.reward], ["turns", data.turns.length], ["tokens", count(data.turns.reduce((sum, one) => sum + one.tokens, 0))], ["time", seconds(data.seconds)], ...(data.asides ? [["asked aside", count(data.asides)]] : [])];
-    return h("dl", { class: "facts" }, h("div", {}, h("dt", {}, "outcome"), h("dd", { class: data.solved ? "good" : "bad" }, outcome)), said.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, visible(value)))));
+    const running = data.live === "running", outcome = running ? "not known yet" : data.fault ? "not judged" : data.solved ? "solved" : "not solved";
+    const said = [["task", data.task || "not known yet"], ["end", data.stop], ["reward", rewardOf(data.reward, data.stop)], ["turns", data.turns.length], ["tokens", count(data.turns.reduce((sum, one) => sum + one.tokens, 0))], ["time", seconds(data.seconds) || "not known yet"], ...(data.asides ? [["asked aside", count(data.asides)]] : [])];
+    return h("dl", { class: "facts" }, h("div", {}, h("dt", {}, "outcome"), h("dd", { class: running ? undefined : data.solved ? "good" : "bad" }, outcome)), said.filter(([, value]) => value !== "").map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, visible(value)))));
   }
 
   /** Other attempts at the same task, which can be read beside this one. */
@@ -124,8 +181,8 @@ function attemptView(place, run, about, id, given) {
       h("div", { class: "answer" }, h("p", { class: "muted" }, `${answer} ${seconds(one.seconds)}`), observed(run, id, one)),
       one.changes.map((change) => h("details", { class: "change", open: one.changes.length < 4 }, h("summary", {}, visible(change.path)), change.why ? h("p", { class: "muted" }, visible(change.why)) : null, change.diff ? patch(change.diff) : change.now ? told(change.now) : null)));
     lazily(box, () => {
-      filled.push([tokens, one]);
-      fill(tokens, one);
+      filled.set(one.number, tokens);
+      fill(tokens, data.turns[one.number - 1]);
     });
     return box;
   }
@@ -152,7 +209,7 @@ function attemptView(place, run, about, id, given) {
 
   function verdict() {
     const failed = data.tests.filter((one) => !one.satisfied);
-    const line = data.fault ? `Nobody judged it: ${data.fault}` : !data.tests.length ? "No tests ran." : failed.length ? `${failed.length} of ${data.tests.length} tests do not hold.` : data.tests.length === 1 ? "The test holds." : `All ${data.tests.length} tests hold.`;
+    const line = data.live === "running" ? "It is judged when it has ended." : data.fault ? `Nobody judged it: ${data.fault}` : !data.tests.length ? "No tests ran." : failed.length ? `${failed.length} of ${data.tests.length} tests do not hold.` : data.tests.length === 1 ? "The test holds." : `All ${data.tests.length} tests hold.`;
     return h("details", { open: true }, h("summary", {}, "The verdict"), h("p", {}, visible(line)),
       data.tamper.length ? h("p", { class: "bad" }, "Tampered with: ", visible(data.tamper.join("; "))) : null,
       h("table", { class: "tests" }, h("thead", {}, h("tr", {}, ["test", "was to", "ended"].map((title) => h("th", { scope: "col" }, title)))),
@@ -188,7 +245,7 @@ function attemptView(place, run, about, id, given) {
     select.value = names[(names.indexOf(colour) + 1) % names.length];
     paint(select.value);
   };
-  return { update: () => {}, close: () => { over = true; }, keys: { n: () => step(1), p: () => step(-1), c: cycle, Escape: () => { location.hash = `#/list/${run}`; } } };
+  return { update: () => {}, lived, close: () => { over = true; }, keys: { n: () => step(1), p: () => step(-1), e: () => data && go(data.turns.length), c: cycle, Escape: () => { location.hash = `#/list/${run}`; } } };
 }
 
 /** What a turn was answered; of a very long answer the rest is fetched when it is asked for. */

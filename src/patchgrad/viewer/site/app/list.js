@@ -15,6 +15,8 @@ class Attempts {
     this.count = 0;
     this.columns = {};
     this.chunks = [];
+    this.tabled = 0; // of the attempts those that a table has; the others are behind them
+    this.names = new Set();
   }
 
   async load(chunks, grown) {
@@ -27,7 +29,7 @@ class Attempts {
   }
 
   join() {
-    this.count = this.chunks.reduce((sum, chunk) => sum + chunk.count, 0);
+    this.tabled = this.chunks.reduce((sum, chunk) => sum + chunk.count, 0);
     this.columns = {};
     for (const name of Object.keys(this.chunks[0].columns)) {
       this.columns[name] = this.chunks.flatMap(({ columns }) => {
@@ -35,6 +37,8 @@ class Attempts {
         return Array.isArray(column) ? column : column.index.map((one) => (one === null ? null : Array.isArray(one) ? one.map((inner) => column.values[inner]) : column.values[one]));
       });
     }
+    this.names = new Set(this.columns.attempt);
+    putLive(this);
   }
 
   /** Numbers of the rows that fit, in order. `hits` are ids, or null where no text is looked for. */
@@ -81,7 +85,7 @@ function mark(run, id) {
 function listView(place, run, about, given) {
   const data = attemptsOf(run);
   const filter = Object.fromEntries(["words", "phase", "solved", "stop", "failure", "task", "sort", "text"].map((name) => [name, given.get(name) || ""]));
-  let rows = [], hits = null, current = 0, over = false;
+  let rows = [], hits = null, current = 0, over = false, read = []; // ids of the first row in sight, and of the current one
 
   const words = h("input", { type: "search", id: "words", value: filter.words, placeholder: "attempt or task  ( / )", "aria-label": "Search", input: () => set("words", words.value) });
   const inText = h("input", { type: "checkbox", id: "text", checked: filter.text === "1", change: () => set("text", inText.checked ? "1" : "") });
@@ -105,6 +109,7 @@ function listView(place, run, about, given) {
     const next = new URLSearchParams(Object.entries(filter).filter(([, one]) => one));
     history.replaceState(null, "", `#/list/${run}?${next}`);
     current = 0;
+    read = [];
     look();
   }
 
@@ -121,15 +126,16 @@ function listView(place, run, about, given) {
   }
 
   function fill() {
-    if (over || !data.count) return;
+    if (over || (!data.count && !rows.length)) return;
     for (const [name, select] of Object.entries(selects)) {
       const there = [...new Set(name === "failure" ? data.columns.failures.flat() : data.columns[name].map(String))].sort();
       if (select.options.length !== there.length + 1) {
-        select.replaceChildren(select.options[0], ...there.map((one) => h("option", { value: one }, name === "solved" ? (one === "true" ? "solved" : "not solved") : one)));
+        select.replaceChildren(select.options[0], ...there.map((one) => h("option", { value: one }, name === "solved" ? ({ true: "solved", null: "running" }[one] || "not solved") : one)));
       }
       select.value = filter[name];
     }
     rows = data.chosen(filter, hits);
+    stay();
     total.textContent = `${count(rows.length)} of ${count(data.count)} attempts`;
     for (const cell of head.children) {
       const name = cell.dataset.name;
@@ -140,7 +146,18 @@ function listView(place, run, about, given) {
     draw();
   }
 
+  /** Where rows came before the one that is read, it stays where it is. */
+  function stay() {
+    const [first, here] = read.map((id) => rows.findIndex((row) => data.columns.attempt[row] === id));
+    if (here > 0) current = here;
+    const way = first - Math.floor(view.scrollTop / HEIGHT);
+    if (!(first > 0 && way)) return;
+    body.style.height = `${rows.length * HEIGHT}px`;
+    view.scrollTop += way * HEIGHT;
+  }
+
   function draw() {
+    read = [Math.floor(view.scrollTop / HEIGHT), current].map((place) => data.columns.attempt?.[rows[place]]);
     const first = Math.max(0, Math.floor(view.scrollTop / HEIGHT) - 10);
     const last = Math.min(rows.length, first + Math.ceil(view.clientHeight / HEIGHT) + 20);
     body.replaceChildren(...rows.slice(first, last).map((row, place) => line(row, first + place)));
@@ -150,9 +167,9 @@ function listView(place, run, about, given) {
     const id = data.columns.attempt[row];
     const cells = SHOWN.map(([name, , kind]) => {
       const value = data.columns[name][row];
-      const text = name === "seconds" ? seconds(value) : name === "solved" ? (data.columns.fault[row] ? "? not judged" : value ? "✓ solved" : "✗ not") : value === null ? "" : typeof value === "number" ? (Number.isInteger(value) ? count(value) : value.toPrecision(3)) : visible(value);
+      const text = name === "seconds" ? seconds(value) : name === "solved" ? outcomeOf(value, data.columns.fault[row], data.columns.stop[row]) : name === "reward" && value === null ? rewardOf(value, data.columns.stop[row]) : value === null ? "" : typeof value === "number" ? (Number.isInteger(value) ? count(value) : value.toPrecision(3)) : visible(value);
       const content = name === "attempt" ? h("a", { href: `#/attempt/${run}/${encodeURIComponent(id)}`, tabindex: "-1" }, visible(id)) : text;
-      return h("div", { role: "cell", class: `cell ${name} ${kind} ${name === "solved" ? (value ? "good" : "bad") : ""}`, title: kind === "text" ? visible(value ?? "") : undefined }, content);
+      return h("div", { role: "cell", class: `cell ${name} ${kind} ${name === "solved" && value !== null ? (value ? "good" : "bad") : ""}`, title: kind === "text" ? visible(value ?? "") : undefined }, content);
     });
     return h("div", { role: "row", class: `row${place === current ? " current" : ""}${marked.includes(`${run}:${id}`) ? " marked" : ""}`, "aria-rowindex": place + 2, style: { top: `${place * HEIGHT}px` }, click: () => open(place) }, cells);
   }
@@ -178,9 +195,11 @@ function listView(place, run, about, given) {
   }
 
   const update = (now) => data.load(now.chunks, fill);
+  const live = (changes) => Object.keys(changes).length && (putLive(data) ? fill() : draw());
+  if (!data.tabled) putLive(data);
   update(about).then(look).catch(failed);
   view.focus({ preventScroll: true });
-  return { update, close: () => { over = true; }, keys: { "/": () => words.focus() } };
+  return { update, lived: live, close: () => { over = true; }, keys: { "/": () => words.focus() } };
 }
 
 /** The table of a run's policies. */

@@ -77,13 +77,16 @@ source.watch(async () => {
     overview = await source.overview();
     document.getElementById("state").textContent = `new at ${new Date().toLocaleTimeString()}`;
     const about = overview.runs[Number(location.hash.split("?")[0].split("/")[2]) || 0];
-    if (view && about) view.update(about);
+    if (view && about) await view.update(about);
   } catch (error) {
     document.getElementById("state").textContent = "the server does not answer";
   }
 }, (now) => {
   [at, told_at] = [now, Date.now()];
   tell();
+}, (told, first) => {
+  const changes = lived(told, first), run = /^#\/(list|attempt)\/(\d+)/.exec(location.hash);
+  if (view && view.lived && run) view.lived(changes[Number(run[2])] || {});
 });
 window.addEventListener("hashchange", route);
 route();

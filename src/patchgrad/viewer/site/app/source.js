@@ -16,19 +16,20 @@ const source = {
   compared: (one, two) => source.ask(`data/compared?${new URLSearchParams({ one, two })}`),
   family: (run, id) => source.ask(`data/${run}/family?id=${encodeURIComponent(id)}`),
   chunk: (run, number) => source.ask(`data/${run}/list/${number}`),
-  attempt: (run, id) => source.ask(`data/${run}/attempt?id=${encodeURIComponent(id)}`),
+  attempt: (run, id, after = "") => source.ask(`data/${run}/attempt?id=${encodeURIComponent(id)}${after ? `&after=${after}` : ""}`),
   observation: (run, id, turn) => source.ask(`data/${run}/observation?id=${encodeURIComponent(id)}&turn=${turn}`),
   search: (run, words) => source.ask(`data/${run}/search?words=${encodeURIComponent(words)}`),
-  /** Calls back whenever a run has more, and `at` with what each run is at. */
-  watch(changed, at) {
-    let before = null;
-    const events = new EventSource("data/events");
-    events.onmessage = (event) => {
-      const { state, now } = JSON.parse(event.data);
-      at(now);
-      if (before !== null && state !== before) changed();
+  /** Calls back whenever a run has more, `at` with what each run is at, and `lived` with what is new of attempts that no table has. */
+  watch(changed, at, lived) {
+    let before = null, last = Promise.resolve();
+    const events = new EventSource("data/events"), take = async ({ state, now, live, first }) => {
+      const more = before !== null && state !== before;
       before = state;
+      at(now);
+      if (more) await changed(); // an attempt that goes into a table is there before it goes from here
+      lived(live, first);
     };
+    events.onmessage = (event) => { last = last.then(() => take(JSON.parse(event.data))); };
     return () => events.close();
   },
 };

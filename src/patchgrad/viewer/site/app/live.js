@@ -1,0 +1,43 @@
+"use strict";
+/* Attempts that no table has yet: those under way, and those that have ended since the last table. The server tells them as they change. */
+
+const NAMES = ["attempt", "task", "phase", "stop", "fault", "solved", "iteration", "policy_version", "reward", "turns", "malformed", "action_tokens", "context_tokens", "seconds", "failures"];
+const underWay = []; // by run: what the list tells of each, by its name
+
+const liveOf = (run) => (underWay[run] = underWay[run] || new Map());
+
+/** Takes in what is otherwise than before; of each run what that is. At `first` all there is was told, and nothing else is there. */
+function lived(told, first) {
+  return told.map((changes, run) => {
+    const known = liveOf(run), gone = first ? [...known.keys()].filter((name) => !changes[name]).map((name) => [name, null]) : [], all = { ...Object.fromEntries(gone), ...changes };
+    for (const [name, row] of Object.entries(all)) {
+      if (row) known.set(name, row);
+      else known.delete(name);
+    }
+    return all;
+  });
+}
+
+/** Puts the rows of a run's live attempts behind those of its tables; is any of them another one than before? */
+function putLive(attempts) {
+  const { columns, tabled } = attempts, before = (columns.attempt || []).slice(tabled).join("\n");
+  const rows = [...liveOf(attempts.run)].filter(([name]) => !attempts.names.has(name));
+  for (const name of Object.keys(tabled ? columns : Object.fromEntries(NAMES.map((one) => [one, 0])))) {
+    const column = (columns[name] = columns[name] || []);
+    column.length = tabled;
+    for (const [id, row] of rows) column.push(name === "attempt" ? id : name === "failures" ? [] : row[name] ?? null);
+  }
+  attempts.count = tabled + rows.length;
+  return before !== columns.attempt.slice(tabled).join("\n");
+}
+
+/** What the list shows in place of an outcome and of a reward that nobody knows yet. */
+const outcomeOf = (solved, fault, stop) => (stop === "running" ? "… running" : fault ? "? not judged" : solved ? "✓ solved" : "✗ not");
+const rewardOf = (reward, stop) => (reward !== null ? reward : stop === "running" ? "" : "to come");
+
+/** Changes the page so that the turn which is read stays where it is. */
+function still(change) {
+  const read = [...document.querySelectorAll("#turns > .turn")].find((one) => one.getBoundingClientRect().bottom > 0), top = read && read.getBoundingClientRect().top;
+  change();
+  if (read && read.isConnected && window.scrollY > 0) window.scrollBy(0, read.getBoundingClientRect().top - top);
+}

@@ -1,0 +1,60 @@
+"""A run that goes on: what its files and its journal tell together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from patchgrad.errors import PatchgradError
+from patchgrad.store import Run
+from patchgrad.viewer.site import shown
+from patchgrad.viewer.site.live import Live
+from patchgrad.viewer.site.now import Now
+from patchgrad.viewer.site.recent import Recent
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A run, what it is at, and its attempts that no table has yet."""
+
+    run: Run
+    now: Now
+    live: Live
+
+    @classmethod
+    def of(cls, run: Run) -> Watched:
+        recent = Recent(run)
+        return cls(run, Now(recent), Live(recent))
+
+    def state(self) -> tuple[str, dict[str, Any], dict[str, dict[str, Any]]]:
+        """How much the run has, which is another text when there is more, what it is at, and its attempts that no table has."""
+        folder = self.run.folder
+        size = (len(self.run.rollouts.files()), _size(folder / "metrics.jsonl"), _size(folder / "report.json"))
+        now = self.now.told()
+        try:
+            return ",".join(map(str, size)), now, self.live.rows()
+        except (PatchgradError, OSError, ValueError):  # as the line about it says
+            return ",".join(map(str, size)), now, {}
+
+    def attempt(self, request: Request) -> Any:
+        """All of an attempt, or of one that no table has the turns after the one that is named."""
+        name, after = (request.query_params.get(one, "") for one in ("id", "after"))
+        return self.live.shown(name, after) or shown.shown(self.run, name)
+
+    def observation(self, request: Request) -> Any:
+        """The whole answer to a turn, which an attempt has the beginning of."""
+        name, words = (request.query_params.get(one, "") for one in ("id", "turn"))
+        number = int(words) if words.isdecimal() else 0
+        whole = self.live.observation(name, number)
+        return shown.observation(self.run, name, number) if whole is None else whole
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
