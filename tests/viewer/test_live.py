@@ -152,7 +152,7 @@ def test_the_list_shows_an_attempt_that_is_under_way_and_its_turns_appear_in_the
     with Run.create(tmp_path / "run", RECIPE) as run, served([run.folder]) as place, browser() as page:
         run.rollouts.write("stage1", 0, [before])
         run.save_state({"step": "stage1-0"})
-        page.goto(f"http://127.0.0.1:{place.port}/")
+        page.goto(f"http://127.0.0.1:{place.port}/#/list/0")
         page.wait_for_selector(".body .row")
         takes(run, one, 0, 2)
         page.wait_for_selector(".body .row:has-text('… running')")
