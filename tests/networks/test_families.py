@@ -117,6 +117,7 @@ def configurations(draw: st.DrawFn) -> Config:
         "mlp_bias": draw(st.booleans()),
         **draw(ropes()),
         **draw(windows(family)),
+        **draw(st.sampled_from([{}, {"eos_token_id": 2}, {"eos_token_id": [2, 4]}])),
     }
     for key in draw(
         st.sets(st.sampled_from(["tie_word_embeddings", "rms_norm_eps", "attention_bias", "mlp_bias", "head_dim"]), max_size=2)
@@ -130,11 +131,19 @@ def configurations(draw: st.DrawFn) -> Config:
 # --- equal, or refused -----------------------------------------------------------------------------
 
 
-def theirs(config: Config, path: Path) -> Any:
-    """A model of transformers with this configuration, its weights drawn and written beside it."""
+STORED = ["one file", "shards", "an index left behind", "a tensor in two shards", "frequencies", "a head of its own", "one too many"]
+EXTRA = "model.layers.0.self_attn.q_norm.bias"
+ENDS: list[Config | None] = [None, {}, {"eos_token_id": 3}, {"eos_token_id": [3, 5]}, {"eos_token_id": [5, VOCABULARY + 7]}]
+
+
+def theirs(config: Config, path: Path, stored: str = "one file", ends: Config | None = None) -> Any:
+    """A model that transformers reads of a folder with this configuration, its weights drawn and written in one of the ways, and these
+    ends of a turn in its `generation_config.json`, if any."""
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
     (path / "config.json").write_text(json.dumps(config))
+    if ends is not None:
+        (path / "generation_config.json").write_text(json.dumps(ends))
     made = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.from_pretrained(path), attn_implementation="eager")
     generator = torch.Generator().manual_seed(0)
     for name, parameter in made.named_parameters():
@@ -142,9 +151,40 @@ def theirs(config: Config, path: Path) -> Any:
         bounds = (0.5, 1.5) if "norm" in name else (-wide, wide)
         torch.nn.init.uniform_(parameter.data, *bounds, generator=generator)
     tied = made.config.tie_word_embeddings
-    state = {name: tensor.contiguous() for name, tensor in made.state_dict().items() if not (tied and name == "lm_head.weight")}
-    save_file(state, path / "model.safetensors", metadata={"format": "pt"})
-    return made.eval().float()
+    state = {name: tensor.clone() for name, tensor in made.state_dict().items() if not (tied and name == "lm_head.weight")}
+    store(state, path, stored)
+    return transformers.AutoModelForCausalLM.from_pretrained(path, attn_implementation="eager", dtype=torch.float32).eval()
+
+
+def store(state: dict[str, Tensor], path: Path, stored: str) -> None:
+    """Writes the tensors in one of the ways that there are."""
+    embedding, other = "model.embed_tokens.weight", {name: tensor * 0.5 for name, tensor in state.items()}
+    if stored == "frequencies":
+        state = state | {"model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(4)}
+    elif stored == "one too many":
+        state = state | {EXTRA: torch.ones(4)}
+    elif stored == "a head of its own":
+        state = state | {"lm_head.weight": state[embedding] * 1.5}
+    names = sorted(state)
+    first = {name: state[name] for name in names[: len(names) // 2]}
+    if stored == "a tensor in two shards":
+        first |= {embedding: other[embedding], names[-1]: other[names[-1]]}
+    if stored in ("shards", "a tensor in two shards"):
+        split(path, first, {name: state[name] for name in names if name not in first or name in (embedding, names[-1])})
+    else:
+        save_file(state, path / "model.safetensors", metadata={"format": "pt"})
+    if stored == "an index left behind":
+        split(path, other)
+
+
+def split(path: Path, *shards: Mapping[str, Tensor]) -> None:
+    """Numbered files and the index that names them; of a tensor in several it names the first."""
+    placed: dict[str, str] = {}
+    for number, held in enumerate(shards, 1):
+        name = f"model-{number:05}-of-{len(shards):05}.safetensors"
+        save_file(dict(held), path / name, metadata={"format": "pt"})
+        placed = dict.fromkeys(held, name) | placed
+    (path / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": placed}))
 
 
 def texts() -> list[Tensor]:
@@ -192,9 +232,9 @@ def paged(network: Decoder) -> list[Tensor]:
 WAYS: list[Callable[[Decoder], list[Tensor]]] = [trained, sampled, paged]
 
 
-def assert_same(config: Config, path: Path) -> None:
-    """Ours reads what transformers wrote and computes the same in each way, and what ours writes transformers reads as the same."""
-    reference = theirs(config, path)
+def assert_same(config: Config, path: Path, reference: Any = None) -> None:
+    """Ours reads what transformers reads and computes the same in each way, and what ours writes transformers reads as the same."""
+    reference = reference or theirs(config, path)
     with torch.no_grad():
         wanted = [reference(text[None]).logits[0] for text in texts()]
     network = folder.load(path, LENGTH)
@@ -209,23 +249,53 @@ def assert_same(config: Config, path: Path) -> None:
     assert folder.load(path / "again", LENGTH).config == network.config
 
 
+def culprits(config: Config, stored: str, path: Path) -> list[str]:
+    """What there is in a folder that may be refused, by the name that the refusal has to have."""
+    told = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    slides = config.get("use_sliding_window") and config.get("sliding_window", 1)
+    found = ["longrope"] if "longrope" in told.values() else []
+    found += ["layer_types"] if "sliding_attention" in (config.get("layer_types") or ()) and not slides else []
+    found += [EXTRA] if stored == "one too many" else []
+    with suppress(ConfigError):
+        positions = folder.shape(path).reach
+        found += [f"beyond the {positions} positions"] if positions < LENGTH else []
+    return found
+
+
+def ended(reference: Any) -> tuple[int, ...]:
+    """The ends of a turn, among the tokens that there are, of the generation's settings or else of the model's."""
+    told = reference.generation_config.eos_token_id
+    told = reference.config.eos_token_id if told is None else told
+    return tuple(end for end in (told if isinstance(told, list) else [told]) if end is not None and end < VOCABULARY)
+
+
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(configurations())
-def test_a_configuration_is_computed_as_transformers_does_or_refused_by_name(tmp_path: Path, config: Config) -> None:
+@given(configurations(), st.sampled_from(STORED), st.sampled_from(ENDS))
+def test_a_folder_is_computed_as_transformers_does_or_refused_by_name(
+    tmp_path: Path, config: Config, stored: str, ends: Config | None
+) -> None:
+    path = tmp_path / "model"
     try:
-        theirs(config, tmp_path / "model")
+        reference = theirs(config, path, stored, ends)
     except Exception as error:  # whatever it raises where it refuses
         event(f"refused by transformers: {type(error).__name__}")
         with suppress(ConfigError):  # there is nothing to compare with
-            folder.shape(tmp_path / "model")
+            folder.shape(path)
         return
     try:
-        folder.shape(tmp_path / "model").reaching(LENGTH)
-    except ConfigError as refusal:
-        event(f"refused: {refusal}"[:90])
+        read = folder.load(path, LENGTH).config
+    except ConfigError as error:
+        refusal = str(error)
+    else:
+        refusal = ""
+        event(f"equal: {stored}")
+    if refusal:
+        named = [name for name in culprits(config, stored, path) if name in refusal]
+        assert named, f"nothing is named that is refused: {refusal}"
+        event(f"refused: {named[0]}")
         return
-    event("equal")
-    assert_same(config, tmp_path / "model")
+    assert read.eos == ended(reference), "a config's ends count where generation_config names none"
+    assert_same(config, path, reference)
 
 
 PLAIN: Config = {"model_type": "llama", **SIZES, "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}

@@ -109,7 +109,7 @@ def _refuse(config: Settings) -> None:
 
 
 def _ends(config: Settings, generation: Settings, family: Family) -> tuple[int, ...]:
-    """Ids that end a turn. Those of `config.json` count where `generation_config.json` names none, as for transformers."""
+    """Ids that end a turn. Those of `config.json` count where `generation_config.json` names none."""
     unsaid = (2,) if family in ("llama", "mistral") and "eos_token_id" not in config.content else ()
     generated, own = generation.ids("eos_token_id"), config.ids("eos_token_id")
     return generated or own or unsaid
