@@ -203,6 +203,34 @@ def test_an_action_ends_with_the_end_of_turn_exactly_when_it_stopped() -> None:
         assert action.text == TOKENIZER.decode(kept.tolist())
 
 
+def test_an_action_ends_at_the_second_end_that_a_folders_generation_config_names(tmp_path: Path) -> None:
+    def drawn(made: Decoder) -> list[Action]:
+        play = EmbeddedPolicy(made, TOKENIZER, sessions=8, context=400, rows=8)
+        tokens = play.encode([Message("user", "x")], None)
+
+        async def each() -> list[Action]:
+            return await asyncio.gather(*[play.act(str(seed), tokens, Sampling(12, seed=seed)) for seed in range(16)])
+
+        return asyncio.run(each())
+
+    folder.save(tmp_path, network().config, network().state_dict())
+    plain_ones = drawn(folder.load(tmp_path))
+    (first,) = network().config.eos
+    often = np.bincount(np.concatenate([action.token_ids[:-1] for action in plain_ones]), minlength=TOKENIZER.vocabulary)
+    second = next(int(token) for token in often.argsort()[::-1] if token not in TOKENIZER.eos | {first})
+    beside = tmp_path / "generation_config.json"
+    beside.write_text(json.dumps({"eos_token_id": [first, second]}))
+    ended = 0
+    for before, action in zip(plain_ones, drawn(folder.load(tmp_path)), strict=True):
+        places = np.flatnonzero(before.token_ids == second)
+        assert action.token_ids.tolist() == before.token_ids[: places[0] + 1 if len(places) else None].tolist()
+        if len(places):
+            assert action.finish == "stop"
+            assert action.text == TOKENIZER.decode(action.token_ids[:-1].tolist())
+            ended += int(places[0]) + 1 < len(before.token_ids)
+    assert ended, "some went on after it where it was no end"
+
+
 def test_the_draw_follows_the_softmax() -> None:
     async def draws() -> list[Action]:
         play = policy(64, 64)
