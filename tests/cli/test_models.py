@@ -12,7 +12,7 @@ from tests.models.small import written
 from patchgrad.cli import main
 from patchgrad.networks import folder
 from patchgrad.networks.lora import Lora, adapters
-from patchgrad.policies.tokenizers.chat import ChatTokenizer
+from patchgrad.policies.tokenizers.chat import CHATML, ChatTokenizer
 from patchgrad.store import Run
 from patchgrad.trainers.local import LocalTrainer
 
@@ -69,6 +69,48 @@ def test_a_checkpoint_of_adapters_is_exported_as_a_folder_of_its_own_and_as_a_fi
     assert all(torch.equal(tensor, read[name]) for name, tensor in trainer.weights().items())
     assert main(["models", "export", str(step), "--out", str(tmp_path / "whole")]) == 2, "a folder that is there is left"
     assert main(["models", "export", str(step), "--out", str(tmp_path / "other"), "--numbers", "F16"]) == 2
+
+
+def thinking(tags: str) -> str:
+    """A template that writes these tags before whatever the assistant says."""
+    turn = CHATML.replace("+ message['content']", "+ ('TAGS' if message['role'] == 'assistant' else '') + message['content']")
+    return turn.replace("assistant\\n", "assistant\\nTAGS").replace("TAGS", tags)
+
+
+ANSWERS = {
+    "as it is": (CHATML, []),
+    "drops thoughts": (
+        CHATML.replace("message['content']", "(message['content'] if loop.last else message['content'].split('</think>')[-1])"),
+        ["the template takes it out of earlier turns"],
+    ),
+    "opens a thought": (thinking("<think>\\n"), ["a prompt opens it, so an answer begins inside it"]),
+    "ends a thought": (thinking("<think>\\n\\n</think>\\n\\n"), ["a prompt ends it, so an answer begins behind it"]),
+}
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_what_is_in_a_model_names_its_special_tokens_and_what_becomes_of_thoughts(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(tmp_path, context=2048, eos=(2, 9))
+    (tmp_path / "tokenizer_config.json").write_text(
+        json.dumps(json.loads((tmp_path / "tokenizer_config.json").read_text()) | {"chat_template": ANSWERS[kind][0]})
+    )
+    told = json.loads((tmp_path / "tokenizer.json").read_text())
+    told["added_tokens"] += [{**told["added_tokens"][0], "id": 321, "content": "<repo>"}]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(told))
+    assert main(["models", "show", str(tmp_path), "--json"]) == 0
+    chat = json.loads(capsys.readouterr().out)["chat"]
+    assert chat["special tokens"] == {
+        "<|endoftext|>": "ends an answer",
+        "<|im_start|>": "frames messages",
+        "<|im_end|>": "ends an answer",
+        "<repo>": "no part of a conversation",
+    }
+    assert chat["an answer ends at"].split(", ") == ["'", "<|endoftext|>", "<|im_end|>"]
+    assert chat["thoughts"].split("; ")[1:] == ANSWERS[kind][1]
+    assert main(["models", "show", str(tmp_path)]) == 0
+    assert "  special tokens    <|endoftext|>, <|im_end|>: ends an answer\n" in capsys.readouterr().out
 
 
 def test_a_chat_that_a_template_rewrites_differs_and_the_command_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,8 +27,15 @@ def run(arguments: argparse.Namespace) -> int:
     for title, group in told.items():
         print(title)
         for key, value in group.items():
-            first, *more = str(f"{value:,}" if isinstance(value, int) else value).splitlines() or [""]
+            first, *more = _lines(value) or [""]
             print(f"  {key:<18}{first}")
             for line in more:
                 print(f"  {'':<18}{line}")
     return 0
+
+
+def _lines(value: object) -> list[str]:
+    """One line, the lines of a text, or of a group those that are in each state: `<s>, </s>: frames messages`."""
+    if isinstance(value, dict):
+        return [f"{', '.join(name for name in value if value[name] == state)}: {state}" for state in dict.fromkeys(value.values())]
+    return str(f"{value:,}" if isinstance(value, int) else value).splitlines()
