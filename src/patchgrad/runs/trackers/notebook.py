@@ -10,11 +10,13 @@ from html import escape
 from importlib import import_module
 from typing import Any
 
-from patchgrad.evaluation import aligned
+from patchgrad.evaluation import lines
+from patchgrad.runs.trackers.fitting import blocks
 from patchgrad.runs.trackers.tally import Tally
 from patchgrad.values import Advanced, Evaluated, Event, Note, PhaseBegan, Report
 
 EVERY = 0.5  # seconds between two looks of a phase
+WIDTH = 90  # columns that a cell has room for
 Bundle = Mapping[str, str]
 Output = Callable[[Bundle], Callable[[Bundle], object]]
 """Shows a text, as plain text and as HTML, and gives what shows another one in its place."""
@@ -69,7 +71,7 @@ class Notebook:
 
     def _evaluated(self, reports: Sequence[Report]) -> None:
         self._ended()
-        self._table = aligned(reports)
+        self._table = "\n".join(line for block in blocks(lines(reports), WIDTH) for line in block)
 
     def _ended(self) -> None:
         tally, self._tally, self._said = self._tally, None, ""

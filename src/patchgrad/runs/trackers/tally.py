@@ -29,12 +29,16 @@ class Tally:
                 self._latest[key] = fact
 
     @property
-    def facts(self) -> str:
-        """The shares so far, then the latest values."""
+    def parts(self) -> list[str]:
+        """The shares so far, then the latest values, each with its name."""
         counted, latest = list(self._counted.items()), list(self._latest.items())  # the display reads from a thread of its own
         shares = [f"{key} {100 * yes / all_:.0f} %" for key, (yes, all_) in counted]
-        values = [f"{key} {_figure(fact)}" for key, fact in latest]
-        return ", ".join(shares + values)
+        return shares + [f"{key} {_figure(fact)}" for key, fact in latest]
+
+    @property
+    def facts(self) -> str:
+        """The parts on one line."""
+        return ", ".join(self.parts)
 
     def left(self) -> str:
         """The time that the rest takes at the pace so far: `1:40 left`, or nothing before the first step."""
@@ -45,8 +49,18 @@ class Tally:
 
     def ended(self) -> str:
         """The line that stays of a phase: `✓ rft  solved 50 %, turns 7  1:40`."""
-        mark, seconds = "✓" if self.done >= self.total else "·", time.monotonic() - self.began
-        return f"{mark} {self.name}  {self.facts}  {seconds // 60:.0f}:{seconds % 60:02.0f}"
+        return f"{self.mark} {self.name}  {self.facts}  {self.took}"
+
+    @property
+    def mark(self) -> str:
+        """Was all of it done?"""
+        return "✓" if self.done >= self.total else "·"
+
+    @property
+    def took(self) -> str:
+        """The time since it began: `1:40`."""
+        seconds = time.monotonic() - self.began
+        return f"{seconds // 60:.0f}:{seconds % 60:02.0f}"
 
 
 def _figure(fact: float | str) -> str:

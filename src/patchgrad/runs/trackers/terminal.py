@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from patchgrad.evaluation import aligned, lines
+from patchgrad.runs.trackers.fitting import blocks, ended, going_on
 from patchgrad.runs.trackers.notebook import Notebook, in_notebook
 from patchgrad.runs.trackers.tally import Tally
 from patchgrad.values import Advanced, Evaluated, Event, Note, PhaseBegan, Report
@@ -130,33 +131,37 @@ class Live:
             self._tally.add(steps, facts)
 
     def _table(self, reports: Sequence[Report]) -> None:
-        """The table so far, above the display."""
-        from rich.table import Table
-
+        """The table so far, above the display; in a narrow terminal in several parts, one below the other."""
         self._finish()
-        headings, *rows = lines(reports)
-        shown = Table(*headings, box=None, padding=(0, 2), header_style="dim")
-        for column in shown.columns[1:]:
-            column.justify = "right"
-        for number, row in enumerate(rows, 1):
-            shown.add_row(*row, style="bold" if number == len(rows) else "")
-        self._console.print(shown)
+        for headings, *rows in blocks(lines(reports), self._console.width):
+            self._print(headings, "dim")
+            for number, row in enumerate(rows, 1):
+                self._print(row, "bold" if number == len(rows) else "")
 
     def _stay(self, text: str) -> None:
         """A line above the display."""
+        from rich.padding import Padding
         from rich.text import Text
 
-        self._console.print(Text("  " + text.replace("\n", " ")))
+        self._console.print(Padding(Text(text.replace("\n", " ")), (0, 0, 0, 2), expand=False))
 
     def _finish(self) -> None:
         tally, self._tally = self._tally, None
         if tally and tally.done:
             from rich.text import Text
 
-            line = Text(tally.ended())
+            first, *others = ended(tally, self._console.width)
+            line = Text(first)
             line.stylize("green", 0, 1)
             line.stylize("dim", len(f"✓ {tally.name}"))
             self._console.print(line)
+            for other in others:
+                self._print(other, "dim")
+
+    def _print(self, line: str, style: str) -> None:
+        from rich.text import Text
+
+        self._console.print(Text(line, style, no_wrap=True))
 
     def _render(self) -> RenderableType:
         from rich.console import Group
@@ -167,11 +172,15 @@ class Live:
         tally = self._tally
         if tally is None:
             return Text("")
+        going = going_on(tally, self._console.width)
         line = Table.grid(padding=(0, 2))
-        bar = ProgressBar(total=max(tally.total, 1), completed=tally.done, width=28)
-        line.add_row(Text(tally.name, "bold"), bar, f"{tally.done}/{tally.total}", tally.left(), Text(tally.facts, "cyan"))
+        bar = [ProgressBar(total=max(tally.total, 1), completed=tally.done, width=going.bar)] if going.bar else []
+        beside = [Text(going.beside, "cyan")] if going.beside else []
+        name = [Text(going.name, "bold")] if going.name else []
+        line.add_row(*name, *bar, *going.figures, *beside)
         said = Text(self._said, "dim", no_wrap=True, overflow="ellipsis")
-        return Group(line, said)
+        above = [Text(going.above, "bold")] if going.above else []
+        return Group(*above, line, *(Text(below, "cyan") for below in going.below), said)
 
 
 def choose(quiet: bool) -> Silent | Notebook | Plain | Live:
