@@ -150,15 +150,16 @@ agents: $(VENV)/agents ## Codex, Claude Code, OpenCode and aider, for their test
 	@{ $(BIN)/python -m venv $(VENV)/agents/aider && $(VENV)/agents/aider/bin/pip install -q --disable-pip-version-check 'aider-chat==0.86.2' 2>/dev/null; } || echo "aider cannot be installed."
 
 # Programs of others that take our tasks or read what we write, 2 GB and more, each in an environment of its own, at the releases that were tried.
-GUESTS := inspect trl verifiers swebench harbor
+GUESTS := inspect trl verifiers swebench harbor trackio
 inspect := -e . inspect_ai==0.3.285
 trl := -e '.[train]' trl==1.16.0
 verifiers := -e . verifiers==0.4.0
 swebench := swebench==5.0.2
 harbor := harbor==0.26.0
+trackio := -e '.[trackio]' 'pyarrow>=17'
 
 .PHONY: guests
-guests: $(GUESTS:%=$(VENV)/guests/%/.installed) ## inspect_ai, TRL, verifiers, SWE-bench and Harbor, for their tests
+guests: $(GUESTS:%=$(VENV)/guests/%/.installed) ## inspect_ai, TRL, verifiers, SWE-bench, Harbor and Trackio, for their tests
 
 # Harbor needs Python 3.12, which may lie beside the one of the project. What has failed is tried again by the next make.
 $(VENV)/guests/%/.installed: | $(BIN)/python

@@ -12,24 +12,31 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from importlib.util import find_spec
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.guests.environments import environment
+from tests.runs.test_pipeline import TINY
 from tests.viewer.synthetic import policy
 
 from patchgrad.cli import main
-from patchgrad.errors import StoreError
+from patchgrad.config import dumps, override
+from patchgrad.errors import MissingDependency, Refused, StoreError
+from patchgrad.runs.api import train
 from patchgrad.runs.trackers.apart import Apart
 from patchgrad.runs.trackers.beside import Beside
 from patchgrad.runs.trackers.boards.board import BOARDS
-from patchgrad.runs.trackers.following import following
-from patchgrad.runs.trackers.points import Point, points
+from patchgrad.runs.trackers.following import Follower, Known, following
+from patchgrad.runs.trackers.points import UNREAD, Point, points
+from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.store import Run
 from patchgrad.values import Event, Measured, Note, Report
+from patchgrad.values.turns import MalformedKind
 
 Figures = list[tuple[int, Mapping[str, float]]]
 PHASES = ("rft", "stage1", "stage2")
@@ -125,10 +132,10 @@ def curve(found: Figures, name: str) -> list[tuple[int, float]]:
 
 @pytest.mark.parametrize("board", sorted(BOARDS))
 def test_a_board_is_told_of_a_run_once_and_of_what_came_since(board: str, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    if find_spec(BOARDS[board]) is None:
-        pytest.skip(f"{BOARDS[board]} is not installed")
+    # what Trackio brings changes how Ray's actors run, so it is not beside the project
+    python = str(environment("trackio") / "bin" / "python") if board == "trackio" else sys.executable
     a_run(folder)
-    command = [sys.executable, "-c", "from patchgrad.cli import main; main()", "track", str(folder), "--to", board]
+    command = [python, "-c", "from patchgrad.cli import main; main()", "track", str(folder), "--to", board]
     first = subprocess.run(command, capture_output=True, text=True, check=True)
     assert f"{board} was told 7 points" in first.stdout
     with Run.resume(folder) as run:
@@ -138,12 +145,47 @@ def test_a_board_is_told_of_a_run_once_and_of_what_came_since(board: str, folder
     assert f"{board} was told 1 points" in again.stdout
     found = READ[board](folder)
     assert curve(found, "reward/mean") == [(1, 0.25), (2, 0.25), (3, 0.25), (4, 0.25), (5, 0.75)]
-    solved = curve(found, "eval/pass_at_1" if board == "tensorboard" else "eval/pass@1")
+    solved = curve(found, "eval/held_out/pass@1")
     assert [step for step, _ in solved] == [0, 2, 4]
     assert [share for _, share in solved] == pytest.approx([0.2, 0.3, 0.4])
     assert curve(found, "tokens/sampled")[-1] == (5, 500.0)
     assert curve(found, "time/total")[-1] == (5, 105.0)
     assert [step for step, _ in found] == sorted(step for step, _ in found)
+
+
+EVALUATED = {"eval/held_out/pass@1", "eval/held_out/pass@k"}
+TRAINED = {
+    *("reward/mean", "rollout/turns", "rollout/submitted", "rollout/truncated", "rollout/format_errors"),
+    *("policy/entropy", "policy/kl", "policy/clip_fraction", "policy/grad_norm", "policy/sampler_trainer_logp_diff"),
+    *("tokens/sampled", "tokens/trained", "time/step", "time/sample", "time/grade", "time/update", "time/total"),
+}
+"""What the boards of TRL, verl and prime-rl have in common, by our names; a board has `iteration` as the step."""
+
+
+def test_a_real_run_gives_every_figure_that_the_field_looks_for(tmp_path: Path) -> None:
+    penalised = {"filter_on": "nothing", "failures.no_command": "penalise", "failures.truncated": "penalise"}
+    steps = override(replace(TINY, stages=TINY.stages[:1]), {f"stages.0.advantage.{key}": value for key, value in penalised.items()})
+    with Run.create(tmp_path / "run", dumps(steps)) as run:
+        train(steps, run, Silent())
+    found = points(run.results.metrics(Refused()), run.results.reports())
+    reports = [point.figures for point in found if not point.phase]
+    updated = [point.figures for point in found if point.figures.get("policy/updates") and point.phase.startswith("stage")]
+    assert reports
+    assert updated
+    assert [EVALUATED - set(figures) for figures in reports] == [set()] * len(reports)
+    assert [TRAINED - set(figures) for figures in updated] == [set()] * len(updated)
+
+
+def test_format_errors_are_the_share_of_turns_that_no_command_was_read_from() -> None:
+    failures = {"no command": 3, "bad arguments": 2, "truncated": 7, "looping": 1}
+    (point,) = points([row("stage1", 0, episodes=5, turns=4.0, failures=failures)], [])
+    assert point.figures["rollout/format_errors"] == 5 / 20
+    (older,) = points([row("stage1", 0)], [])
+    assert "rollout/format_errors" not in older.figures
+
+
+def test_every_failure_that_counts_as_unread_is_one_that_a_turn_can_have() -> None:
+    assert set(UNREAD) == set(get_args(MalformedKind))
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=3), st.data())
@@ -162,6 +204,18 @@ def test_what_a_board_was_told_of_a_run_stays_the_beginning_of_what_it_will_be_t
     assert after[: len(before)] == before
     assert len(after) == len(written)
     assert [point.step for point in after] == sorted(point.step for point in after)
+
+
+def test_a_point_whose_attempts_cannot_be_read_is_not_told_in_part(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    board = SimpleNamespace(figures=lambda step, _: told.append(step), text=lambda *_: None)
+    follower = Follower(a_run(folder), board, Known(folder / "known.json", "one", 0))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingDependency, match="pyarrow"):
+        follower.catch_up()
+    monkeypatch.undo()
+    follower.catch_up()
+    assert told == [0, 1, 2, 2, 3, 4, 4]
 
 
 def test_one_process_at_a_time_tells_a_board(folder: Path) -> None:
@@ -192,7 +246,7 @@ def test_a_board_that_cannot_be_filled_is_refused_in_a_sentence(
 
 FAKES = {
     "hangs": "import time\ntime.sleep(1000)",
-    "fails": "class SummaryWriter:\n    def __init__(self, *_, **__): raise OSError('no space left')",
+    "fails": "raise OSError('no space left')",
     "missing": "raise ModuleNotFoundError('gone', name='tensorboardX')",
     "breaks": "import os\nos._exit(3)",
 }

@@ -52,8 +52,9 @@ class Follower:
         """How many points it told."""
         new = points(self._run.results.metrics(Refused()), self._run.results.reports())[self._known.told :]
         for point in new:
+            attempts = list(self._attempts(point))  # read first: a point is told as a whole or not at all
             self._board.figures(point.step, point.figures)
-            for name, text in self._attempts(point):
+            for name, text in attempts:
                 self._board.text(point.step, name, text)
             self._known.one_more()
         return len(new)

@@ -34,8 +34,16 @@ NAMES = {
     "logprob_diff": "policy/sampler_trainer_logp_diff",
     "staleness": "policy/staleness",
     "updates": "policy/updates",
+    "seconds/tests": "time/grade",
 }
-"""Of a record's figures by their keys."""
+"""Of a record's figures by their keys. Attempts are graded while others go on, so `time/grade` counts seconds of cores; the rest of `time/`
+is on the clock."""
+
+UNREAD = ("no command", "several commands", "unknown tool", "bad arguments")
+"""Failures of a turn that no command could be read from, of which `rollout/format_errors` is the share of turns."""
+
+HELD_OUT = "held_out"
+"""What the set is called that a run evaluates its policies on."""
 
 SUMS = {"sampled": "tokens/sampled", "trained": "tokens/trained"}
 """Of those that are told as sums since the run began."""
@@ -83,17 +91,26 @@ def _measured(row: Mapping[str, Any]) -> dict[str, float]:
     return {
         **{NAMES.get(key, f"patchgrad/{key}"): value for key, value in told.items()},
         **({"policy/clip_fraction": sum(clipped)} if clipped else {}),
+        **_unread(row),
         "time/step": _seconds(row, "wall") + _seconds(row, "besides"),
         "time/sample": _seconds(row, "wall") - _seconds(row, "learning"),
         "time/update": _seconds(row, "learning"),
     }
 
 
+def _unread(row: Mapping[str, Any]) -> dict[str, float]:
+    turns = (row.get("episodes") or 0) * (row.get("turns") or 0.0)
+    failures = row.get("failures")
+    return {"rollout/format_errors": sum(failures.get(kind, 0) for kind in UNREAD) / turns} if turns and failures is not None else {}
+
+
 def _evaluated(report: Report) -> dict[str, float]:
-    told = {"eval/pass@1": report.pass_at_1.mean, "eval/pass@1_se": report.pass_at_1.error, "eval/pass@k": report.pass_at_k.mean}
-    told |= {"eval/turns": report.turns, "eval/submitted": report.submitted.mean}
-    told |= {f"eval/{part}/pass@1": one.mean for part, one in report.parts.items()}
-    return {name: value for name, value in told.items() if math.isfinite(value)}
+    """Of the whole set, and Pass@1 of each kind of tasks in it."""
+    told = {"pass@1": report.pass_at_1.mean, "pass@1_se": report.pass_at_1.error, "pass@k": report.pass_at_k.mean}
+    told |= {"turns": report.turns, "submitted": report.submitted.mean}
+    named = {f"eval/{part}/pass@1": one.mean for part, one in report.parts.items()}
+    named |= {f"eval/{HELD_OUT}/{name}": value for name, value in told.items()}
+    return {name: value for name, value in named.items() if math.isfinite(value)}
 
 
 def _seconds(row: Mapping[str, Any], name: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tensorboardX import SummaryWriter
+from tensorboardX.proto.summary_pb2 import Summary
 
 from patchgrad.runs.trackers.boards.board import Subject
 
@@ -16,8 +17,8 @@ class TensorBoard:
         self._writer = SummaryWriter(folder, flush_secs=5)
 
     def figures(self, step: int, figures: Mapping[str, float]) -> None:
-        for name, value in figures.items():
-            self._writer.add_scalar(name.replace("@", "_at_"), value, step)  # which has no such sign in names
+        told = [Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
+        self._writer.file_writer.add_summary(Summary(value=told), step)  # `add_scalar` would make `pass_1` of `pass@1`
         self._writer.flush()
 
     def text(self, step: int, name: str, text: str) -> None:
