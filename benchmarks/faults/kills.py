@@ -19,6 +19,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -85,6 +86,7 @@ class Seen:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[str, str]] = {}
+        self._ever = set[int]()
 
     def below(self, root: int) -> list[Process]:
         """Those that live now, of this process and of all that were seen before."""
@@ -95,11 +97,15 @@ class Seen:
             parent, began, command = there[number]
             if parent in roots:
                 roots.add(number)
-                role = next(
-                    (role for part, role in ROLES.items() if part in command and not (role == "a node" and "--head" in command)), ""
-                )
-                self._known[number] = role, began
+                self._known[number] = _role(command), began
+        self._ever |= roots
         return [Process(role, number) for number, (role, _) in self._known.items() if role]
+
+    def folders(self) -> list[Path]:
+        """What they have in memory or where temporary files are: a folder is named after the process that made it (`links/kept.py`)."""
+        places = (Path("/dev/shm"), Path(tempfile.gettempdir()))
+        found = [path for place in places for path in place.glob("patchgrad-*")]
+        return [path for path in found if any(part.isdecimal() and int(part) in self._ever for part in path.name.split("-"))]
 
 
 def _role(command: str) -> str:
@@ -157,8 +163,8 @@ def chosen(there: list[Process], chance: random.Random) -> Process:
 def nothing_left(folder: Path, seen: Seen) -> None:
     """Waits until all is gone that a run has begun; `AssertionError` where it is not in time."""
     last = time.monotonic() + ENDED
-    while orphans := seen.below(-1):
-        assert time.monotonic() < last, f"{folder} left processes behind: {orphans}"
+    while orphans := [*seen.below(-1), *seen.folders()]:
+        assert time.monotonic() < last, f"{folder} left behind: {orphans}"
         time.sleep(0.2)
 
 

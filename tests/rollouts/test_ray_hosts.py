@@ -168,12 +168,33 @@ def test_another_word_for_a_cluster_is_refused() -> None:
 def test_nodes_whose_keeper_is_frozen_are_ended_with_all_that_they_have_started() -> None:
     nodes = Nodes(1, 1)
     keeper = nodes.pid
-    started = below(keeper)
+    folder, started = folder_of(keeper), below(keeper)
     os.kill(keeper, signal.SIGSTOP)
     nodes.close(seconds=0.5)
     assert len(started) > 2
+    assert not folder.exists()
+    ended([keeper, *started])
+
+
+def folder_of(keeper: int) -> Path:
+    """Where the nodes of a keeper write."""
+    folder = Path(Path(f"/proc/{keeper}/cmdline").read_bytes().split(b"\0")[-2].decode())
+    assert folder.is_dir()
+    return folder
+
+
+def test_nodes_whose_keeper_was_killed_leave_no_folder() -> None:
+    nodes = Nodes(1, 1)
+    folder = folder_of(nodes.pid)
+    os.kill(nodes.pid, signal.SIGKILL)
+    nodes.close()
+    assert not folder.exists()
+
+
+def ended(started: list[int]) -> None:
+    """They are no more; what was killed may end a moment later."""
     deadline = time.monotonic() + 60
-    while any(map(alive, (keeper, *started))):  # what was killed may end a moment later
+    while any(map(alive, started)):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 

@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -203,6 +204,41 @@ def test_a_rank_that_is_killed_or_frozen_is_named(kill: signal.Signals) -> None:
     with pytest.raises(TrainerFault, match=f"rank 1 of 2 .process {launched.processes[1].pid} on "):
         trainer.update(BATCH, Clipped(), STEP)
     assert [process.poll() is not None for process in launched.processes] == [True, True], "no process is left"
+
+
+STOPPED = """
+import os, signal
+from tests.trainers.test_sharded import CONFIG
+from patchgrad.networks.decoder import Decoder
+from patchgrad.trainers.optimisers import AdamW
+from patchgrad.trainers.sharded.launching import here
+from patchgrad.trainers.sharded.rank import Spec
+from patchgrad.trainers.sharded.trainer import ShardedTrainer
+
+launched = here(1)
+rank = launched.processes[0].pid
+os.kill(rank, signal.SIGSTOP)
+print(rank, flush=True)
+ShardedTrainer(Decoder(CONFIG), launched, Spec(CONFIG, AdamW))
+"""
+
+
+def test_a_process_that_is_killed_as_it_hands_weights_to_its_ranks_leaves_none_of_them_in_memory() -> None:
+    with subprocess.Popen([sys.executable, "-c", STOPPED], stdout=subprocess.PIPE, text=True) as trains:
+        assert trains.stdout is not None
+        rank, memory = int(trains.stdout.readline()), Path("/dev/shm")
+        until(lambda: any(memory.glob(f"patchgrad-{trains.pid}-*/model.safetensors")))
+        trains.kill()
+        os.kill(rank, signal.SIGKILL)
+    until(lambda: not any(memory.glob(f"patchgrad-{trains.pid}-*")))
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Waits for it, and fails after a minute."""
+    last = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < last
+        time.sleep(0.05)
 
 
 def test_a_rank_with_other_weights_is_named_before_anything_waits_for_it() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -11,23 +13,37 @@ from pathlib import Path
 
 MEMORY = Path("/dev/shm")
 
-KEEPER = "import shutil, sys; sys.stdin.buffer.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
+KEEPER = """
+import os, shutil, sys, time
+sys.stdin.buffer.read()
+for _ in range(600):  # others may write to it for a moment
+    shutil.rmtree(sys.argv[1], ignore_errors=True)
+    if not os.path.lexists(sys.argv[1]):
+        break
+    time.sleep(0.1)
+"""
 """Its standard input is a pipe that the maker holds open."""
 
 
 class KeptFolder:
-    """A fresh folder, in memory where three times so many `bytes` are free there; a small process waits for its maker's end."""
+    """A fresh folder, whose name begins so and has its maker's number; a small process waits for its maker's end.
 
-    def __init__(self, prefix: str, size: int) -> None:
-        roomy = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 3 * size
-        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=MEMORY if roomy else None))
+    It is in memory where three times so many `bytes` are free there. Without a `size`, and where there is no such room, it is where
+    temporary files are.
+    """
+
+    def __init__(self, prefix: str, size: int | None = None) -> None:
+        roomy = size is not None and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 3 * size
+        self.path = (MEMORY if roomy else Path(tempfile.gettempdir())) / f"{prefix}{os.getpid()}-{secrets.token_hex(4)}"
         keeper = subprocess.Popen([sys.executable, "-I", "-S", "-c", KEEPER, str(self.path)], stdin=subprocess.PIPE, start_new_session=True)
-        self._end = weakref.finalize(self, _ended, keeper)
+        self._end = weakref.finalize(self, _ended, keeper, self.path)
+        self.path.mkdir(0o700)  # when somebody waits to take it away
 
     def close(self) -> None:
         """It is no more when this returns."""
         self._end()
 
 
-def _ended(keeper: subprocess.Popen[bytes]) -> None:
+def _ended(keeper: subprocess.Popen[bytes], path: Path) -> None:
     keeper.communicate()
+    shutil.rmtree(path, ignore_errors=True)  # what kept it may have been killed

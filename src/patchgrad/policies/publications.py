@@ -153,12 +153,6 @@ def digest(tensor: Tensor) -> str:
     return found.hexdigest()
 
 
-def roomy(weights: Weights) -> Path | None:
-    """Memory that is a folder, where two sets of these weights have room there; else the usual place."""
-    size, memory = sum(4 * weight.numel() for weight in weights.values()), Path("/dev/shm")
-    return memory if memory.is_dir() and shutil.disk_usage(memory).free > 3 * size else None
-
-
 def _put(path: Path, content: Mapping[str, Any]) -> None:
     """Whole, or not at all: another process may look for it."""
     new = path.with_suffix(".new")

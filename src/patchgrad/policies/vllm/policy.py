@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +14,9 @@ import numpy as np
 
 from patchgrad.contracts import Weights
 from patchgrad.errors import ContextFault
+from patchgrad.links.kept import KeptFolder
 from patchgrad.networks.decoder import DecoderConfig
-from patchgrad.policies.publications import Publications, Published, roomy
+from patchgrad.policies.publications import Publications, Published
 from patchgrad.policies.tokenizers.chat import ChatTokenizer
 from patchgrad.policies.vllm.gate import Gate
 from patchgrad.policies.vllm.server import MODEL, Installed, Server
@@ -51,7 +50,8 @@ class VllmPolicy:
         self._tokenizer = tokenizer
         self._context, self._version = context, weights.version if isinstance(weights, Published) else 0
         self._eos = tokenizer.eos | frozenset(config.eos)
-        home = Path(tempfile.mkdtemp(prefix="patchgrad-vllm-", dir=roomy(weights)))
+        self._home = KeptFolder("patchgrad-vllm-", sum(4 * weight.numel() for weight in weights.values()))
+        home = self._home.path
         self._threads = ThreadPoolExecutor(sessions, "vllm")
         self._gate, self._within = Gate(), within
         self._publications = Publications(home, config, tokenizer, untied=True)
@@ -59,7 +59,7 @@ class VllmPolicy:
             folder = _folder(self._publications, weights, 0)
             server = Server(folder, home, context=context, vllm=vllm)
         except BaseException:
-            shutil.rmtree(home, ignore_errors=True)
+            self._home.close()
             raise
         self._end = weakref.finalize(self, server.stop)
         self._serving = Serving(server, folder, self._version, self._gate)
@@ -120,6 +120,7 @@ class VllmPolicy:
         """Ends the server and takes its folder away; who still waits for an action gets a `PolicyFault`."""
         self._serving.close()
         self._end()
+        self._home.close()
         self._threads.shutdown(cancel_futures=True)
 
 

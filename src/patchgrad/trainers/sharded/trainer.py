@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ import torch
 
 from patchgrad.contracts import Objective, Weights
 from patchgrad.errors import ConfigError
+from patchgrad.links.kept import KeptFolder
 from patchgrad.networks import folder as folders
-from patchgrad.networks.decoder import Decoder
+from patchgrad.networks.decoder import Decoder, DecoderConfig
 from patchgrad.networks.lora import fingerprint
 from patchgrad.trainers.allocator import sparing
 from patchgrad.trainers.local import Held
@@ -23,9 +24,6 @@ from patchgrad.trainers.sharded.asking import Asking
 from patchgrad.trainers.sharded.launching import Launched
 from patchgrad.trainers.sharded.rank import Spec, Stepped
 from patchgrad.values import Batch, Floats, StepSettings, Update
-
-SHARED = Path("/dev/shm")
-"""Where weights lie on their way between processes of one machine."""
 
 
 class ShardedTrainer:
@@ -42,10 +40,9 @@ class ShardedTrainer:
         self._base, self._known_by = base, fingerprint(dict(network.named_parameters())) if spec.lora and base else ""
         allowed = [size for size in launched.sizes if spec.config.heads % size == 0]
         self._ranks = Asking(launched, next(launched.networks), allowed, tokens)
-        with _shared() as name:
-            folder = Path(name)
-            folders.save(folder, spec.config, dict(network.named_parameters()))
-            self._ranks.call("open", spec, folder, version)
+        with closing(_shared(spec.config)) as kept:
+            folders.save(kept.path, spec.config, dict(network.named_parameters()))
+            self._ranks.call("open", spec, kept.path, version)
 
     @property
     def version(self) -> int:
@@ -92,9 +89,9 @@ class ShardedTrainer:
 
     def weights(self) -> Weights:
         """The parameters by their transformers names, adapters merged; they outlive later updates."""
-        with _shared() as folder:
-            self._ranks.call("publish", Path(folder))
-            return folders.tensors(Path(folder))
+        with closing(_shared(self._spec.config)) as kept:
+            self._ranks.call("publish", kept.path)
+            return folders.tensors(kept.path)
 
     def save(self, folder: Path) -> None:
         """Writes a checkpoint: a model folder, and the optimiser's state in the ranks' rows."""
@@ -120,6 +117,6 @@ def held_still(held: Held, parameters: Mapping[str, torch.Tensor]) -> dict[str, 
     return {name: one == 0 for name, one in ones.items() if not one.all()}
 
 
-def _shared() -> tempfile.TemporaryDirectory[str]:
-    """A folder in memory, if there is one."""
-    return tempfile.TemporaryDirectory(prefix="patchgrad-", dir=SHARED if SHARED.is_dir() else None)
+def _shared(config: DecoderConfig) -> KeptFolder:
+    """Where the weights lie on their way between processes of one machine."""
+    return KeptFolder("patchgrad-", 4 * config.parameters)

@@ -1,6 +1,6 @@
 """Nodes of a Ray cluster on this machine, and the process that keeps them: all end with whoever has started it, however that ends.
 
-    python -m patchgrad.rollouts.executors.hosts.nodes 3 16     three nodes with 16 cells each; prints the address
+    python -m patchgrad.rollouts.executors.hosts.nodes 3 16 FOLDER     three nodes with 16 cells each; prints the address
 
 Its standard input is a pipe that the starter holds open. Ray ends its own processes too, but some of them a minute late, or not at all.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from patchgrad.errors import ClusterFault
+from patchgrad.links.kept import KeptFolder
 
 STORE = 100 << 20
 """Bytes of a node's object store: attempts are small, and weights go other ways."""
@@ -34,7 +34,8 @@ class Nodes:
     """So many nodes, each with these cells; they end with this process, or when they are closed."""
 
     def __init__(self, count: int, cells: int) -> None:
-        command = [sys.executable, "-m", __name__, str(count), str(cells)]
+        self._folder = KeptFolder("patchgrad-")  # of this process: the keeper may be killed, and so may all that it has started
+        command = [sys.executable, "-m", __name__, str(count), str(cells), str(self._folder.path)]
         path = os.pathsep.join(filter(None, sys.path))  # a host imports what this process can import
         with tempfile.TemporaryFile("w+") as said:  # and no pipe: one that nobody reads would stop who writes
             self._keeper = subprocess.Popen(
@@ -49,6 +50,7 @@ class Nodes:
             self.address = self._keeper.stdout.readline().strip() if self._keeper.stdout else ""
             if not self.address:
                 self._keeper.communicate()
+                self._folder.close()
                 said.seek(0)
                 why = (said.read().strip().splitlines() or ["it gave no reason"])[-1]
                 raise ClusterFault(f"Ray could not start {count} nodes on this machine: {why}")
@@ -66,11 +68,11 @@ class Nodes:
             _kill(below(self._keeper.pid))
             self._keeper.kill()
             self._keeper.communicate()
+        self._folder.close()
 
 
-def main(count: int, cells: int) -> None:
+def main(count: int, cells: int, folder: str) -> None:
     """Starts the nodes, and waits until nobody holds them any more."""
-    folder = tempfile.mkdtemp(prefix="patchgrad-")
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)  # what Ray's processes leave behind is this one's
     try:
         os.mkdir(f"{folder}/ray")
@@ -86,7 +88,6 @@ def main(count: int, cells: int) -> None:
         sys.stdin.read()
     finally:
         _end_children()
-        shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)  # Ray would look for its processes
 
 
@@ -123,4 +124,4 @@ def _above(process: int, parents: Mapping[int, int]) -> list[int]:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:3]))
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
