@@ -50,18 +50,17 @@ class VllmPolicy:
         self._tokenizer = tokenizer
         self._context, self._version = context, weights.version if isinstance(weights, Published) else 0
         self._eos = tokenizer.eos | frozenset(config.eos)
-        self._home = KeptFolder("patchgrad-vllm-", sum(4 * weight.numel() for weight in weights.values()))
-        home = self._home.path
+        kept = KeptFolder("patchgrad-vllm-", sum(4 * weight.numel() for weight in weights.values()))
         self._threads = ThreadPoolExecutor(sessions, "vllm")
         self._gate, self._within = Gate(), within
-        self._publications = Publications(home, config, tokenizer, untied=True)
+        self._publications = Publications(kept.path, config, tokenizer, untied=True)
         try:
             folder = _folder(self._publications, weights, 0)
-            server = Server(folder, home, context=context, vllm=vllm)
+            server = Server(folder, kept.path, context=context, vllm=vllm)
         except BaseException:
-            self._home.close()
+            kept.close()
             raise
-        self._end = weakref.finalize(self, server.stop)
+        self._end = weakref.finalize(self, _ended, server, kept)
         self._serving = Serving(server, folder, self._version, self._gate)
 
     @property
@@ -120,8 +119,12 @@ class VllmPolicy:
         """Ends the server and takes its folder away; who still waits for an action gets a `PolicyFault`."""
         self._serving.close()
         self._end()
-        self._home.close()
         self._threads.shutdown(cancel_futures=True)
+
+
+def _ended(server: Server, kept: KeptFolder) -> None:
+    server.stop()
+    kept.close()
 
 
 def _folder(publications: Publications, weights: Weights, version: int) -> Path:
