@@ -23,6 +23,9 @@ from patchgrad.links.spending import ELSEWHERE, Spent, spent
 BEAT = 2.0
 """Seconds between two signs of life."""
 
+LOST = 2.0
+"""Seconds in which a rank that ended is noticed; those that computed with it may say earlier that they failed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
@@ -136,18 +139,22 @@ class Ranks:
         self._sending[rank] = self._senders.submit(put, self.links[rank], message)
 
     def _collect(self, kind: type[Any], method: str, deadline: float) -> dict[int, Any]:
-        """A message of this kind from every rank."""
-        found: dict[int, Any] = {}
-        begun = time.monotonic()
+        """A message of this kind from every rank. Where one is gone that is told, and not what others say of the collective it was in."""
+        found, failed = dict[int, Any](), dict[int, str]()
+        begun = last = time.monotonic()
         while len(found) < len(self.links):
-            waiting = [rank for rank in range(len(self.links)) if rank not in found]
-            heard = wait([self.links[rank] for rank in waiting], timeout=1.0)
+            waiting = [rank for rank in range(len(self.links)) if rank not in found and rank not in failed]
+            heard = wait([self.links[rank] for rank in waiting], timeout=0.2 if failed else 1.0)
             for rank in (rank for rank in waiting if self.links[rank] in heard):
                 message = self._received(rank)
                 if isinstance(message, Answer) and message.failed:
-                    raise TrainerFault(f"the trainer's {method} failed on {self.name(rank)}: {message.failed}")
-                if isinstance(message, kind):
+                    last = last if failed else time.monotonic() + LOST
+                    failed[rank] = message.failed
+                elif isinstance(message, kind):
                     found[rank] = message
+            if failed and (len(found) + len(failed) == len(self.links) or time.monotonic() > last):
+                rank, said = next(iter(failed.items()))
+                raise TrainerFault(f"the trainer's {method} failed on {self.name(rank)}: {said}")
             self._missing(found, method, begun, deadline)
         return found
 
