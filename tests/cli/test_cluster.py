@@ -33,6 +33,7 @@ HOSTNAME = """#!/bin/bash
 echo ::1 127.0.0.1
 """
 RAY = """#!/bin/bash
+[[ $RAY_memory_monitor_refresh_ms == 0 ]] || exit 1
 printf '%q ' ray "$@" "$RAY_AUTH_TOKEN" >> "$SAID"
 echo >> "$SAID"
 [[ $* == *--head* ]] && exec python3 -c "
@@ -133,10 +134,37 @@ def test_a_job_for_kubernetes_has_a_pod_for_the_run_and_one_for_each_other_machi
     assert [pod["resources"]["limits"]["nvidia.com/gpu"] for pod in pods] == ["2", "2"]
     assert cluster["headGroupSpec"]["rayStartParams"]["num-gpus"] == "0", "the pod's GPUs are the trainer's"
     assert "num-gpus" not in hosts["rayStartParams"]
+    assert [pod["env"] for pod in pods] == [[{"name": "RAY_memory_monitor_refresh_ms", "value": "0"}]] * 2
     assert pods[1]["securityContext"] == {"procMount": "Unmasked"}
     *_, ends = pods[1]["lifecycle"]["preStop"]["exec"]["command"]
     assert ends == "patchgrad cluster leave --seconds 30; ray stop"
     assert hosts["template"]["spec"]["terminationGracePeriodSeconds"] == 60
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+def test_ray_is_started_on_a_machine_as_by_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`head` and `join` run the `ray` beside Python; a double says what it was given."""
+    (tmp_path / "ray").write_text('#!/bin/bash\necho "$RAY_AUTH_MODE $RAY_memory_monitor_refresh_ms $*" >> "$SAID"\n')
+    (tmp_path / "ray").chmod(0o755)
+    (tmp_path / "python").touch()
+    monkeypatch.setenv("SAID", str(tmp_path / "said"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    for words in (
+        ["head", "--cells", "2"],
+        ["join", "10.0.0.1:6379", "--cells", "3"],
+        ["join", "10.0.0.1:6379", "--cells", "3", "--trains"],
+    ):
+        assert main(["cluster", *words]) == 0
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "100")
+    assert main(["cluster", "join", "10.0.0.1:6379", "--cells", "3"]) == 0
+    join = 'start --address 10.0.0.1:6379 --resources {"cells": 3}'
+    assert (tmp_path / "said").read_text().splitlines() == [
+        "token 0 get-auth-token --generate",
+        'token 0 start --head --port 6379 --resources {"cells": 2} --num-gpus 0 --disable-usage-stats',
+        f"token 0 {join} --disable-usage-stats",
+        f"token 0 {join} --num-gpus 0 --disable-usage-stats",
+        f"token 100 {join} --disable-usage-stats",
+    ]
 
 
 AWS = ("--provider", '{"type": "aws", "region": "eu-west-1"}')
@@ -160,6 +188,10 @@ def test_a_cluster_for_rays_launcher_has_its_schema_and_hosts_with_cells(
     assert cluster["available_node_types"]["head"]["resources"] == {"GPU": 0}, "Ray heeds this before the head's own command"
     begins = [shlex.split(cluster[f"{who}_start_ray_commands"][-1]) for who in ("head", "worker")]
     assert [line[line.index("--resources") + 1] for line in begins] == ['{"cells": 0}', '{"cells": 5}']
+    assert all(
+        'RAY_memory_monitor_refresh_ms="${RAY_memory_monitor_refresh_ms:-0}"' in cluster[f"{who}_start_ray_commands"][-1]
+        for who in ("head", "worker")
+    )
     assert [NO_GPUS[0] in line for line in begins] == [True, False]
     assert begins[1][begins[1].index("--address") + 1] == "$RAY_HEAD_IP:6379"
     assert "ray exec FILE --tmux 'patchgrad train mine.toml --run runs/a --resume --cluster auto'" in said.err

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from patchgrad.errors import ConfigError
-from patchgrad.rollouts.executors.hosts.links import CELLS
+from patchgrad.rollouts.executors.hosts.links import CELLS, UNWATCHED
 
 PORT = 6379
 """Where Ray's head listens unless something else is said."""
@@ -100,11 +100,17 @@ address="$ip:{PORT}"
 export RAY_AUTH_MODE=token
 RAY_AUTH_TOKEN=$(python3 -c 'import secrets; print(secrets.token_hex(32))')
 export RAY_AUTH_TOKEN # so that nobody else can send work to these machines
+{_exports()}
 
 srun --nodes=1 --ntasks=1 --nodelist="$head" --overlap {head} --node-ip-address "$ip" &
 until (exec 3<>"/dev/tcp/$ip/{PORT}") 2>/dev/null; do sleep 1; done
 {others}{_run(job)}
 """
+
+
+def _exports() -> str:
+    """A line for a shell, which leaves a user's own settings."""
+    return "export " + " ".join(f'{name}="${{{name}:-{value}}}"' for name, value in UNWATCHED.items())
 
 
 def _joins(job: Job, first: int, end: int, *, trains: bool) -> str:
@@ -142,10 +148,11 @@ def kuberay(job: Job, image: str, claim: str, version: str) -> str:
         raise ConfigError("--nodes must be at least 2: the head's pod makes no attempts.")
     limits = {"resources": {"limits": {"nvidia.com/gpu": str(job.gpus)}}} if job.gpus else {}
     runs = {"name": "runs", "persistentVolumeClaim": {"claimName": claim}}
-    first = {"name": "ray-head", "image": image, **limits, "volumeMounts": [{"name": "runs", "mountPath": "/runs"}]}
+    env = {"env": [{"name": name, "value": value} for name, value in UNWATCHED.items()]}
+    first = {"name": "ray-head", "image": image, **env, **limits, "volumeMounts": [{"name": "runs", "mountPath": "/runs"}]}
     ends = f"patchgrad cluster leave --seconds {GRACE // 2}; ray stop"
     leaves = {"preStop": {"exec": {"command": ["/bin/sh", "-c", ends]}}}
-    other = {"name": "ray-worker", "image": image, **limits, "securityContext": {"procMount": "Unmasked"}, "lifecycle": leaves}
+    other = {"name": "ray-worker", "image": image, **env, **limits, "securityContext": {"procMount": "Unmasked"}, "lifecycle": leaves}
     hosts = {
         "groupName": "hosts",
         **dict.fromkeys(("replicas", "minReplicas", "maxReplicas"), job.nodes - 1),
@@ -196,7 +203,7 @@ def up(job: Job, machines: Machines) -> str:
     if job.nodes < 2:
         raise ConfigError("--nodes must be at least 2: the head makes no attempts.")
     count = job.nodes - 1
-    token = "export RAY_AUTH_MODE=token; "
+    place = f"export RAY_AUTH_MODE=token; {_exports()}; "
     head = shlex.join(start(PORT, 0, trains=True)) + " --autoscaling-config=~/ray_bootstrap_config.yaml"
     host = shlex.join(start(PORT, job.cells, "ADDRESS")).replace("ADDRESS", f"$RAY_HEAD_IP:{PORT}")
     limits = {"min_workers": count, "max_workers": count}
@@ -215,7 +222,7 @@ def up(job: Job, machines: Machines) -> str:
         "head_node_type": "head",
         "file_mounts": {"~/.ray/auth_token": "~/.ray/auth_token", **recipe},
         "setup_commands": list(machines.setup),
-        "head_start_ray_commands": ["ray stop", token + head],
-        "worker_start_ray_commands": ["ray stop", token + host],
+        "head_start_ray_commands": ["ray stop", place + head],
+        "worker_start_ray_commands": ["ray stop", place + host],
     }
     return json.dumps(cluster, indent=2) + "\n"

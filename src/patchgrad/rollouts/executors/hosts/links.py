@@ -10,6 +10,14 @@ CELLS = "cells"
 """The resource of a node of Ray's that takes attempts: how many at once."""
 
 
+UNWATCHED = {"RAY_memory_monitor_refresh_ms": "0"}
+"""For the environment that a node begins in: Ray does not end its workers there when the machine is short of memory.
+
+Else, where 95 % are taken by whatever it is, Ray would end the host of all attempts, or a replica. Sandboxes have limits of their own, and
+none is opened where memory is short (`sandboxes/admission.py`). A user's own setting goes before this one.
+"""
+
+
 class HostLink(Link, Protocol):
     """A way to one host that is there, which takes so many attempts at once."""
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from patchgrad.errors import ClusterFault
 from patchgrad.links.kept import KeptFolder
+from patchgrad.rollouts.executors.hosts.links import UNWATCHED
 
 STORE = 100 << 20
 """Bytes of a node's object store: attempts are small, and weights go other ways."""
@@ -77,6 +78,8 @@ def main(count: int, cells: int, folder: str) -> None:
     try:
         os.mkdir(f"{folder}/ray")
         os.environ["RAY_TMPDIR"] = folder  # else it notes its address where all users of this machine look for a cluster
+        for name, value in UNWATCHED.items():
+            os.environ.setdefault(name, value)
         from ray.cluster_utils import Cluster
 
         head = {"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False, "temp_dir": folder}
