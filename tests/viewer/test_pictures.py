@@ -42,7 +42,7 @@ PLAYED = """(async () => {
 })()"""
 PICTURES = {
     "report": Picture("#/report/0", ".report h1", height=900),
-    "list": Picture("#/list/0?failure=timeout", ".body .row"),
+    "list": Picture("#/list/0?failure=timeout&where=turns%3E%3D5", ".body .row"),
     "attempt": Picture("#/attempt/0/stage1%2F3%2F0%2F0", ".token", "document.getElementById('turn-3').scrollIntoView()", 800),
     "entropy": Picture(
         "#/attempt/0/stage1%2F3%2F0%2F0?colour=entropy", ".token", "document.getElementById('turn-1').scrollIntoView()", 480

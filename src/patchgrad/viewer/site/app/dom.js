@@ -48,5 +48,6 @@ function told(text, attributes) {
 }
 
 const count = (number) => Number(number).toLocaleString("en");
+const counted = (number, name) => `${count(number)} ${name}${number === 1 ? "" : "s"}`;
 const share = (number) => (number === null || number === undefined ? "" : `${(100 * number).toFixed(1)} %`);
-const seconds = (number) => (number === null || number === undefined ? "" : number < 60 ? `${number.toFixed(1)} s` : `${Math.floor(number / 60)}:${String(Math.round(number % 60)).padStart(2, "0")} min`);
+const seconds = (number) => (number === null || number === undefined ? "" : number < 59.95 ? `${number.toFixed(1)} s` : `${Math.floor(Math.round(number) / 60)}:${String(Math.round(number) % 60).padStart(2, "0")} min`);

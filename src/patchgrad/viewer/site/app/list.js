@@ -3,9 +3,23 @@
 
 const SHOWN = [
   ["attempt", "attempt", "text"], ["task", "task", "text"], ["phase", "phase", "text"], ["solved", "solved", "flag"], ["reward", "reward", "number"],
-  ["stop", "end", "text"], ["turns", "turns", "number"], ["malformed", "no call", "number"], ["action_tokens", "tokens", "number"],
+  ["stop", "end", "text"], ["failures", "failures", "text"], ["turns", "turns", "number"], ["malformed", "no call", "number"], ["action_tokens", "tokens", "number"],
   ["seconds", "seconds", "number"], ["policy_version", "version", "number"],
 ];
+const FIGURES = new Map(Object.entries({ reward: "reward", turns: "turns", tokens: "action_tokens", seconds: "seconds", version: "policy_version", iteration: "iteration" }));
+const SIGNS = { ">=": (one, other) => one >= other, "<=": (one, other) => one <= other, ">": (one, other) => one > other, "<": (one, other) => one < other, "=": (one, other) => one === other };
+
+/** `turns>=8 reward<1`: what figures have to be, as columns with their conditions, and what of the text cannot be read. */
+function ranges(text) {
+  const found = [];
+  const rest = text.replace(/([a-z]+)\s*(>=|<=|>|<|=)\s*(-?\d*\.?\d+)(?=[\s,]|$)/gi, (whole, name, sign, number) => {
+    const column = FIGURES.get(name.toLowerCase());
+    if (column) found.push([column, (value) => value !== null && SIGNS[sign](value, Number(number))]);
+    return column ? "" : whole;
+  });
+  return { found, rest: rest.replace(/[\s,]+/g, " ").trim() };
+}
+
 const HEIGHT = 28; // of a row, in pixels
 
 /** The columns of a run, a chunk after the other; `grown` is called after each. */
@@ -42,22 +56,24 @@ class Attempts {
   }
 
   /** Numbers of the rows that fit, in order. `hits` are ids, or null where no text is looked for. */
-  chosen({ words, phase, solved, stop, task: at, failure, sort }, hits) {
+  chosen({ words, phase, solved, stop, task: at, failure, where, sort }, hits) {
     const { attempt, task, failures } = this.columns;
     const low = words.toLowerCase();
-    const rows = [];
+    const rows = [], within = ranges(where).found;
     for (let row = 0; row < this.count; row++) {
       if (phase && this.columns.phase[row] !== phase) continue;
       if (stop && this.columns.stop[row] !== stop) continue;
       if (at && task[row] !== at) continue;
       if (failure && !failures[row].includes(failure)) continue;
       if (solved && String(this.columns.solved[row]) !== solved) continue;
+      if (!within.every(([column, fits]) => fits(this.columns[column][row]))) continue;
       if (hits ? !hits.has(attempt[row]) : low && !attempt[row].toLowerCase().includes(low) && !task[row].toLowerCase().includes(low)) continue;
       rows.push(row);
     }
     if (sort) {
-      const column = this.columns[sort.replace(/^-/, "")], way = sort.startsWith("-") ? -1 : 1;
+      const name = sort.replace(/^-/, ""), way = sort.startsWith("-") ? -1 : 1;
       const order = (a, b) => (a === b ? 0 : a === null ? 1 : b === null ? -1 : a < b ? -way : way);
+      const column = name === "failures" ? failures.map((kinds) => kinds.join(", ") || null) : this.columns[name];
       if (column) rows.sort((a, b) => order(column[a], column[b]));
     }
     return rows;
@@ -84,11 +100,13 @@ function mark(run, id) {
 /** The view: draws itself into `place`, and has `update` for when the run has grown. */
 function listView(place, run, about, given) {
   const data = attemptsOf(run);
-  const filter = Object.fromEntries(["words", "phase", "solved", "stop", "failure", "task", "sort", "text"].map((name) => [name, given.get(name) || ""]));
+  const filter = Object.fromEntries(["words", "phase", "solved", "stop", "failure", "where", "task", "sort", "text"].map((name) => [name, given.get(name) || ""]));
   let rows = [], hits = null, current = 0, over = false, read = []; // ids of the first row in sight, and of the current one
 
   const words = h("input", { type: "search", id: "words", value: filter.words, placeholder: "attempt or task  ( / )", "aria-label": "Search", input: () => set("words", words.value) });
   const inText = h("input", { type: "checkbox", id: "text", checked: filter.text === "1", change: () => set("text", inText.checked ? "1" : "") });
+  const where = h("input", { type: "search", id: "where", value: filter.where, placeholder: "turns>=8 reward<1", "aria-label": "Ranges of figures, such as turns>=8 reward<1", "aria-describedby": "unread", input: () => set("where", where.value) });
+  const unread = h("span", { class: "bad", id: "unread", role: "status" });
   const selects = { phase: choice("phase"), stop: choice("stop"), failure: choice("failure"), solved: choice("solved") };
   const only = h("button", { type: "button", hidden: !filter.task, title: "show all tasks", click: () => { only.hidden = true; set("task", ""); } }, `task ${visible(filter.task)} ✕`);
   const total = h("span", { class: "muted", role: "status" });
@@ -97,8 +115,8 @@ function listView(place, run, about, given) {
   const body = h("div", { class: "body", role: "presentation" });
   const view = h("div", { class: "scroll", role: "rowgroup", tabindex: "0", scroll: draw, keydown: moved }, body);
   const table = h("div", { class: "table", role: "table", "aria-label": "Attempts" }, h("div", { role: "rowgroup" }, head), view);
-  place.replaceChildren(h("h1", {}, about.name), policies(about),
-    h("div", { class: "filters" }, words, h("label", { for: "text" }, inText, " in all text"), ...Object.values(selects), only, total), table);
+  place.replaceChildren(h("h1", {}, visible(about.name)),
+    h("div", { class: "filters" }, words, h("label", { for: "text" }, inText, " in all text"), ...Object.values(selects), where, only, total, unread), table);
 
   function choice(name) {
     return h("select", { "aria-label": name, change: (event) => set(name, event.target.value) }, h("option", { value: "" }, `any ${name === "stop" ? "end" : name}`));
@@ -136,6 +154,9 @@ function listView(place, run, about, given) {
     }
     rows = data.chosen(filter, hits);
     stay();
+    const { rest } = ranges(filter.where);
+    where.setAttribute("aria-invalid", String(Boolean(rest)));
+    unread.textContent = rest ? `“${visible(rest)}” is no range: write one as turns>=8, with >=, <=, >, < or =, of ${[...FIGURES.keys()].join(", ")}.` : "";
     total.textContent = `${count(rows.length)} of ${count(data.count)} attempts`;
     for (const cell of head.children) {
       const name = cell.dataset.name;
@@ -167,9 +188,9 @@ function listView(place, run, about, given) {
     const id = data.columns.attempt[row];
     const cells = SHOWN.map(([name, , kind]) => {
       const value = data.columns[name][row];
-      const text = name === "seconds" ? seconds(value) : name === "solved" ? outcomeOf(value, data.columns.fault[row], data.columns.stop[row]) : name === "reward" && value === null ? rewardOf(value, data.columns.stop[row]) : value === null ? "" : typeof value === "number" ? (Number.isInteger(value) ? count(value) : value.toPrecision(3)) : visible(value);
+      const text = name === "seconds" ? seconds(value) : name === "failures" ? visible((value ?? []).join(", ")) : name === "solved" ? outcomeOf(value, data.columns.fault[row], data.columns.stop[row]) : name === "reward" && value === null ? rewardOf(value, data.columns.stop[row]) : value === null ? "" : typeof value === "number" ? (Number.isInteger(value) ? count(value) : value.toPrecision(3)) : visible(value);
       const content = name === "attempt" ? h("a", { href: `#/attempt/${run}/${encodeURIComponent(id)}`, tabindex: "-1" }, visible(id)) : text;
-      return h("div", { role: "cell", class: `cell ${name} ${kind} ${name === "solved" && value !== null ? (value ? "good" : "bad") : ""}`, title: kind === "text" ? visible(value ?? "") : undefined }, content);
+      return h("div", { role: "cell", class: `cell ${name} ${kind} ${name === "solved" && value !== null ? (value ? "good" : "bad") : ""}`, title: kind === "text" ? visible(name === "failures" ? (value ?? []).join(", ") : value ?? "") : undefined }, content);
     });
     return h("div", { role: "row", class: `row${place === current ? " current" : ""}${marked.includes(`${run}:${id}`) ? " marked" : ""}`, "aria-rowindex": place + 2, style: { top: `${place * HEIGHT}px` }, click: () => open(place) }, cells);
   }
@@ -200,12 +221,4 @@ function listView(place, run, about, given) {
   update(about).then(look).catch(failed);
   view.focus({ preventScroll: true });
   return { update, lived: live, close: () => { over = true; }, keys: { "/": () => words.focus() } };
-}
-
-/** The table of a run's policies. */
-function policies(about) {
-  if (!about.reports.length) return h("p", { class: "muted" }, `${count(about.iterations)} iterations so far; no policy was evaluated yet.`);
-  return h("table", { class: "policies" }, h("thead", {}, h("tr", {}, ["policy", "tasks", "Pass@1"].map((title) => h("th", { scope: "col" }, title)))),
-    h("tbody", {}, about.reports.map((one) => h("tr", {}, h("th", { scope: "row" }, visible(one.name)), h("td", {}, count(one.tasks)),
-      h("td", {}, share(one.pass_at_1) + (one.error === null ? "" : ` ± ${(100 * one.error).toFixed(1)}`))))));
 }

@@ -21,7 +21,7 @@ function reportView(place, runs, number) {
     for (const wide of body.querySelectorAll(".wide")) for (const [name, value] of [["tabindex", "0"], ["role", "region"], ["aria-label", "Table"]]) wide.setAttribute(name, value);
   }
 
-  const attempt = ({ heading, attempt: id, task, turns, stop }) => h("li", {}, `${heading}: `, h("a", { href: `#/attempt/${number}/${encodeURIComponent(id)}` }, visible(id)), ` · ${visible(task)} · ${count(turns)} turns · ${visible(stop)}`);
+  const attempt = ({ heading, attempt: id, task, turns, stop }) => h("li", {}, `${heading}: `, h("a", { href: `#/attempt/${number}/${encodeURIComponent(id)}` }, visible(id)), ` · ${visible(task)} · ${counted(turns, "turn")} · ${visible(stop)}`);
 
   load().catch(failed);
   return { update: () => load().catch(failed), close: () => { over = true; }, keys: {} };
