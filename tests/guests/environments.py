@@ -16,7 +16,7 @@ FOLDER = Path(os.environ.get("PATCHGRAD_GUESTS", str(Path(sys.prefix) / "guests"
 
 
 def environment(name: str) -> Path:
-    """The folder of an environment: of `inspect`, `trl`, `verifiers`, `swebench`, `harbor` or `trackio`. Skips where it is not installed."""
+    """The folder of an environment: `inspect`, `trl`, `verifiers`, `swebench`, `harbor` or `trackio`. Skips where it is not there."""
     if not (FOLDER / name / "bin" / "python").exists():
         pytest.skip(f"{name} is not installed in PATCHGRAD_GUESTS, nor by make guests")
     return FOLDER / name

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from tests.viewer.serving import WAYS, browser, opened, served, violations
 from tests.viewer.synthetic import RECIPE, make, policy
 
+from patchgrad.evaluation import over_seeds as spread
 from patchgrad.store import Run
-from patchgrad.viewer.site.curves import REPORTS, curves
+from patchgrad.viewer.site.curves import REPORTS, curves, over_seeds
 
 ROWS: tuple[dict[str, Any], ...] = (
     {"phase": "rft", "iteration": 0, "reward": 0.25, "sampled": 100, "seconds": {"wall": 60, "besides": 30}, "failures": {"timeout": 2}},
@@ -23,12 +24,14 @@ ROWS: tuple[dict[str, Any], ...] = (
 )
 
 
-def written(folder: Path, rows: tuple[dict[str, Any], ...] = ROWS) -> Run:
+def written(folder: Path, rows: tuple[dict[str, Any], ...] = ROWS, recipe: str = RECIPE, shares: tuple[float, float] = (0.2, 0.4)) -> Run:
     """A run of these iterations, and two reports that it made."""
-    with Run.create(folder, RECIPE) as run:
+    with Run.create(folder, recipe) as run:
         for row in rows:
             run.results.write_metrics(row)
-        reports = [policy(name, share, 0.5, 0.8, 6.0, 1.0) for name, share in (("base", 0.2), ("+ stage 1 RL", 0.4), ("by hand", 0.9))]
+        reports = [
+            policy(name, share, 0.5, 0.8, 6.0, 1.0) for name, share in zip(("base", "+ stage 1 RL", "by hand"), (*shares, 0.9), strict=True)
+        ]
         run.results.write_reports(reports)
     return run
 
@@ -69,6 +72,50 @@ def test_any_line_of_metrics_gives_finite_numbers_or_gaps(tmp_path_factory: pyte
     for one in found["metrics"].values():
         assert len(one["values"]) == len(one["at"]) == len(rows)
         assert all(value is None or math.isfinite(value) for value in one["values"])
+
+
+# --- over seeds ------------------------------------------------------------------------------------
+
+SECOND: tuple[dict[str, Any], ...] = (
+    {"phase": "rft", "iteration": 0, "reward": 0.75, "sampled": 300, "failures": {}},
+    {"phase": "stage1", "iteration": 1, "reward": 0.7, "sampled": 150},
+)
+
+
+def seeded(folder: Path) -> list[Path]:
+    """Three runs: two seeds of a recipe, of which the second lacks an iteration, and another recipe."""
+    second = RECIPE.replace("seed = 0", "seed = 1")
+    return [
+        written(folder / "first").folder,
+        make(folder / "other", recipe=RECIPE.replace("turns = 8", "turns = 9")).folder,
+        written(folder / "second", SECOND, recipe=second, shares=(0.3, 0.7)).folder,
+    ]
+
+
+def test_seeds_of_a_recipe_are_one_curve_with_their_error(tmp_path: Path) -> None:
+    (found,) = over_seeds([Run.open(folder) for folder in seeded(tmp_path)])
+    assert (found["name"], found["runs"]) == ("laptop, mean of 2 seeds", [0, 2])
+    assert found["points"] == ["the beginning", "rft 0", "stage1 0", "stage1 1"]
+    assert found["axes"]["tokens"] == [0, 200, 350, 450]
+    reward, reports = found["metrics"]["reward"], found["metrics"][REPORTS]
+    assert reward["values"] == [0.5, None, pytest.approx(0.6)]
+    assert reward["low"] == [pytest.approx(0.25), None, pytest.approx(0.5)]
+    assert reward["band"] == "± one standard error over seeds"
+    assert found["metrics"]["failures/timeout"]["values"] == [1, 0, None]
+    assert reports["names"] == ["base", "+ stage 1 RL"]
+    assert reports["values"] == [pytest.approx(0.25), pytest.approx(0.55)]
+    expected = spread([0.2, 0.3])
+    assert (reports["low"][0], reports["high"][0]) == (pytest.approx(expected.low), pytest.approx(expected.high))
+
+
+def test_a_figure_that_one_seed_alone_has_is_a_mean_without_an_error(tmp_path: Path) -> None:
+    (found,) = over_seeds([Run.open(folder) for folder in seeded(tmp_path)])
+    solved = found["metrics"]["pass_at_1"]
+    assert (solved["values"], solved["band"]) == ([None, None, 0.4], "")
+
+
+def test_a_seed_that_is_there_twice_has_no_mean(tmp_path: Path) -> None:
+    assert over_seeds([written(tmp_path / name) for name in ("one", "other")]) == []
 
 
 # --- in a browser ----------------------------------------------------------------------------------
@@ -125,6 +172,20 @@ def test_the_figure_the_axis_and_the_runs_stand_in_the_address(tmp_path: Path) -
         assert page.locator(".plot .k1").count() == 0
         assert page.input_value("#metric") == "reward"
         assert page.input_value("#axis") == "minutes"
+
+
+@pytest.mark.parametrize("way", WAYS[::2])
+def test_seeds_are_drawn_as_their_mean_until_a_run_is_chosen(way: str, tmp_path: Path) -> None:
+    with opened(seeded(tmp_path), way, tmp_path / "page") as address, browser() as page:
+        page.goto(f"{address}#/curves?metric=reward&axis=tokens")
+        page.wait_for_selector(".plot svg .whisker.k3", state="attached")  # a point without neighbours has a bar in place of a band
+        assert page.inner_text("#curve") == "Reward (band: ± one standard error over seeds)"
+        assert page.locator(".legend label").all_inner_texts() == ["first", "other", "second", "laptop, mean of 2 seeds"]
+        assert [one.is_checked() for one in page.locator(".legend input").all()] == [False, True, False, True]
+        assert "runs=" not in page.evaluate("location.hash")
+        page.check(".legend label:has-text('second') input")
+        page.wait_for_selector(".plot .line.k2", state="attached")
+        assert "runs=1%2C2%2C3" in page.evaluate("location.hash")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

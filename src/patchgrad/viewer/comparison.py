@@ -7,7 +7,7 @@ import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +20,7 @@ from patchgrad.recipes.moved import MOVED
 from patchgrad.store import Run, read_reports
 from patchgrad.store.files import put
 from patchgrad.values import Estimate, Report
+from patchgrad.viewer import seeds
 from patchgrad.viewer.charts import Series, legend, lines
 from patchgrad.viewer.page import CHARTS, Record, number, percent, phases, section, whole
 
@@ -31,12 +32,16 @@ Runs = Mapping[int, "Told"]
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a run says: its reports by the policy's name, in order, the record of each iteration, and its recipe's fields."""
+    """What a run says: its reports by the policy's name, in order, the record of each iteration, and its recipe's fields.
+
+    `source` is the folder or the file.
+    """
 
     seed: int
     reports: Mapping[str, Report]
     metrics: Sequence[Record]
-    recipe: Mapping[str, object] = field(default_factory=dict)
+    recipe: Mapping[str, object]
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +97,14 @@ def _read(path: Path) -> tuple[str, str, Told]:
         about = json.loads(path.read_bytes())
         about = about if isinstance(about, dict) else {}
         arm = str(about.get("arm", path.stem))
-        told = Told(int(about.get("seed", 0)), reports, about.get("metrics", []), about.get("recipe", {}))
+        told = Told(int(about.get("seed", 0)), reports, about.get("metrics", []), about.get("recipe", {}), str(path))
         return arm, json.dumps([arm if "arm" in about else str(path), told.recipe], sort_keys=True), told
     run = Run.open(path)
     recipe = {renamed(key, MOVED) or key: item for key, item in flat(tomllib.loads(run.recipe)).items()}  # of an older version too
     seed, name = recipe.pop("seed", 0), str(recipe.pop("name", "") or path.name)
     key = json.dumps([name, recipe], sort_keys=True)
-    return name, key, Told(int(str(seed)), {report.name: report for report in run.results.reports()}, run.results.metrics(), recipe)
+    reports = {report.name: report for report in run.results.reports()}
+    return name, key, Told(int(str(seed)), reports, run.results.metrics(), recipe, str(path))
 
 
 # --- the page ------------------------------------------------------------------------------------
@@ -116,8 +122,8 @@ def _heading(arms: Sequence[Arm]) -> str:
 
 def sections(arms: Sequence[Arm]) -> list[str]:
     """What is compared: the table, the curves, and what differs between the recipes."""
-    seeds = sorted({seed for arm in arms for seed in arm.runs})
-    lead = f"Seeds {', '.join(str(seed) for seed in seeds)}. Means over seeds; ± is one standard error over them."
+    every = sorted({seed for arm in arms for seed in arm.runs})
+    lead = f"Seeds {', '.join(map(str, every))}. Means over seeds; ± is one standard error over them."
     return [
         f'<p class="kicker">patchgrad</p><h1>{escape(_heading(arms))}</h1><p class="lead">{lead}</p>',
         section("Results", _table(arms)),
@@ -212,13 +218,12 @@ def _track(mean: Estimate) -> str:
 def _curves(arms: Sequence[Arm]) -> str:
     measured = [arm for arm in arms if any(run.metrics for run in arm.runs.values())]
     drawn = measured[:DRAWN]
-    steps = list(dict.fromkeys(_step(record) for arm in drawn for run in arm.runs.values() for record in run.metrics))
-    steps = sorted(steps, key=lambda step: (_order(step[0]), step[1]))
-    names = phases([{"phase": phase} for phase, _ in steps]) if steps else []
+    order = seeds.steps([run.metrics for arm in drawn for run in arm.runs.values()])
+    names = phases([{"phase": phase} for phase, _ in order]) if order else []
     figures = []
     for title, share, wanted in CHARTS:
         for name, key, _ in wanted:
-            curves = [_over_runs(arm, key, steps) for arm in drawn]
+            curves = [_over_runs(arm, key, order) for arm in drawn]
             if any(number(value) is not None for curve in curves for value in curve.values):
                 heading = title if len(wanted) == 1 else f"{title}: {name}"
                 drawing = lines(curves, names, share)
@@ -230,25 +235,9 @@ def _curves(arms: Sequence[Arm]) -> str:
     return f'<p class="note">{note}</p>{legend([arm.name for arm in drawn])}<div class="grid2">{"".join(figures)}</div>'
 
 
-def _step(record: Record) -> tuple[str, int]:
-    return str(record.get("phase")), int(record.get("iteration", 0))
-
-
-def _order(phase: str) -> int:
-    """Warm-up, fine-tuning, then the stages."""
-    return {"warmup": 0, "rft": 1}.get(phase, 2 + int(phase.removeprefix("stage")) if phase.removeprefix("stage").isdigit() else 2)
-
-
-def _over_runs(arm: Arm, key: str, steps: Sequence[tuple[str, int]]) -> Series:
-    """Iteration by iteration; where a run lacks the figure, over the others."""
-    told = [{_step(record): number(record.get(key)) for record in run.metrics} for run in arm.runs.values()]
-    columns = [_mean([value for one in told if (value := one.get(step)) is not None]) for step in steps]
-    means, errors = [number(column.mean) for column in columns], [number(column.error) for column in columns]
-    return Series(arm.name, means, errors, joined=key.startswith("held_out"))
-
-
-def _mean(values: Sequence[float]) -> Estimate:
-    return over_seeds(values) if values else Estimate(math.nan, math.nan)
+def _over_runs(arm: Arm, key: str, order: Sequence[seeds.Step]) -> Series:
+    found = seeds.means([run.metrics for run in arm.runs.values()], lambda record: number(record.get(key)), order)
+    return Series(arm.name, [number(one.mean) for one in found], [number(one.error) for one in found], joined=key.startswith("held_out"))
 
 
 def _differences(arms: Sequence[Arm]) -> str:

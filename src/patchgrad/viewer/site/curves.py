@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
-from patchgrad.errors import Refused
+from patchgrad.errors import ConfigError, Refused
+from patchgrad.evaluation import over_seeds as spread
 from patchgrad.store import Run
-from patchgrad.values import Report
+from patchgrad.values import Estimate, Report
+from patchgrad.viewer import seeds
+from patchgrad.viewer.comparison import Arm, gather
 
 Row = Mapping[str, Any]
 
@@ -114,14 +118,19 @@ def _at(name: str, row: Row) -> float | None:
 
 
 def _measured(name: str, rows: Sequence[Row]) -> dict[str, Any]:
-    values, errors = [_at(name, row) for row in rows], [_at(f"{name}_se", row) if "/" not in name else None for row in rows]
+    errors = [_at(f"{name}_se", row) if "/" not in name else None for row in rows]
+    return _curve(name, [_at(name, row) for row in rows], errors, "± one standard error")
+
+
+def _curve(name: str, values: Sequence[float | None], errors: Sequence[float | None], what: str) -> dict[str, Any]:
+    """A figure of each iteration, in a band of its errors."""
     band = [None if value is None or error is None else (value - error, value + error) for value, error in zip(values, errors, strict=True)]
     return {
         "title": TITLES.get(name, name),
         "share": name in SHARES,
-        "band": "± one standard error" if any(band) else "",
-        "at": list(range(1, len(rows) + 1)),
-        "values": values,
+        "band": what if any(band) else "",
+        "at": list(range(1, len(values) + 1)),
+        "values": list(values),
         "low": [one and one[0] for one in band] if any(band) else [],
         "high": [one and one[1] for one in band] if any(band) else [],
         "names": [],
@@ -129,20 +138,24 @@ def _measured(name: str, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _reported(rows: Sequence[Row], reports: Sequence[Report]) -> dict[str, Any]:
-    """Pass@1 of the reports that a phase of the run made, behind its last iteration; others have no place on an axis."""
-    ends = {str(row.get("phase")): number for number, row in enumerate(rows, 1)}
-    placed = [(place, report) for report in reports if (place := _place(report.name, ends)) is not None]
+    """Pass@1 of the reports that a phase of the run made."""
+    return _placed([str(row.get("phase")) for row in rows], {one.name: one.pass_at_1 for one in reports}, "95 % interval over tasks")
+
+
+def _placed(phases: Sequence[str], policies: Mapping[str, Estimate], what: str) -> dict[str, Any]:
+    """Pass@1 of each policy behind the last iteration of the phase that made it; others have no place on an axis."""
+    ends = {phase: number for number, phase in enumerate(phases, 1)}
+    placed = [(place, name, one) for name, one in policies.items() if (place := _place(name, ends)) is not None]
     placed.sort(key=lambda one: one[0])
-    bands = [(report.pass_at_1.low, report.pass_at_1.high) for _, report in placed]
     return {
         "title": "Pass@1, all held-out tasks",
         "share": True,
-        "band": "95 % interval over tasks" if any(math.isfinite(low) for low, _ in bands) else "",
-        "at": [place for place, _ in placed],
-        "values": [_number(report.pass_at_1.mean) for _, report in placed],
-        "low": [_number(low) for low, _ in bands],
-        "high": [_number(high) for _, high in bands],
-        "names": [report.name for _, report in placed],
+        "band": what if any(math.isfinite(one.low) for _, _, one in placed) else "",
+        "at": [place for place, _, _ in placed],
+        "values": [_number(one.mean) for _, _, one in placed],
+        "low": [_number(one.low) for _, _, one in placed],
+        "high": [_number(one.high) for _, _, one in placed],
+        "names": [name for _, name, _ in placed],
     }
 
 
@@ -151,3 +164,45 @@ def _place(name: str, ends: Mapping[str, int]) -> int | None:
     stage = re.match(r"\+ stage (\d+)\b", name)
     phase = "rft" if name == "+ RFT" else f"stage{stage[1]}" if stage else ""
     return 0 if name == "base" else ends.get(phase)
+
+
+# --- several seeds of one recipe -----------------------------------------------------------------
+
+
+def over_seeds(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """The same of each recipe of which several seeds are among the runs, as means over seeds, with the numbers of these runs.
+
+    There are none where a seed is there twice, which the report tells.
+    """
+    folders = [str(run.folder) for run in runs]
+    try:
+        arms = gather(folders, Refused())
+    except ConfigError:
+        return []
+    return [_over(arm, [folders.index(run.source) for run in arm.runs.values()]) for arm in arms if len(arm.runs) > 1]
+
+
+def _over(arm: Arm, numbers: Sequence[int]) -> dict[str, Any]:
+    rows = [run.metrics for run in arm.runs.values()]
+    order = seeds.steps(rows)
+    policies = {name: spread([one.pass_at_1.mean for one in arm.reports(name).values()]) for name in arm.policies}
+    metrics = {REPORTS: _placed([phase for phase, _ in order], policies, "95 % interval over seeds")}
+    for name in _names([row for one in rows for row in one]):
+        found = seeds.means(rows, partial(_at, name), order)
+        errors = [_number(one.error) for one in found]
+        metrics[name] = _curve(name, [_number(one.mean) for one in found], errors, "± one standard error over seeds")
+
+    def taken(figure: Callable[[Row], float | None]) -> list[float] | None:
+        return _sums([_number(one.mean) for one in seeds.means(rows, figure, order)])
+
+    return {
+        "name": f"{arm.name}, mean of {len(numbers)} seeds",
+        "runs": sorted(numbers),
+        "points": [BEGINNING, *(f"{phase} {iteration}" for phase, iteration in order)],
+        "axes": {
+            "iteration": list(range(len(order) + 1)),
+            "tokens": taken(lambda row: _number(row.get("sampled"))),
+            "minutes": taken(_minutes),
+        },
+        "metrics": {name: one for name, one in metrics.items() if one["values"]},
+    }

@@ -67,6 +67,7 @@ def app(folders: Sequence[Path], place: Place) -> Starlette:
         Route("/data/{run:int}/attempt", data.of(Watched.attempt)),
         Route("/data/{run:int}/observation", data.of(Watched.observation)),
         Route("/data/comparison", data.comparison),
+        Route("/data/seeds", data.seeds),
         Route("/data/events", data.events),
         Route("/report.css", lambda _: FileResponse(STYLE)),
         Mount("/", StaticFiles(directory=APP, html=True)),
@@ -169,6 +170,10 @@ class Data:
     async def comparison(self, request: Request) -> Response:
         """All runs side by side."""
         return await self._told(lambda: summary.of_runs([one.run for one in self._runs]))
+
+    async def seeds(self, request: Request) -> Response:
+        """Curves of recipes over seeds."""
+        return await self._told(lambda: curves.over_seeds([one.run for one in self._runs]))
 
     def of(self, ask: Callable[[Watched, Request], Any]) -> Callable[[Request], Awaitable[Response]]:
         """The answer to what is asked of one run."""

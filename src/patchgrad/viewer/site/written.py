@@ -51,6 +51,7 @@ def write(folders: Sequence[Path], out: Path) -> int:
         about["runs"][number] |= {"chunks": 1, "packs": starts, "now": Now(Recent(run)).told()}
         count += attempts
     _given(out, "overview", about)
+    _given(out, "seeds", curves.over_seeds(runs))
     _given(out, "comparison", summary.of_runs(runs))
     _given(out, "compared", paired.every(runs))
     return count

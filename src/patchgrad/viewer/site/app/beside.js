@@ -26,6 +26,7 @@ const source = {
   },
   report: (run) => source.ask(`${run}/report`),
   comparison: () => source.ask("comparison"),
+  seeds: () => source.ask("seeds"),
   curves: (run) => source.ask(`${run}/curves`),
   outcomes: (run) => source.ask(`${run}/outcomes`),
   async compared(one, two) {

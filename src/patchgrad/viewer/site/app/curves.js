@@ -6,7 +6,7 @@ const PLOT = { height: 340, left: 56, right: 16, top: 12, bottom: 40 };
 const KINDS = 8; // of lines, by colour and dashes
 
 function curvesView(place, runs, given) {
-  const wanted = given.has("runs") ? new Set(given.get("runs").split(",").map(Number)) : new Set(runs.map((_, number) => number));
+  let wanted = given.has("runs") ? new Set(given.get("runs").split(",").map(Number)) : null, usual = new Set();
   let metric = given.get("metric") || "", axis = AXES[given.get("axis")] ? given.get("axis") : "iteration", at = -1, over = false, told = [], stops = [];
 
   const choice = h("select", { id: "metric", change: () => { metric = choice.value; draw(); } });
@@ -21,9 +21,12 @@ function curvesView(place, runs, given) {
   const size = new ResizeObserver(() => draw());
 
   async function load() {
-    const found = await Promise.all(runs.map((_, number) => source.curves(number)));
+    const [seeds, ...found] = await Promise.all([source.seeds(), ...runs.map((_, number) => source.curves(number))]);
     if (over) return;
-    told = found;
+    told = [...found, ...seeds];
+    const averaged = new Set(seeds.flatMap((one) => one.runs)); // a run is drawn in the mean over its recipe's seeds, until it is chosen
+    usual = new Set(told.map((_, number) => number).filter((number) => !averaged.has(number)));
+    wanted = wanted || new Set(usual);
     names();
     draw();
   }
@@ -66,7 +69,7 @@ function curvesView(place, runs, given) {
     choice.value = metric;
     along.value = axis;
     const shown = lines();
-    const next = new URLSearchParams({ ...(told.length > 1 && wanted.size < told.length ? { runs: [...wanted].sort((a, b) => a - b).join(",") } : {}), metric, axis });
+    const next = new URLSearchParams({ ...(wanted.size !== usual.size || [...wanted].some((one) => !usual.has(one)) ? { runs: [...wanted].sort((a, b) => a - b).join(",") } : {}), metric, axis });
     history.replaceState(null, "", `#/curves?${next}`);
     stops = [...new Set(shown.flatMap(({ points }) => points.filter(({ value }) => value !== null).map(({ x }) => x)))].sort((a, b) => a - b);
     plot.setAttribute("aria-valuemax", Math.max(0, stops.length - 1));
@@ -111,8 +114,8 @@ function curvesView(place, runs, given) {
     const path = (there, of) => there.map((point) => `${x(point.x).toFixed(1)},${y(of(point)).toFixed(1)}`);
     for (const there of paths.filter((one) => one.length)) {
       const known = there.filter(({ low, high }) => low !== null && high !== null);
-      if (joined) parts.push(...known.map((point) => s("line", { class: `whisker k${kind % KINDS}`, x1: x(point.x), x2: x(point.x), y1: y(point.low), y2: y(point.high) })));
-      else if (known.length > 1) parts.push(s("polygon", { class: `band k${kind % KINDS}`, points: [...path(known, ({ high }) => high), ...path(known, ({ low }) => low).reverse()].join(" ") }));
+      if (joined || known.length === 1) parts.push(...known.map((point) => s("line", { class: `whisker k${kind % KINDS}`, x1: x(point.x), x2: x(point.x), y1: y(point.low), y2: y(point.high) })));
+      else if (known.length) parts.push(s("polygon", { class: `band k${kind % KINDS}`, points: [...path(known, ({ high }) => high), ...path(known, ({ low }) => low).reverse()].join(" ") }));
       parts.push(s("polyline", { class: `line k${kind % KINDS}`, points: path(there, ({ value }) => value).join(" ") }));
       if (joined || there.length < 60) parts.push(...there.map((point) => s("circle", { class: `dot k${kind % KINDS}`, cx: x(point.x), cy: y(point.value), r: joined ? 4 : 2.5 })));
     }

@@ -11,6 +11,7 @@ const source = {
   overview: () => source.ask("data/overview"),
   report: (run) => source.ask(`data/${run}/report`),
   comparison: () => source.ask("data/comparison"),
+  seeds: () => source.ask("data/seeds"),
   curves: (run) => source.ask(`data/${run}/curves`),
   outcomes: (run) => source.ask(`data/${run}/outcomes`),
   compared: (one, two) => source.ask(`data/compared?${new URLSearchParams({ one, two })}`),
