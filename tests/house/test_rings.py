@@ -13,8 +13,8 @@ import patchgrad
 ROOT = Path(patchgrad.__file__).parent
 CORE = {"values", "errors", "contracts"}
 # used by alternatives: torch networks, ways to other processes, the file that a sandbox's pytest loads, pins, models behind an address,
-# functions of the user's, patches as text
-PARTS = {"networks", "links", "grading_plugin", "packages", "endpoints", "functions", "patches"}
+# functions of the user's, patches as text, what is waited for
+PARTS = {"networks", "links", "grading_plugin", "packages", "endpoints", "functions", "patches", "waiting"}
 FOLDERS = {
     "agents",
     "agents.tools",
@@ -46,14 +46,15 @@ ALLOWED: dict[str, set[str]] = {
     "packages": {"errors"},
     "functions": {"errors"},
     "patches": {"errors"},
+    "waiting": set(),
     "endpoints": CORE | {"links"},
     "links": CORE,
     "models": CORE | PARTS | {"policies.tokenizers"},
     "testing": CORE | PARTS | LOOPS | {"tasks"},  # its builders store what `tasks.archive` packs
     **dict.fromkeys(FOLDERS, CORE | PARTS),
     "policies": CORE | PARTS | {"policies.tokenizers"},
-    **dict.fromkeys(LOOPS, CORE | LOOPS | {"grading_plugin", "functions", "patches"}),
-    "learning": CORE | LOOPS | {"functions", "links"},  # what processes elsewhere have computed
+    **dict.fromkeys(LOOPS, CORE | LOOPS | {"grading_plugin", "functions", "patches", "waiting"}),
+    "learning": CORE | LOOPS | {"functions", "links", "waiting"},  # what processes elsewhere have computed
     "recipes": CORE | LOOPS | {"config", "tasks"},
     "runs": CORE | FOLDERS | LOOPS | PARTS | {"config", "store", "viewer", "recipes", ""},
     "guests": CORE | FOLDERS | LOOPS | PARTS | {"recipes", "runs"},  # our tasks in programs of others: a door like the command line

@@ -32,6 +32,7 @@ from patchgrad.learning.trained import numbered, trained_turns
 from patchgrad.rollouts.attempts import AttemptSettings, collect_groups
 from patchgrad.rollouts.harness import Harness
 from patchgrad.values import Group, Sample, ScoredSample, StepSettings, TrainedTurn, Update, WeightedSample, floats
+from patchgrad.waiting import waiting_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,18 +123,20 @@ async def _learned(
     journalled = harness.journal.holds if harness.journal.keeps else None
     terms = Requirements(journalled, frozenset(versions), policy.tokenizer.fingerprint, policy.stops)
     verify_rollouts(groups, terms)
-    spot = await in_thread(spotted, groups, learner.trainer, sizes, seed) if sizes.spot else None
-    if sizes.recalled:
-        for one in sizes.recalled:
-            verify_rollouts([one.group], replace(terms, versions=frozenset(one.kept.versions)))
-        recalled = await in_thread(compared, sizes.recalled, learner.trainer, sizes)
-        sizes = replace(sizes, recalled=[one for one in recalled if one.near])
-    learned = await in_thread(learn, groups, algorithm, learner.trainer, sizes, seed)
+    with waiting_for("training"):
+        spot = await in_thread(spotted, groups, learner.trainer, sizes, seed) if sizes.spot else None
+        if sizes.recalled:
+            for one in sizes.recalled:
+                verify_rollouts([one.group], replace(terms, versions=frozenset(one.kept.versions)))
+            recalled = await in_thread(compared, sizes.recalled, learner.trainer, sizes)
+            sizes = replace(sizes, recalled=[one for one in recalled if one.near])
+        learned = await in_thread(learn, groups, algorithm, learner.trainer, sizes, seed)
     meter.lap()
     for group in groups:
         learner.curriculum.observe(group)
     if learned.updates:
-        await learner.channel.publish(learner.trainer.weights(), learner.trainer.version)
+        with waiting_for("weights"):
+            await learner.channel.publish(learner.trainer.weights(), learner.trainer.version)
     return Iteration(tuple(groups), learned, meter.usage(groups), tuple(versions), spot, recalled)
 
 

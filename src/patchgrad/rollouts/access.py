@@ -12,6 +12,7 @@ from patchgrad.contracts import Policy, Sandbox
 from patchgrad.errors import ContextFault, NotAccepted, ProgramFault
 from patchgrad.rollouts.environment import Environment
 from patchgrad.values import Action, Attempt, Ids, Message, digest, ids
+from patchgrad.waiting import waiting_for
 
 
 @dataclass(slots=True)
@@ -53,7 +54,8 @@ class Access:
         sampling = replace(attempt.sampling, seed=seed, max_tokens=min(attempt.budget.action_tokens, room))
         session, began = f"{attempt.id}#aside{number}", time.monotonic()
         try:
-            return await self.policy.act(session, np.asarray(tokens), sampling)
+            with waiting_for("sampling"):
+                return await self.policy.act(session, np.asarray(tokens), sampling)
         finally:
             self.waited += time.monotonic() - began
             self.policy.release(session)

@@ -31,6 +31,7 @@ from patchgrad.values import (
     Verdict,
     digest,
 )
+from patchgrad.waiting import waiting_for
 
 NEUTRAL = Sampling(max_tokens=1, seed=0)
 
@@ -131,11 +132,13 @@ async def _graded(bench: Workbench, task: Task, trajectory: Trajectory) -> Grade
     if not trajectory.turns and trajectory.stop == "failed":
         fault = "its sandbox could not be opened, or broke before the first turn"
         return Graded(trajectory, Verdict(task.id, "", (), (), fault=fault))
-    verdict = await judged(bench, task, trajectory.submission)
+    with waiting_for("tests"):
+        verdict = await judged(bench, task, trajectory.submission)
     if verdict.fault is not None or trajectory.stop == "failed":
         return Graded(trajectory, verdict)
     try:
-        judgements = tuple([await judge(task, trajectory, verdict) for judge in bench.judges])
+        with waiting_for("judges"):
+            judgements = tuple([await judge(task, trajectory, verdict) for judge in bench.judges])
     except SandboxFault as fault:
         return Graded(trajectory, Verdict(task.id, verdict.patch, (), (), fault=f"a judge could not judge: {fault}"))
     return Graded(trajectory, verdict, judgements)

@@ -21,6 +21,7 @@ from patchgrad.rollouts.deadline import within
 from patchgrad.rollouts.repository import commit, difference
 from patchgrad.rollouts.tool_cache import ToolCache
 from patchgrad.values import Call, Malformed, Observation, Snapshot, Task, ToolState, Turn
+from patchgrad.waiting import waiting_for
 
 T = TypeVar("T")
 
@@ -106,9 +107,10 @@ class Environment:
         started = time.monotonic()
         key = ("call", self._digest, self.state, self.shell, state, call)
         self._alone |= not tool.repeatable(call.arguments, None)
-        (observation, left), known = await self._cached(
-            key, lambda: self._run(tool, call, state), lambda a: self._repeatable(call, a[0]), lambda a: _held(a[1])
-        )
+        with waiting_for("tools"):
+            (observation, left), known = await self._cached(
+                key, lambda: self._run(tool, call, state), lambda a: self._repeatable(call, a[0]), lambda a: _held(a[1])
+            )
         await self._arrive(left, observation.tool_state)
         self._alone |= not self._repeatable(call, observation)
         return replace(observation, seconds=0.0 if known else time.monotonic() - started)
@@ -176,7 +178,8 @@ class Environment:
         """The sandbox, in the state that the attempt is in; opened where there is none yet, or one in another state."""
         if self._opened is None or _state(self._opened.files) != _state(self._files):
             await self.close()
-            self._opened = _Opened(await self._sandboxes.open(self._task, self._files), self._files)
+            with waiting_for("sandboxes"):
+                self._opened = _Opened(await self._sandboxes.open(self._task, self._files), self._files)
         return self._opened.sandbox
 
     async def _snapshot(self) -> Snapshot:

@@ -51,6 +51,7 @@ from patchgrad.values import (
     repeated,
     root_address,
 )
+from patchgrad.waiting import waiting_for
 
 log = logging.getLogger(__name__)
 Parse = Callable[[str], Call | Malformed]
@@ -245,7 +246,8 @@ class _Dialogue:
         tokens.setflags(write=False)
         began = time.monotonic()
         try:
-            return context, await self._policy.act(self._session, tokens, sampling)
+            with waiting_for("sampling"):
+                return context, await self._policy.act(self._session, tokens, sampling)
         finally:
             self._waited += time.monotonic() - began
 

@@ -25,6 +25,7 @@ from patchgrad.runs.record import measured, recalled
 from patchgrad.runs.session import RunContext, Session
 from patchgrad.runs.suspicion import by_version
 from patchgrad.values import Budget, Measured, TrainedTurn, digest, floats
+from patchgrad.waiting import waiting_for
 
 PROBED, PROBE_TOKENS = 16, 48  # actions of the sampler's probe at most, and the tokens of each
 
@@ -116,7 +117,8 @@ async def _probed(context: RunContext, session: Session, budget: Budget, seed: i
     if not first:
         return {}
     tokens = min(budget.action_tokens, PROBE_TOKENS)
-    seen = await probe(policy, session.learner.trainer, before(first, budget.context - tokens, far=far), tokens, seed)
+    with waiting_for("probe"):
+        seen = await probe(policy, session.learner.trainer, before(first, budget.context - tokens, far=far), tokens, seed)
     return {"sampling_z": seen.sampling_z, "probe_logprob_diff": seen.logprob_diff}
 
 

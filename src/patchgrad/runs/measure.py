@@ -34,6 +34,7 @@ from patchgrad.runs.components.registry import BY_NAME, Registry
 from patchgrad.runs.event_loop import run_to_end
 from patchgrad.runs.sandboxed import keep_sandbox
 from patchgrad.runs.session import sentence
+from patchgrad.runs.trackers.status import Status
 from patchgrad.store import Run
 from patchgrad.tasks.sets import load_repairs, load_set
 from patchgrad.values import Advanced, Group, Note, PhaseBegan, Report, Rollout, Task, digest
@@ -60,7 +61,10 @@ def measure(
     chosen = tasks_of(evaluation, refuse) if tasks is None else tasks
     made = partial(_harness, evaluation, registry, refuse, cluster)
     with _afforded(evaluation):
-        return run_to_end(lambda: _measure(evaluation, tracker, out, chosen, made))
+        if out is None:
+            return run_to_end(lambda: _measure(evaluation, tracker, None, chosen, made))
+        with Status(out.folder, tracker) as status:
+            return run_to_end(lambda: status.over(_measure(evaluation, status, out, chosen, made)))
 
 
 def _afforded(evaluation: Evaluation) -> AbstractContextManager[None]:

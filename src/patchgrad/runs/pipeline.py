@@ -30,6 +30,7 @@ from patchgrad.runs.phases.imitation import imitate
 from patchgrad.runs.phases.reinforce import over, reinforce
 from patchgrad.runs.session import RunContext, Session
 from patchgrad.values import Evaluated
+from patchgrad.waiting import waiting_for
 
 
 def _never(context: RunContext, session: Session) -> bool:
@@ -116,7 +117,8 @@ def _committed(context: RunContext, session: Session, position: int, id: PhaseId
     if previous and id.evaluates:
         session = replace(session, kept=(*session.kept, previous))
     elif id.kind != "choose":
-        run.checkpoints.save(str(id), session.save)
+        with waiting_for("checkpoint"):
+            run.checkpoints.save(str(id), session.save)
         session = replace(session, checkpoint=str(id))
     run.save_state(session.state(position, id))
     if previous and previous not in (session.checkpoint, *session.kept):

@@ -28,6 +28,7 @@ from patchgrad.runs.planning.device import device, supported
 from patchgrad.runs.sandboxed import keep_sandbox
 from patchgrad.runs.session import RunContext, RunTasks, told
 from patchgrad.runs.tasks import run_tasks, solutions
+from patchgrad.runs.trackers.status import Status
 from patchgrad.runs.untaught import notes
 from patchgrad.store import Run
 from patchgrad.values import Note, PhaseBegan
@@ -53,8 +54,8 @@ def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NA
         with advised(recipe):
             tasks = run_tasks(recipe, run.folder / "archives", registry)
             curricula.tried(recipe, tasks.train, registry)
-            with _frozen_heap():
-                run_to_end(lambda: _train(recipe, tasks, run, tracker, registry, cluster))
+            with _frozen_heap(), Status(run.folder, tracker) as status:
+                run_to_end(lambda: status.over(_train(recipe, tasks, run, status, registry, cluster)))
 
 
 def _try_parts(recipe: Recipe, registry: Registry) -> None:

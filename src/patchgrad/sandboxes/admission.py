@@ -11,6 +11,8 @@ import asyncio
 import re
 from pathlib import Path
 
+from patchgrad.waiting import waiting_for
+
 _POLL = 0.2
 
 
@@ -32,12 +34,16 @@ class Admission:
 
     async def enter(self, memory: int) -> None:
         expected = int(self._share * memory)
+        with waiting_for("memory"):
+            await self._in_turn(expected)
+        self._promised += expected
+        asyncio.get_running_loop().call_later(self._young, self._grown, expected)
+
+    async def _in_turn(self, expected: int) -> None:
         async with self._order:  # in the order of asking, or a large one would wait for ever
             while self._inside and not self._room(expected):
                 await asyncio.sleep(_POLL)
             self._inside += 1
-        self._promised += expected
-        asyncio.get_running_loop().call_later(self._young, self._grown, expected)
 
     def leave(self) -> None:
         """One of those inside is done."""

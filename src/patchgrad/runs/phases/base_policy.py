@@ -21,6 +21,7 @@ from patchgrad.runs.demonstrations.warmup import another, fresh_network, learn_t
 from patchgrad.runs.phases.choice import validated
 from patchgrad.runs.session import RunContext, Session, told
 from patchgrad.values import Advanced, Estimate, Rollout, Update
+from patchgrad.waiting import waiting_for
 
 EDITS = 12  # turns: a look and eleven edits
 FIRST = 60  # episodes spelled in bytes at most, from which the tokenizer learns its words
@@ -74,7 +75,8 @@ async def _warmed(context: RunContext, warm: Trainer, policy: TrainablePolicy, s
     for number in range(choice.passes):
         episodes = another(shown, recipe.seed, number) if number else shown
         context.begin("warm-up" if not number else f"warm-up, pass {number + 1}", steps(recipe, len(episodes)))
-        await in_thread(warm_up, recipe, episodes, warm, update, 1 / 3 if number else 1.0)
+        with waiting_for("training"):
+            await in_thread(warm_up, recipe, episodes, warm, update, 1 / 3 if number else 1.0)
         if choice.until == 0 or not context.tasks.validation:
             return
         policy.load(warm.weights(), warm.version)

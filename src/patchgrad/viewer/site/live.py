@@ -17,6 +17,7 @@ from patchgrad.viewer.site.shown import LONG, tests_of, turns_of
 KEPT = 512
 """Turns that stay read: those of the attempts that are open."""
 
+RUNNING, INTERRUPTED = "running", "interrupted"
 FORK = re.compile(r"\+(\d+)\.\d+$")
 NOWHERE = Repository("git", "", "")
 """Code that is not here, of a task that nobody knows."""
@@ -32,15 +33,18 @@ class Live:
         self._rows: dict[str, tuple[int, bool, dict[str, Any]]] = {}
         self._record = lru_cache(KEPT)(_read)
 
-    def rows(self) -> dict[str, dict[str, Any]]:
-        """What the list tells of each attempt, by its name; what no one knows before the table is written is null."""
+    def rows(self, goes: bool = True) -> dict[str, dict[str, Any]]:
+        """What the list tells of each attempt, by its name; what no one knows before the table is written is null.
+
+        One that has not ended is running where the run `goes` on, and else interrupted.
+        """
         with self._recent.lock:
             found = {name: (len(one.turns), one.ending is not None) for name, one in self._recent.going.items()}
             self._rows = {name: one for name, one in self._rows.items() if found.get(name) == one[:2]}
             for name, state in found.items():
                 if name not in self._rows:
                     self._rows[name] = (*state, self._row(name, self._recent.going[name]))
-            return {name: row for name, (_, _, row) in self._rows.items()}
+            return {name: row if ended or goes else {**row, "stop": INTERRUPTED} for name, (_, ended, row) in self._rows.items()}
 
     def _row(self, name: str, one: Going) -> dict[str, Any]:
         ending, left = one.ending, FORK.search(name)
@@ -50,7 +54,7 @@ class Live:
             "phase": phase,
             "iteration": number,
             "turns": len(one.turns) + (int(left[1]) if left else 0),
-            "stop": ending.stop if ending else "running",
+            "stop": ending.stop if ending else RUNNING,
             "fault": ending.verdict.fault if ending else None,
             "solved": _solved(ending) if ending else None,
             "seconds": ending.seconds if ending else None,
@@ -76,7 +80,7 @@ class Live:
             self._tasks = size, {name: before.get(name) or task.digest() for name, task in tasks.items()}
         return self._tasks[1]
 
-    def shown(self, name: str, after: str = "") -> dict[str, Any] | None:
+    def shown(self, name: str, after: str = "", goes: bool = True) -> dict[str, Any] | None:
         """The attempt as far as the journal has it, with the turns that follow the one of this address: all of them where it has none.
 
         `None` where a table has it, or nobody.
@@ -84,7 +88,7 @@ class Live:
         with self._recent.lock:
             self._recent.look()
             one = self._recent.going.get(name)
-            return None if one is None else self._shown(name, one, after)
+            return None if one is None else self._shown(name, one, after) | ({} if goes or one.ending else {"stop": INTERRUPTED})
 
     def observation(self, name: str, number: int) -> str | None:
         """What a turn was answered, whole; `None` where it is not here."""
@@ -112,7 +116,7 @@ class Live:
             "solved": _solved(ending) if ending else None,
             "reward": None,
             "parts": {},
-            "stop": ending.stop if ending else "running",
+            "stop": ending.stop if ending else RUNNING,
             "fault": ending.verdict.fault if ending else None,
             "tamper": list(ending.verdict.tamper) if ending else [],
             "seconds": ending.seconds if ending else None,

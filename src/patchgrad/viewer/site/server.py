@@ -198,7 +198,7 @@ class Data:
             while not await request.is_disconnected():
                 states, now, live = zip(*await asyncio.to_thread(self._states), strict=True)
                 others = [recent.told(*pair) for pair in zip(live, known, strict=True)]
-                seen = states, [(one["said"], one["newest"]) for one in now]
+                seen = states, [(one["said"], one["doing"], one["newest"]) for one in now]
                 more = {"state": ";".join(states), "now": now, "live": others, "first": before is None}
                 yield ": alive\n\n" if seen == before and not any(others) else f"data: {json.dumps(more)}\n\n"
                 before, known = seen, list(live)
@@ -241,4 +241,4 @@ def serve(made: Starlette, place: Place, listening: Callable[[], object]) -> Non
         raise ConfigError(f"Nobody can listen at {place.host}:{place.port}: name another --port.") from error
     with bound, suppress(KeyboardInterrupt):  # which is how it ends
         listening()
-        uvicorn.Server(uvicorn.Config(made, log_level="warning", access_log=False)).run(sockets=[bound])
+        uvicorn.Server(uvicorn.Config(made, log_level="warning", access_log=False, timeout_graceful_shutdown=1)).run(sockets=[bound])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from patchgrad.errors import PatchgradError
 from patchgrad.store import Run
 from patchgrad.viewer.site import shown
+from patchgrad.viewer.site.doing import doing
 from patchgrad.viewer.site.live import Live
 from patchgrad.viewer.site.now import Now
 from patchgrad.viewer.site.recent import Recent
@@ -34,16 +35,17 @@ class Watched:
         """How much the run has, which is another text when there is more, what it is at, and its attempts that no table has."""
         folder = self.run.folder
         size = (len(self.run.rollouts.files()), _size(folder / "metrics.jsonl"), _size(folder / "report.json"))
-        now = self.now.told()
+        right_now = doing(self.run)
+        now = {**self.now.told(), "doing": right_now.said}
         try:
-            return ",".join(map(str, size)), now, self.live.rows()
+            return ",".join(map(str, size)), now, self.live.rows(right_now.goes)
         except (PatchgradError, OSError, ValueError):  # as the line about it says
             return ",".join(map(str, size)), now, {}
 
     def attempt(self, request: Request) -> Any:
         """All of an attempt, or of one that no table has the turns after the one that is named."""
         name, after = (request.query_params.get(one, "") for one in ("id", "after"))
-        return self.live.shown(name, after) or shown.shown(self.run, name)
+        return self.live.shown(name, after, doing(self.run).goes) or shown.shown(self.run, name)
 
     def observation(self, request: Request) -> Any:
         """The whole answer to a turn, which an attempt has the beginning of."""

@@ -148,7 +148,7 @@ function listView(place, run, about, given) {
     for (const [name, select] of Object.entries(selects)) {
       const there = [...new Set(name === "failure" ? data.columns.failures.flat() : data.columns[name].map(String))].sort();
       if (select.options.length !== there.length + 1) {
-        select.replaceChildren(select.options[0], ...there.map((one) => h("option", { value: one }, name === "solved" ? ({ true: "solved", null: "running" }[one] || "not solved") : one)));
+        select.replaceChildren(select.options[0], ...there.map((one) => h("option", { value: one }, name === "solved" ? ({ true: "solved", null: "not ended" }[one] || "not solved") : one)));
       }
       select.value = filter[name];
     }

@@ -2,6 +2,7 @@
 /* Attempts that no table has yet: those under way, and those that have ended since the last table. The server tells them as they change. */
 
 const NAMES = ["attempt", "task", "phase", "stop", "fault", "solved", "iteration", "policy_version", "reward", "turns", "malformed", "action_tokens", "context_tokens", "seconds", "failures"];
+const UNENDED = ["running", "interrupted"]; // ends of attempts that have none yet
 const underWay = []; // by run: what the list tells of each, by its name
 
 const liveOf = (run) => (underWay[run] = underWay[run] || new Map());
@@ -32,8 +33,8 @@ function putLive(attempts) {
 }
 
 /** What the list shows in place of an outcome and of a reward that nobody knows yet. */
-const outcomeOf = (solved, fault, stop) => (stop === "running" ? "… running" : fault ? "? not judged" : solved ? "✓ solved" : "✗ not");
-const rewardOf = (reward, stop) => (reward !== null ? reward : stop === "running" ? "" : "to come");
+const outcomeOf = (solved, fault, stop) => (UNENDED.includes(stop) ? `… ${stop}` : fault ? "? not judged" : solved ? "✓ solved" : "✗ not");
+const rewardOf = (reward, stop) => (reward !== null ? reward : UNENDED.includes(stop) ? "" : "to come");
 
 /** Changes the page so that the turn which is read stays where it is. */
 function still(change) {

@@ -10,14 +10,24 @@ function failed(error) {
 
 /* What each run is at, by its files: told beside the view of the run, or of all runs. The seconds go on by themselves. */
 let at = [], told_at = 0;
+const lines = []; // of the runs: the elements stay, so that a link in them keeps its focus
 function tell() {
   if (!overview) return;
-  const own = /^#\/(list|attempt)\/(\d+)/.exec(location.hash), line = (one, number) => {
-    if (!one || (own && number !== Number(own[2]))) return null;
+  const own = /^#\/(list|attempt)\/(\d+)/.exec(location.hash), shown = [];
+  at.forEach((one, number) => {
+    if (!one || (own && number !== Number(own[2]))) return;
+    const line = (lines[number] = lines[number] || { text: h("span"), link: h("a", { href: `#/list/${number}?solved=null` }), name: h("b") });
     const age = one.age === null ? "" : one.then ? ` When this page was written, its newest file was ${old(one.age)} old.` : ` Its newest file is ${old(one.age + (Date.now() - told_at) / 1000)} old.`;
-    return h("p", {}, overview.runs.length > 1 ? h("b", {}, visible(overview.runs[number].name), " ") : null, visible(one.said), age);
-  };
-  document.getElementById("now").replaceChildren(...there(at.map(line)));
+    const running = [...liveOf(number).values()].filter(({ solved }) => solved === null).length;
+    line.name.textContent = overview.runs.length > 1 ? `${visible(overview.runs[number].name)} ` : "";
+    line.text.textContent = visible([one.said, one.doing].filter(Boolean).join(" ") + age);
+    line.link.textContent = running ? ` Show ${running === 1 ? "the attempt" : `the ${count(running)} attempts`} that ${running === 1 ? "has" : "have"} not ended` : "";
+    line.link.hidden = !running;
+    line.box = line.box || h("p", {}, line.name, line.text, " ", line.link);
+    shown.push(line.box);
+  });
+  const place = document.getElementById("now");
+  if (shown.length !== place.children.length || shown.some((box, row) => place.children[row] !== box)) place.replaceChildren(...shown);
 }
 const old = (number) => (number < 120 ? `${Math.floor(number)} s` : number < 7200 ? `${Math.floor(number / 60)} min` : number < 172800 ? `${Math.floor(number / 3600)} h` : `${Math.floor(number / 86400)} days`);
 setInterval(tell, 1000);

@@ -1,0 +1,81 @@
+"""What a run waits for right now, as the process that makes it says: in words, and no more than is known of that process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from patchgrad.store import Run, status
+from patchgrad.viewer.words import counted
+
+ATTEMPTS = {
+    "sampling": "the policy's answer",
+    "tools": "a tool's answer",
+    "tests": "the tests of the submission",
+    "judges": "a judge",
+    "sandboxes": "a sandbox",
+    "memory": "memory for a sandbox",
+}
+"""What attempts wait for."""
+
+ALL = {
+    "training": "the trainer computes",
+    "weights": "the policies take new weights over",
+    "checkpoint": "a checkpoint is written",
+    "probe": "the sampler is checked",
+}
+"""What all of the run waits for."""
+
+SILENT = 60.0
+"""Seconds after which it is told that a process elsewhere is silent: it says something every ten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """A sentence about it, and whether attempts can go on by themselves: not where the process that makes them is gone."""
+
+    said: str
+    goes: bool = True
+
+
+def doing(run: Run) -> Doing:
+    """Nothing is said of a run whose process is at its end, or whose folder has no word of it."""
+    try:
+        return _doing(run, status.read(run.folder))
+    except (KeyError, TypeError, ValueError, AttributeError):  # somebody else wrote it
+        return Doing("")
+
+
+def _doing(run: Run, told: Mapping[str, Any]) -> Doing:
+    ended, resumed = str(told.get("ended", "")), _resumed(run)
+    if not told or ended == "done":
+        return Doing("")
+    if ended:
+        how = "was interrupted" if ended == "interrupted" else f"ended with an error: {ended.removeprefix('failed: ').rstrip('.')}"
+        return Doing(f"Its process {how}. {resumed}", goes=False)
+    match status.state(told):
+        case "gone":
+            return Doing(f"Its process is gone: it was killed, or its machine began anew. {resumed}", goes=False)
+        case "stopped":
+            return Doing(f"Its process is stopped by a signal, and waits for `kill -CONT {told['pid']}`.")
+        case "elsewhere" if (silent := time.time() - told["at"]) > SILENT:
+            return Doing(f"Its process, which is not of this machine, has said nothing for {silent / 60:.0f} min.")
+    return Doing(f"Right now: {_work(told)}.")
+
+
+def _resumed(run: Run) -> str:
+    verb = "the same `patchgrad evaluate` with --resume" if run.evaluates else f"`patchgrad train --run {run.folder} --resume`"
+    return f"It goes on with {verb}."
+
+
+def _work(told: Mapping[str, Any]) -> str:
+    """`stage 1, iteration 2 of 8, 12 of 64; 3 attempts wait for the policy's answer, 1 for memory for a sandbox`."""
+    phase, waits = told.get("phase") or {}, told.get("waits") or {}
+    name = f"{phase['name']}, {phase['done']} of {phase['total']}" if phase else "the run begins"
+    parts = [f"{waits[what]} for {words}" for what, words in ATTEMPTS.items() if waits.get(what)]
+    if parts:
+        first = next(waits[what] for what in ATTEMPTS if waits.get(what))
+        parts[0] = parts[0].replace(str(first), f"{counted(first, 'attempt')} wait{'s' if first == 1 else ''}", 1)
+    return "; ".join(part for part in (name, ", ".join(parts), *(words for what, words in ALL.items() if waits.get(what))) if part)
