@@ -35,10 +35,9 @@ class Rollouts:
         An attempt that is damaged goes to `refuse`; where one is named, only that is read.
         """
         tasks, found = self._tasks.all(refuse), []
-        for row in self.rows(phase, iteration, refuse=refuse):
+        for row in self.rows(phase, iteration, refuse=refuse, attempt=attempt):
             with one_of_many(refuse):
-                if attempt in ("", row["attempt"]):
-                    found.append(self._rollout(row, tasks))
+                found.append(self._rollout(row, tasks))
         return found
 
     def _rollout(self, row: dict[str, Any], tasks: Mapping[str, Task]) -> Rollout:
@@ -51,14 +50,20 @@ class Rollouts:
             raise StoreError(f"The attempt {row['attempt']} cannot be read: {error}") from error
 
     def rows(
-        self, phase: str = "*", iteration: int | None = None, columns: Sequence[str] | None = None, refuse: Refuse = stop
+        self,
+        phase: str = "*",
+        iteration: int | None = None,
+        columns: Sequence[str] | None = None,
+        refuse: Refuse = stop,
+        attempt: str = "",
     ) -> list[dict[str, Any]]:
-        """The tables' rows as dicts, by phase and iteration, for pages and figures; `rows()` gives all of them.
+        """The tables' rows as dicts, by phase and iteration, for pages and figures; `rows()` gives all of them. Of an `attempt` that is named
+        there is one row; `columns` then have its name.
 
         A damaged table goes to `refuse`.
         """
         number = "[0-9]" * 5 if iteration is None else f"{iteration:05d}"
-        return table.read(self.files(f"{phase}-{number}"), columns, refuse)
+        return table.read(self.files(f"{phase}-{number}"), columns, refuse, attempt)
 
     def files(self, names: str = "*") -> list[Path]:
         """The tables whose names match, by phase and iteration."""

@@ -60,6 +60,7 @@ COLUMNS = {
 def library() -> Any:
     """pyarrow with its parquet; `MissingDependency` where it is not installed."""
     try:
+        import pyarrow.compute
         import pyarrow.parquet
     except ModuleNotFoundError:
         raise MissingDependency("Rollouts are stored as parquet, which needs pyarrow: pip install 'patchgrad[train]'.") from None
@@ -80,13 +81,16 @@ def write(path: Path, phase: str, iteration: int, rollouts: Sequence[Rollout]) -
     put(path, lambda partial: arrow.parquet.write_table(table, partial, compression="zstd"))
 
 
-def read(paths: Iterable[Path], columns: Sequence[str] | None, refuse: Refuse = stop) -> list[dict[str, Any]]:
-    """The rows of these files as dicts, in order; what is wrong with one of the files goes to `refuse`."""
+def read(paths: Iterable[Path], columns: Sequence[str] | None, refuse: Refuse = stop, attempt: str = "") -> list[dict[str, Any]]:
+    """The rows of these files as dicts, in order, of one attempt where it is named; what is wrong with one of the files goes to `refuse`."""
     arrow = library()
     rows: list[dict[str, Any]] = []
     for path in paths:
         try:
-            rows += arrow.parquet.read_table(path, columns=columns and [*columns]).to_pylist()
+            found = arrow.parquet.read_table(path, columns=columns and [*columns])
+            if attempt:  # before rows become dicts, which takes most of the time
+                found = found.filter(arrow.compute.equal(found.column("attempt"), attempt))
+            rows += found.to_pylist()
         except (OSError, arrow.ArrowException) as error:
             refuse(StoreError(f"{path} is not a table that patchgrad wrote: {str(error).splitlines()[0]}."))
     return rows

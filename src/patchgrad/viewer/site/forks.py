@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from patchgrad.store import Run
 from patchgrad.viewer.site.listed import replays
 
 Node = dict[str, Any]
+
+TABLES = 10_000
+"""Those that stay read, so that one more table is read alone."""
 
 SUFFIX = re.compile(r"\+\d+\.\d+$")
 """What a fork's id has behind that of the attempt that it left: `stage1/0/3/2+4.0` left `stage1/0/3/2` after four turns."""
@@ -50,7 +54,10 @@ def _children(folder: Path, tables: int) -> dict[str, tuple[str, ...]]:
 @lru_cache(maxsize=4)
 def _families(folder: Path, tables: int) -> list[list[Node]]:
     """Those of a run that has so many tables."""
-    told = {node["id"]: node for path in Run.open(folder).rollouts.files() for node in _read(path)}
+    paths = [(path, path.stat().st_mtime_ns) for path in Run.open(folder).rollouts.files()]
+    if not any([_has(*path) for path in paths]):  # in most runs nothing is forked, and names and outcomes are not read
+        return []
+    told = {node["id"]: dict(node) for path in paths for node in _read(*path)}
     left = {name: node for name, node in told.items() if node["left"]}
     found = dict[str, list[str]]()
     for name, node in left.items():
@@ -73,7 +80,24 @@ def _below(name: str, told: Mapping[str, Node], found: Mapping[str, list[str]]) 
         yield from _below(child, told, found)
 
 
-def _read(path: Path) -> Iterator[Node]:
+@lru_cache(maxsize=TABLES)
+def _has(path: Path, _: int) -> bool:
+    """Did an attempt of a table of that age begin in another one?"""
+    import pyarrow
+    import pyarrow.parquet
+
+    with suppress(OSError, pyarrow.ArrowException):
+        return bool(replays(pyarrow.parquet.read_table(path, columns=["trajectory"]).column("trajectory")))
+    return False
+
+
+@lru_cache(maxsize=TABLES)
+def _read(path: Path, _: int) -> tuple[Node, ...]:
+    """The attempts of a table of that age."""
+    return tuple(_nodes(path))
+
+
+def _nodes(path: Path) -> Iterator[Node]:
     import pyarrow
     import pyarrow.parquet
 

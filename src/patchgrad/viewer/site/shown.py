@@ -49,11 +49,10 @@ def observation(run: Run, attempt: str, number: int) -> str:
 
 
 def _found(run: Run, attempt: str) -> tuple[str, int, Rollout]:
-    rows = run.rollouts.rows(columns=["phase", "iteration", "attempt"], refuse=Refused())
-    place = next((row for row in rows if row["attempt"] == attempt), None)
-    if place is None:
+    rows = run.rollouts.rows(columns=["phase", "iteration", "attempt"], refuse=Refused(), attempt=attempt) if attempt else []
+    if not rows:
         raise StoreError(f"{run.folder} has no attempt {attempt}.")
-    refused = Refused()
+    place, refused = rows[0], Refused()
     found = run.rollouts.read(place["phase"], place["iteration"], refused, attempt)
     if not found:
         raise StoreError(next(iter(refused.sentences), f"The attempt {attempt} cannot be read."))
