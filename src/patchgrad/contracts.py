@@ -191,9 +191,12 @@ class Extend:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Open a new segment: the context is now exactly these messages."""
+    """Open a new segment: the context is now exactly these messages. Where a turn is named, counted from 0, it is all ids of that turn's
+    stream up to its action, as they were, and then these messages.
+    """
 
     messages: tuple[Message, ...]
+    after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +224,7 @@ class AttemptAccess(Protocol):
     `command_seconds` are those of its task. `sandbox` is the attempt's, opened where none is; after that no call of the attempt is answered
     from a cache. `count` says how many ids a stream has that begins with these messages. `aside` has the policy answer messages in a stream
     of their own: that is no turn, and nothing of it is kept or trained on. It raises `ProgramFault` where more was asked aside than the
-    attempt may have turns. `sampled` is what the policy said last in a turn, and how many ids it has read before.
+    attempt may have turns. `sampled` is what the policy said last in a turn. Both come with the ids that the policy has read before.
 
     Implementation: `rollouts.access.Access`.
     """
@@ -230,9 +233,9 @@ class AttemptAccess(Protocol):
     def command_seconds(self) -> float: ...
     async def sandbox(self) -> Sandbox: ...
     def count(self, messages: Sequence[Message]) -> int: ...
-    async def aside(self, messages: Sequence[Message]) -> Action: ...
+    async def aside(self, messages: Sequence[Message]) -> tuple[Action, Ids]: ...
     @property
-    def sampled(self) -> tuple[Action, int]: ...
+    def sampled(self) -> tuple[Action, Ids]: ...
 
 
 class Conversation(Protocol):

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchgrad.agents.parsing import blocks
+from patchgrad.agents.thoughts import aloud
 
 
 def block(text: str) -> str:
@@ -70,3 +71,17 @@ def test_lines_end_as_all_of_them_do() -> None:
 @given(st.lists(st.sampled_from(["<think>", "</think>", "x", "```", "so.</think>", "[think]"]), max_size=8), st.sampled_from("\n "))
 def test_nothing_thought_before_hides_what_is_said_after(thoughts: list[str], between: str) -> None:
     assert blocks("\n".join(["<think>", *thoughts, f"</think>{between}", *(["</think>"] * thoughts.count("<think>")), LOOK])) == ["ls"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("<think>\nHm.\n</think>\n\nLook.", "Look."),
+        ("<thinking>a <b></thinking>Look.", "Look."),
+        ("Look. <think>Hm.</think>", "Look. <think>Hm.</think>"),
+        ("<think>It has no end", "<think>It has no end"),
+        ("", ""),
+    ],
+)
+def test_what_is_said_after_a_thought_is_said_aloud(text: str, says: str) -> None:
+    assert aloud(text) == says

@@ -45,5 +45,12 @@ def spoken(line: str, until: str, known: Set[str]) -> tuple[str, str, bool]:
             return line, "", before
 
 
+def aloud(text: str) -> str:
+    """A text without the thought that it begins with: `aloud("<think>Hm</think>\\n\\nLook.")` is `Look.`"""
+    begin = _BEGIN.match(text)
+    end = re.search(re.escape(_end_of(begin)), text, re.IGNORECASE) if begin else None
+    return text[end.end() :].strip() if end else text
+
+
 def _end_of(begin: re.Match[str]) -> str:
     return f"{begin[1]}/{begin[2]}{begin[3]}".lower()

@@ -6,8 +6,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from patchgrad.contracts import Policy, Sandbox
 from patchgrad.errors import ContextFault, NotAccepted, ProgramFault
 from patchgrad.rollouts.environment import Environment
@@ -17,14 +15,14 @@ from patchgrad.waiting import waiting_for
 
 @dataclass(slots=True)
 class Access:
-    """An `AttemptAccess`. The loop has `told` it what was sampled last, and the count of ids before it; `waited` are the
+    """An `AttemptAccess`. The loop has `told` it what was sampled last, and the ids before it; `waited` are the
     seconds that the policy took for asides.
     """
 
     attempt: Attempt
     policy: Policy
     environment: Environment
-    told: tuple[Action, int] | None = None
+    told: tuple[Action, Ids] | None = None
     asides: int = 0
     waited: float = 0.0
 
@@ -40,7 +38,7 @@ class Access:
     def count(self, messages: Sequence[Message]) -> int:
         return len(self._encoded(messages))
 
-    async def aside(self, messages: Sequence[Message]) -> Action:
+    async def aside(self, messages: Sequence[Message]) -> tuple[Action, Ids]:
         """An answer that is no turn; sampled as turns are, under a seed of its own."""
         attempt, number = self.attempt, self.asides
         if number >= attempt.budget.turns:
@@ -55,7 +53,7 @@ class Access:
         session, began = f"{attempt.id}#aside{number}", time.monotonic()
         try:
             with waiting_for("sampling"):
-                return await self.policy.act(session, np.asarray(tokens), sampling)
+                return await self.policy.act(session, tokens, sampling), tokens
         finally:
             self.waited += time.monotonic() - began
             self.policy.release(session)
@@ -67,7 +65,7 @@ class Access:
             raise ProgramFault(f"the program asks what the policy cannot read: {refusal}") from refusal
 
     @property
-    def sampled(self) -> tuple[Action, int]:
+    def sampled(self) -> tuple[Action, Ids]:
         if self.told is None:
             raise ProgramFault("nothing was sampled yet")
         return self.told
@@ -84,9 +82,9 @@ class Alone:
     def count(self, messages: Sequence[Message]) -> int:
         raise ProgramFault("no policy counts the tokens")
 
-    async def aside(self, messages: Sequence[Message]) -> Action:
+    async def aside(self, messages: Sequence[Message]) -> tuple[Action, Ids]:
         raise ProgramFault("no policy answers")
 
     @property
-    def sampled(self) -> tuple[Action, int]:
+    def sampled(self) -> tuple[Action, Ids]:
         raise ProgramFault("nothing was sampled")

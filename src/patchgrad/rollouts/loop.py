@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal
 
 import numpy as np
@@ -254,11 +255,20 @@ class _Dialogue:
     def encoded(self, step: Extend | Restart, number: int, previous: Action | None) -> Ids:
         """The ids that the step adds before the turn of this number, counted from 0, after the action `previous`."""
         budget = self.attempt.budget
-        return ids(self._policy.encode(announced(step, budget.announced, budget.turns - number).messages, previous))
+        told = announced(step, budget.announced, budget.turns - number)
+        if isinstance(told, Extend) or told.after is None:
+            return ids(self._policy.encode(told.messages, previous))
+        new = self._policy.encode(told.messages, self.turns[told.after].action)
+        return ids(np.concatenate([self._until(told.after), ids(new)]))
 
-    def read(self, context: Ids) -> int:
-        """How many ids the policy has read by the end of this context."""
-        return len(self._stream) + len(context)
+    def read(self, context: Ids) -> Ids:
+        """The ids that the policy has read by the end of this context."""
+        return np.concatenate([self._stream, context])
+
+    def _until(self, number: int) -> Ids:
+        """The stream of the turn of this number up to its action."""
+        first = max(begin for begin in accumulate(self._begun, initial=0) if begin <= number)
+        return Segment(tuple(self.turns[first : number + 1])).tokens()
 
     def _used(self) -> int:
         """The tokens of the stream so far, as the server counted them where the ids only spell it."""

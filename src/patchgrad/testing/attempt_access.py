@@ -21,7 +21,9 @@ async def check_attempt_access(access: AttemptAccess, messages: Sequence[Message
     assert await access.sandbox() is sandbox, "an attempt has one sandbox"
     assert (await sandbox.exec(("echo", "here"))).output == "here\n", "commands run in it"
     assert access.count([*messages, *messages]) > access.count(messages) > 0, "more messages are more ids"
-    assert (await access.aside(messages)).version >= 0, "something may be asked aside"
+    answer, read = await access.aside(messages)
+    assert answer.version >= 0, "something may be asked aside"
+    assert len(read) == access.count(messages), "it comes with the ids that the policy has read"
     try:
         for _ in range(_ENOUGH):
             await access.aside(messages)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from patchgrad.contracts import Extend, Finish, Program, Restart, Sandbox
 from patchgrad.rollouts.access import Alone
 from patchgrad.testing.examples import example_turn
-from patchgrad.values import Action, Call, Malformed, Turn
+from patchgrad.values import Action, Call, Ids, Malformed, Turn
 
 INSTRUCTION = "The total of an empty cart is wrong: total([]) raises {TypeError} and should be 0."
 
@@ -59,8 +59,8 @@ class _Attempt(Alone):
         return self._sandbox
 
     @property
-    def sampled(self) -> tuple[Action, int]:
-        return self.turn.action, len(self.turn.context)
+    def sampled(self) -> tuple[Action, Ids]:
+        return self.turn.action, self.turn.context
 
 
 async def _steps(program: Program, instruction: str, turns: Sequence[Turn], sandbox: Open | None) -> list[Extend | Restart | Finish]:

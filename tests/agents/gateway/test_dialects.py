@@ -21,7 +21,8 @@ from patchgrad.values import Action, floats, ids
 TEXT = 'Look.\n<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>'
 ACTION = Action(ids([5, 6, 7]), floats(np.zeros(3)), 0, TEXT, "stop")
 CUT = Action(ids([5]), floats(np.zeros(1)), 0, "Lo", "length")
-SAMPLED = Sampled(read(TEXT), ACTION, 20, 3)
+PROMPT = ids(range(20))
+SAMPLED = Sampled(read(TEXT), ACTION, PROMPT, 3)
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
 BODIES: dict[str, dict[str, Any]] = {
     CHAT: {"messages": [{"role": "system", "content": "Work."}, {"role": "user", "content": "hi"}]},
@@ -99,7 +100,7 @@ CALLS = st.one_of(st.none(), st.builds(ToolCall, st.text(min_size=1), st.diction
 @pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
 @given(content=st.text(), call=CALLS)
 def test_whatever_was_answered_comes_back_as_the_same_and_the_stream_goes_on(path: str, content: str, call: ToolCall | None) -> None:
-    sampled = Sampled(Answered(content, call), ACTION, 20, 3)
+    sampled = Sampled(Answered(content, call), ACTION, PROMPT, 3)
     history = History()
     history.step(request(path, BODIES[path]))
     history.answered(sampled.said)
@@ -151,7 +152,7 @@ STREAMED: dict[str, Callable[[list[dict[str, Any]]], Any]] = {CHAT: of_chat, MES
 
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
-@pytest.mark.parametrize("sampled", [SAMPLED, Sampled(read("Done."), ACTION, 20, 3), Sampled(read("Lo"), CUT, 20, 3)])
+@pytest.mark.parametrize("sampled", [SAMPLED, Sampled(read("Done."), ACTION, PROMPT, 3), Sampled(read("Lo"), CUT, PROMPT, 3)])
 def test_a_stream_holds_the_answer(path: str, sampled: Sampled) -> None:
     assert STREAMED[path](events(answer(path, sampled, stream=True))) == WHOLE[path](json.loads(answer(path, sampled)))
 
@@ -171,7 +172,7 @@ def test_an_answer_brings_the_ids_that_were_sampled(path: str) -> None:
     ],
 )
 def test_an_answer_says_how_it_ended(path: str, name: str, cut: str, called: str, done: str) -> None:
-    given = [Sampled(read("Lo"), CUT, 1, 0), SAMPLED, Sampled(read("Done."), ACTION, 1, 0)]
+    given = [Sampled(read("Lo"), CUT, PROMPT, 0), SAMPLED, Sampled(read("Done."), ACTION, PROMPT, 0)]
     told = [json.loads(answer(path, one)) for one in given]
     assert [(one["choices"][0] if path == CHAT else one)[name] for one in told] == [cut, called, done]
 

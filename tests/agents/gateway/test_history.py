@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patchgrad.agents.gateway.calls import written
 from patchgrad.agents.gateway.history import ChatRequest, History, Said
 from patchgrad.contracts import Extend, Restart
 from patchgrad.values import Message
@@ -64,6 +65,40 @@ def test_a_stream_that_began_anew_is_extended_from_there() -> None:
     assert isinstance(history.step(ChatRequest((SYSTEM, USER, RESULT))), Restart)
     history.answered(LOOKED)
     assert isinstance(history.step(ChatRequest((SYSTEM, USER, RESULT, LOOKED, RESULT))), Extend)
+
+
+def test_who_goes_back_to_an_earlier_answer_goes_on_after_its_stream() -> None:
+    history, second, end = begun(), Said("assistant", "Done."), Said("user", "And now?")
+    assert isinstance(history.step(ChatRequest((SYSTEM, USER, LOOKED, RESULT))), Extend)
+    history.answered(second)
+    back = history.step(ChatRequest((SYSTEM, USER, LOOKED, Said("user", "Stop."))))
+    assert back == Restart((Message("user", "Stop."),), after=0)
+    history.answered(second)
+    forth = history.step(ChatRequest((SYSTEM, USER, LOOKED, RESULT, second, end)))
+    assert forth == Restart((Message("user", "And now?"),), after=1)
+
+
+def test_an_answer_that_is_told_without_its_thought_is_the_same_and_one_with_another_is_not() -> None:
+    thought = Said("assistant", "<think>\nHm.\n</think>\n\nLook.", LOOKED.calls)
+    assert isinstance(begun(answered=thought).step(ChatRequest((SYSTEM, USER, LOOKED, RESULT))), Extend)
+    other = Said("assistant", "<think>\nSo.\n</think>\n\nLook.", LOOKED.calls)
+    assert begun(answered=thought).step(ChatRequest((SYSTEM, USER, other, RESULT))) == Restart(
+        (
+            Message("system", "Be short."),
+            Message("user", "Mend it."),
+            Message("assistant", written(other.content, other.calls)),
+            Message("user", "<tool_response>\na.py\n</tool_response>"),
+        )
+    )
+
+
+def test_of_two_answers_whose_thoughts_alone_differ_the_one_that_is_repeated_goes_on() -> None:
+    first, second = (Said("assistant", f"<think>{word}</think>Look.") for word in ("Hm", "So"))
+    history = begun(answered=first)
+    history.step(ChatRequest((SYSTEM, USER)))
+    history.answered(second)
+    assert history.step(ChatRequest((SYSTEM, USER, first, USER))) == Restart((Message("user", "Mend it."),), after=0)
+    assert isinstance(history.step(ChatRequest((SYSTEM, USER, second, USER))), Extend)
 
 
 def test_words_of_the_system_amid_a_history_stay_where_they_are() -> None:

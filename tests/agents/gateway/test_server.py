@@ -22,7 +22,7 @@ from patchgrad.values import Action, floats, ids
 
 BODY = {"model": "any", "messages": [{"role": "user", "content": "hi"}]}
 ACTION = Action(ids([5]), floats(np.zeros(1)), 0, "ho", "stop")
-ANSWER = Sampled(read("ho"), ACTION, 2, 0)
+ANSWER = Sampled(read("ho"), ACTION, ids([1, 2]), 0)
 
 
 def written(answer: Sampled = ANSWER) -> str:

@@ -13,6 +13,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+
 from patchgrad.agents.gateway.calls import read
 from patchgrad.agents.gateway.dialects import Sampled
 from patchgrad.agents.gateway.history import History, beginning
@@ -20,7 +22,7 @@ from patchgrad.agents.gateway.server import Gateway, gateway
 from patchgrad.agents.gateway.session import Counting, Ended, Question
 from patchgrad.contracts import AttemptAccess, Extend, Finish, Restart, Tool
 from patchgrad.errors import ProgramFault
-from patchgrad.values import Call, Stop, Turn
+from patchgrad.values import NO_IDS, Call, Ids, Stop, Turn
 
 T = TypeVar("T")
 _Next = tuple[Question, Extend | Restart] | Ended
@@ -52,7 +54,7 @@ class ProgramConversation:
         self._now: _Next | None = None
         self._stop: Callable[[], None] | None = None
         self._turns = 0  # that the program was told of
-        self._tokens = 0  # of the stream
+        self._stream: Ids = NO_IDS
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -83,11 +85,11 @@ class ProgramConversation:
 
     async def _tell(self, turn: Turn, access: AttemptAccess, question: Question, step: Extend | Restart) -> _Next:
         """Answers what the program has asked, and what it has run then, with what the turn says."""
-        self._tokens = (0 if isinstance(step, Restart) else self._tokens) + len(turn.context)
-        sampled = Sampled(read(turn.action.text), turn.action, self._tokens, self._turns)
+        prompt = turn.context if isinstance(step, Restart) else np.concatenate([self._stream, turn.context])
+        sampled = Sampled(read(turn.action.text), turn.action, prompt, self._turns)
         _reply(question.reply, sampled)
         self._history.answered(sampled.said)
-        self._tokens += turn.action.tokens
+        self._stream = np.concatenate([prompt, turn.action.token_ids])
         self._turns += 1
         return await self._next(turn, access)
 

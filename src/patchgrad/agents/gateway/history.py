@@ -2,18 +2,21 @@
 
     system, user                                   -> begins a stream
     system, user, our answer, its result           -> the result extends the stream
-    system, another user, or an answer not ours    -> begins another stream
+    system, user, our answer, another result       -> begins a stream with the ids of the first up to our answer: a fork
+    system, another user, or an answer not ours    -> begins a stream with what it tells
 
-Nothing that a policy has said is made ids of again: the stream has the ids that it sampled.
+Of all answers that were given, the last one that a request goes on from counts. Nothing that a policy has said is made ids of again: the
+stream has the ids that it sampled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from patchgrad.agents.gateway import calls
+from patchgrad.agents.thoughts import aloud
 from patchgrad.contracts import Extend, Restart
 from patchgrad.values import Message
 
@@ -41,34 +44,72 @@ class ChatRequest:
     offers: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """All that was said up to an answer, and the tools that were told of; `number` counts the answers before it."""
+
+    number: int
+    said: tuple[Said, ...]
+    tools: tuple[str, ...]
+
+
 class History:
     """What is known to have been said to a policy, and by it. With `tells_tools` the first message describes the tools of a request."""
 
     def __init__(self, tells_tools: bool = True) -> None:
         self._tells_tools = tells_tools
-        self._known: tuple[Said, ...] = ()
-        self._tools: tuple[str, ...] = ()
+        self._asked = ChatRequest(())
+        self._known: list[Told] = []
 
     def step(self, request: ChatRequest) -> Extend | Restart:
-        """What a request adds: a step of the same stream where it tells all that is known and more, else one that begins another."""
-        known, self._known = self._known, request.said
-        new = later(request.said, known) if known and request.tools == self._tools else ()
-        self._tools = request.tools
-        if new:
-            return Extend(new)
-        messages = beginning(request) if self._tells_tools else _messages(request.said)
-        return Restart(messages) if known else Extend(messages)
+        """What a request adds: to the stream as it is where it goes on from the last answer, or to one as it was after an earlier answer;
+        else it begins another stream.
+        """
+        self._asked = request
+        told = longest(request, self._known)
+        if told is None:
+            messages = beginning(request) if self._tells_tools else _messages(request.said)
+            return Restart(messages) if self._known else Extend(messages)
+        new = later(request.said, told.said)
+        return Extend(new) if told is self._known[-1] else Restart(new, after=told.number)
 
     def answered(self, said: Said) -> None:
         """What the program was answered."""
-        self._known = (*self._known, said)
+        self._known.append(Told(len(self._known), (*self._asked.said, said), self._asked.tools))
+
+
+def longest(request: ChatRequest, known: Iterable[Told]) -> Told | None:
+    """The one of these that a request goes on from and that says most; of several the one whose call it brings the result of, then the one
+    that it repeats with its thoughts, then the last.
+    """
+    found = [told for told in known if told.tools == request.tools and _goes_on(request.said, told.said)]
+    return max(found, key=lambda told: _fits(request.said, told), default=None)
+
+
+def _fits(said: Sequence[Said], told: Told) -> tuple[int, bool, bool, int]:
+    """Calls are named by the number of their answer; two answers may say the same."""
+    size = len(told.said)
+    return size, said[size].call.rpartition("_")[2] == str(told.number), said[size - 1] == told.said[-1], told.number
 
 
 def later(said: Sequence[Said], known: Sequence[Said]) -> tuple[Message, ...]:
     """What was said after all that is known; nothing where another story is told, an answer of others in it, or no more."""
-    new = said[len(known) :]
-    goes_on = tuple(said[: len(known)]) == tuple(known) and all(one.role != "assistant" for one in new)
-    return _alternating(new) if goes_on else ()
+    return _alternating(said[len(known) :]) if _goes_on(said, known) else ()
+
+
+def _goes_on(said: Sequence[Said], known: Sequence[Said]) -> bool:
+    size = len(known)
+    return (
+        size < len(said) and all(one.role != "assistant" for one in said[size:]) and all(map(_same, reversed(said[:size]), reversed(known)))
+    )
+
+
+def _same(told: Said, known: Said) -> bool:
+    """Is a message that was told the known one? Many clients leave out the thought that an answer begins with; it stays in the stream."""
+    if told == known:
+        return True
+    spoken = told.role == known.role == "assistant" and told.calls == known.calls
+    return spoken and told.content == aloud(known.content) != known.content
 
 
 def beginning(request: ChatRequest) -> tuple[Message, ...]:

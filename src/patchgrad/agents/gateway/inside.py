@@ -98,8 +98,8 @@ class InsideConversation:
         """Hands the program its answer; what it asks next is what is observed."""
         if not isinstance(self._now, _Asked) or self._access is None:
             return Observation("The program asks nothing.", state, failure="bad arguments")
-        asked, (action, count) = self._now, self._access.sampled
-        sampled = Sampled(read(arguments), action, count, self._turns)
+        asked, (action, prompt) = self._now, self._access.sampled
+        sampled = Sampled(read(arguments), action, prompt, self._turns)
         self._turns += 1
         self._history.answered(sampled.said)
         answer = asked.posted.reply(sampled)
@@ -108,9 +108,7 @@ class InsideConversation:
             self._now, failure = await self._following(sandbox, answer)
         except (ProgramFault, PolicyFault, ContextFault) as fault:
             self._now, failure = _Over("failed", fault), None
-        step = self._now.step if isinstance(self._now, _Asked) else None
-        told = "\n".join(message.content for message in step.messages) if isinstance(step, Extend) else ""
-        return Observation(told, state, failure=failure)
+        return Observation(_new(self._now.step) if isinstance(self._now, _Asked) else "", state, failure=failure)
 
     async def close(self) -> None:
         """Its sandbox ends it."""
@@ -168,9 +166,8 @@ class InsideConversation:
         if event["retried"] and earlier is not None:
             return earlier
         if self._job.calls_tools and not posted.request.offers:
-            messages = beginning(posted.request)
-            action = await self._known.aside(messages)
-            return posted.reply(Sampled(read(action.text), action, self._known.count(messages), self._turns))
+            action, prompt = await self._known.aside(beginning(posted.request))
+            return posted.reply(Sampled(read(action.text), action, prompt, self._turns))
         return _Asked(posted, digest, self._history.step(posted.request))
 
     @property
@@ -178,6 +175,12 @@ class InsideConversation:
         if self._access is None:
             raise ProgramFault("the program was not begun")
         return self._access
+
+
+def _new(step: Extend | Restart) -> str:
+    """What the program tells beyond what was said before; nothing where it tells another story."""
+    goes_on = isinstance(step, Extend) or step.after is not None
+    return "\n".join(message.content for message in step.messages) if goes_on else ""
 
 
 def _event(report: bytes) -> Mapping[str, Any] | None:

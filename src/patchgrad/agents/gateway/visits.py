@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -17,10 +17,10 @@ import numpy as np
 
 from patchgrad.agents.gateway.calls import read
 from patchgrad.agents.gateway.dialects import Sampled
-from patchgrad.agents.gateway.history import ChatRequest, Said, beginning, later
+from patchgrad.agents.gateway.history import ChatRequest, Told, beginning, later, longest
 from patchgrad.contracts import Policy
 from patchgrad.errors import ContextFault
-from patchgrad.values import NO_IDS, Action, Ids, Sampling, ids
+from patchgrad.values import Action, Ids, Sampling, ids
 
 _STREAMS, _SESSIONS = 64, 4096
 
@@ -40,14 +40,12 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """What was said up to an answer, and its ids `[T]`; `name` is that of the policy's session, and `number` counts the answers before."""
+    """What was said up to an answer, and its ids `[T]`; `name` is that of the policy's session."""
 
     name: str
-    number: int
-    said: tuple[Said, ...]
-    tools: tuple[str, ...]
+    told: Told
     ids: Ids
-    last: Action | None = None
+    last: Action
 
 
 class Visit:
@@ -56,7 +54,7 @@ class Visit:
     def __init__(self, name: str, policy: Policy, sampling: Sampling, allowance: Allowance) -> None:
         self._name, self._policy, self._sampling, self._allowance = name, policy, sampling, allowance
         self._began = time.monotonic()
-        self._streams: deque[_Stream] = deque()
+        self._streams: dict[int, _Stream] = {}  # by the number of the answer, the oldest first
         self._calls, self._tokens = 0, 0.0
 
     def count(self, request: ChatRequest) -> int:
@@ -78,21 +76,20 @@ class Visit:
         return sampled
 
     async def _sampled(self, request: ChatRequest, number: int, most: int) -> Sampled:
-        stream, new = self._standing(request, number)
-        tokens: Ids = np.concatenate([stream.ids, ids(new)])
+        name, tokens = self._standing(request, number)
         room = self._policy.context - len(tokens)
         if room < 1:
             raise ContextFault(f"The request has {len(tokens)} tokens, and the context {self._policy.context}.")
         sampling = replace(self._sampling, seed=self._sampling.seed + number, max_tokens=min(most, room))
-        action = await self._policy.act(stream.name, tokens, sampling)
-        sampled = Sampled(read(action.text), action, len(tokens), number, tokens)
-        said = (*request.said, sampled.said)
-        self._keep(_Stream(stream.name, number, said, request.tools, np.concatenate([tokens, action.token_ids]), action))
+        action = await self._policy.act(name, tokens, sampling)
+        sampled = Sampled(read(action.text), action, tokens, number)
+        told = Told(number, (*request.said, sampled.said), request.tools)
+        self._keep(_Stream(name, told, np.concatenate([tokens, action.token_ids]), action))
         return sampled
 
     def close(self) -> None:
         """The policy may forget its streams."""
-        for name in {stream.name for stream in self._streams}:
+        for name in {stream.name for stream in self._streams.values()}:
             self._policy.release(name)
         self._streams.clear()
 
@@ -103,26 +100,20 @@ class Visit:
             if had >= most:
                 raise Spent(f"This session has had its {most:g} {name}.")
 
-    def _standing(self, request: ChatRequest, number: int) -> tuple[_Stream, Ids]:
-        """The longest stream that the request goes on with, or one that begins, and the ids that it adds."""
-        known = [stream for stream in self._streams if stream.tools == request.tools and later(request.said, stream.said)]
-        if not known:
-            fresh = _Stream(f"{self._name}#{number}", number, (), request.tools, NO_IDS)
-            return fresh, self._policy.encode(beginning(request), None)
-        stream = max(known, key=lambda one: (len(one.said), _answers(request.said[len(one.said)], one.number)))
-        return stream, self._policy.encode(later(request.said, stream.said), stream.last)
+    def _standing(self, request: ChatRequest, number: int) -> tuple[str, Ids]:
+        """The policy's session for a request, and all its ids: those of the longest stream that it goes on with come first."""
+        told = longest(request, (stream.told for stream in self._streams.values()))
+        if told is None:
+            return f"{self._name}#{number}", ids(self._policy.encode(beginning(request), None))
+        stream = self._streams[told.number]
+        return stream.name, np.concatenate([stream.ids, ids(self._policy.encode(later(request.said, told.said), stream.last))])
 
     def _keep(self, stream: _Stream) -> None:
-        self._streams.append(stream)
+        self._streams[stream.told.number] = stream
         if len(self._streams) > _STREAMS:
-            gone = self._streams.popleft()
-            if all(one.name != gone.name for one in self._streams):
+            gone = self._streams.pop(next(iter(self._streams)))
+            if all(one.name != gone.name for one in self._streams.values()):
                 self._policy.release(gone.name)
-
-
-def _answers(said: Said, number: int) -> bool:
-    """Is it what the call of this answer gave? Calls are named by the number of their answer; two answers may say the same."""
-    return said.call.rpartition("_")[2] == str(number)
 
 
 class Visits:

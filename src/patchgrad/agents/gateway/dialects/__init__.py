@@ -32,6 +32,7 @@ class Wire:
 
 
 _CHAT = Wire(chat.request, chat.answer, chat.streamed, chat.refusal)
+_DETAILED = Wire(chat.request, chat.detailed, chat.streamed_detailed, chat.refusal)
 _MESSAGES = Wire(messages.request, messages.answer, messages.streamed, messages.refusal)
 WIRES: Mapping[str, Wire] = {
     "/v1/chat/completions": _CHAT,
@@ -64,10 +65,10 @@ class Posted:
 
     def reply(self, given: Sampled) -> HttpAnswer:
         """The answer as it was asked for."""
+        wire = _DETAILED if self.request.details else self.wire
         if self.stream:
-            return HttpAnswer(200, "".join(self.wire.streamed(given)), "text/event-stream")
-        details = self.request.details and given.prompt is not None
-        return HttpAnswer(200, json.dumps(chat.detailed(given) if details else self.wire.answer(given)))
+            return HttpAnswer(200, "".join(wire.streamed(given)), "text/event-stream")
+        return HttpAnswer(200, json.dumps(wire.answer(given)))
 
 
 def posted(path: str, body: bytes | str) -> Posted | HttpAnswer:

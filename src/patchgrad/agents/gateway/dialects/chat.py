@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from patchgrad.agents.gateway.dialects.parts import MODEL, BadRequest, Sampled, canonical, function, objects, text, whole
@@ -68,27 +68,34 @@ def detailed(given: Sampled) -> dict[str, Any]:
     pairs = zip(action.token_ids.tolist(), action.logprobs.tolist(), strict=True)
     tokens = [{"token": f"token_id:{id}", "logprob": logprob, "bytes": None, "top_logprobs": []} for id, logprob in pairs]
     told["choices"][0] |= {"logprobs": {"content": tokens}}
-    return {**told, "prompt_token_ids": given.prompt.tolist() if given.prompt is not None else None}
+    return {**told, "prompt_token_ids": given.prompt.tolist()}
 
 
 def streamed(given: Sampled) -> Iterator[str]:
     """The same answer as server-sent events: all of the message in one piece, how it ended, what it took, and the end."""
-    told = answer(given)
+    return _streamed(answer(given))
+
+
+def streamed_detailed(given: Sampled) -> Iterator[str]:
+    """The detailed answer as server-sent events: the ids before it come with the first, as vLLM sends them."""
+    return _streamed(detailed(given))
+
+
+def _streamed(told: Mapping[str, Any]) -> Iterator[str]:
     choice = told["choices"][0]
     called = [{"index": number, **call} for number, call in enumerate(choice["message"].get("tool_calls", []))]
     delta = {**choice["message"], **({"tool_calls": called} if called else {})}
-    for choices, more in _pieces(delta, choice["finish_reason"], told["usage"]):
+    sampled = {name: choice[name] for name in ("logprobs", "token_ids") if name in choice}
+    before = {name: told[name] for name in ("prompt_token_ids",) if name in told}
+    pieces = (
+        ([{"index": 0, "delta": delta, "finish_reason": None, **sampled}], before),
+        ([{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}], {}),
+        ([], {"usage": told["usage"]}),
+    )
+    for choices, more in pieces:
         piece = {**{name: told[name] for name in ("id", "created", "model")}, "object": "chat.completion.chunk", "choices": choices, **more}
         yield f"data: {json.dumps(piece)}\n\n"
     yield "data: [DONE]\n\n"
-
-
-def _pieces(delta: Any, finish: str, usage: Any) -> Sequence[tuple[list[Any], dict[str, Any]]]:
-    return (
-        ([{"index": 0, "delta": delta, "finish_reason": None}], {}),
-        ([{"index": 0, "delta": {}, "finish_reason": finish}], {}),
-        ([], {"usage": usage}),
-    )
 
 
 def refusal(sentence: str, kind: str = "invalid_request_error") -> dict[str, Any]:

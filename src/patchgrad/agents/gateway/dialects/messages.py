@@ -1,6 +1,7 @@
 """The dialect of `/v1/messages`: blocks in place of calls and results. Claude Code speaks it.
 
-A message of the system amid the others stays where it is. Thoughts of a model that thinks apart are none of what was said.
+A message of the system amid the others stays where it is. Thoughts of a model that thinks apart are none of what was said, and neither is
+the line in which Claude Code names its version: some versions write another one in each request.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from patchgrad.agents.gateway.dialects.parts import MODEL, BadRequest, Sampled, 
 from patchgrad.agents.gateway.history import ChatRequest, Said
 
 ROLES: Mapping[str, Literal["system", "user", "assistant"]] = {"system": "system", "user": "user", "assistant": "assistant"}
+ATTRIBUTION = "x-anthropic-billing-header:"
 THOUGHTS = ("thinking", "redacted_thinking")
 
 
@@ -24,12 +26,20 @@ def request(body: Any) -> ChatRequest:
     messages = objects(body, "messages")
     if not messages:
         raise BadRequest("A request has a list of messages.")
-    system = [Said("system", text(body["system"]))] if body.get("system") else []
+    told = _instructions(body.get("system"))
+    system = [Said("system", told)] if told else []
     said = [one for message in messages for one in _said(message)]
     tools = objects(body, "tools")
     own = [tool for tool in tools if tool.get("type") in (None, "custom")]
     described = [function(tool.get("name"), tool.get("description"), tool.get("input_schema")) for tool in own]
     return ChatRequest(tuple(joined([*system, *said])), tuple(described), offers=bool(tools))
+
+
+def _instructions(system: Any) -> str:
+    """What the system says first, without a block that is meant for the server's accounts."""
+    blocks = system if isinstance(system, list) else [system]
+    kept = [block for block in blocks if not (isinstance(block, dict) and str(block.get("text")).startswith(ATTRIBUTION))]
+    return text(kept if isinstance(system, list) else system)
 
 
 def _said(message: Mapping[str, Any]) -> Iterator[Said]:

@@ -20,16 +20,20 @@ class BadRequest(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What a policy said: as a program is to read it, and as it was sampled. `read` and `number` count the ids and answers before it.
+    """What a policy said: as a program is to read it, and as it was sampled after the ids of the `prompt`.
 
-    `prompt` are those ids, where they are at hand.
+    `number` counts the answers before it.
     """
 
     answered: Answered
     action: Action
-    read: int
+    prompt: Ids = field(compare=False)
     number: int
-    prompt: Ids | None = field(default=None, compare=False)
+
+    @property
+    def read(self) -> int:
+        """How many ids the policy has read."""
+        return len(self.prompt)
 
     @property
     def said(self) -> Said:
