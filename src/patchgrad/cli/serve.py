@@ -38,6 +38,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help=words)
     parser.add_argument("--port", type=int, default=8518, help="the port (default: 8518)")
     parser.add_argument("--key", default="", help="what each request has to bring: Authorization: Bearer KEY, or KEY:NAME for a session")
+    parser.add_argument("--host-name", metavar="NAME", action="append", default=[], help="a name of this machine that requests come under")
     parser.add_argument("--calls", type=float, default=inf, metavar="N", help="answers to a session at most")
     parser.add_argument("--tokens", type=float, default=inf, metavar="N", help="sampled tokens of a session at most")
     parser.add_argument("--seconds", type=float, default=inf, metavar="S", help="seconds from a session's first question at most")
@@ -48,7 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     from patchgrad.runs.serving import serve
     from patchgrad.runs.trackers.terminal import Silent
 
-    place, allowed = Place(arguments.host, arguments.port, arguments.key), (arguments.calls, arguments.tokens, arguments.seconds)
+    place = Place(arguments.host, arguments.port, arguments.key, arguments.host_name)
+    allowed = arguments.calls, arguments.tokens, arguments.seconds
     with shared.installed():
         serve(_asked(arguments), place, allowed, Silent(), lambda told: print(told, flush=True))
     return 0

@@ -28,7 +28,7 @@ from patchgrad.errors import ConfigError, Refused
 from patchgrad.links.listening import Place
 from patchgrad.viewer import comparison, report
 
-SERVER = ("open", "host", "port", "key")
+SERVER = ("open", "host", "port", "key", "host_name")
 """Words that are about a page that is served."""
 
 
@@ -42,6 +42,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", help="where it listens: this machine alone unless a --key is given (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, help="the port (default: 8517)")
     parser.add_argument("--key", help="what each request has to bring, as `Authorization: Bearer KEY` or once as ?key=KEY")
+    parser.add_argument("--host-name", metavar="NAME", action="append", help="a name of this machine that requests come under")
     parser.add_argument("--json", action="store_true", help="the page's address or path as JSON")
     removed(parser, "--serve", "`patchgrad view RUN` serves the page, and in a script `patchgrad view RUN --no-open` does.")
     removed(parser, "--open", "`patchgrad view RUN` opens the page, unless --no-open is given.")
@@ -53,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     asked = [name for name in SERVER if getattr(arguments, name) is not None]
     if arguments.out is not None:
         if asked:
-            word = "--no-open" if asked[0] == "open" else f"--{asked[0]}"
+            word = "--no-open" if asked[0] == "open" else f"--{asked[0].replace('_', '-')}"
             raise ConfigError(f"{word} has no meaning with --out, which writes the page and serves nothing.")
         out = Path(arguments.out)
         return _file(arguments, out) if out.suffix == ".html" else _folder(arguments, out)
@@ -84,7 +85,7 @@ def _folder(arguments: argparse.Namespace, out: Path) -> int:
 def _served(arguments: argparse.Namespace) -> int:
     from patchgrad.viewer.site.server import app, serve
 
-    given = {name: getattr(arguments, name) for name in ("host", "port", "key")}
+    given = {name: getattr(arguments, name) for name in ("host", "port", "key", "host_name")}
     place = Place(**{name: value for name, value in given.items() if value is not None})
     made = app(_folders(arguments), place)
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ipaddress
+import re
+import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from patchgrad.errors import ConfigError
 
+_HERE = ("localhost", "127.0.0.1", "::1")
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where it listens.
+    """Where it listens, and by which `host_name` others ask for it beside its own names.
 
     Raises `ConfigError` for a host beyond this machine without a `key`, for a key that no header holds, and for what is no port.
     """
@@ -18,6 +23,7 @@ class Place:
     host: str = "127.0.0.1"
     port: int = 8517
     key: str = ""
+    host_name: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not 0 < self.port < 1 << 16:
@@ -43,8 +49,28 @@ class Place:
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     def names(self, host: str) -> bool:
-        """Does a request's `Host` name this place? With a key any name does, as a machine has many."""
-        if self.key:
+        """Does a request's `Host` name this place? That is a name of its own, or one of `host_name`.
+
+        Where others reach it, an address in numbers is one of its names, and so is the machine's. Then, and under a `host_name`, any port
+        is right: it may have been forwarded. A page of somebody else's can have its own name lead here, and no other.
+        """
+        name, port = _parts(host)
+        if name in (one.lower() for one in self.host_name):
             return True
-        ours = {self.host, "localhost", "127.0.0.1", "[::1]"}
-        return host in {f"{name}:{self.port}" for name in ours} or (self.port == 80 and host in ours)
+        if not self.key:
+            return name in {self.host.lower(), *_HERE} and (port or "80") == str(self.port)
+        return name in {self.host.lower(), *_HERE, socket.gethostname().lower()} or (not self.local and _is_address(name))
+
+
+def _parts(host: str) -> tuple[str, str]:
+    """The name and the port of a `Host`: `127.0.0.1:8517`, `[::1]:8517`, `example.org`."""
+    found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::(\d+))?", host.lower())
+    return (found[1].strip("[]"), found[2] or "") if found else ("", "")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

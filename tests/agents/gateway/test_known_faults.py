@@ -26,6 +26,8 @@ from patchgrad.policies.tokenizers.chat import STOP, ChatTokenizer
 from patchgrad.values import Action, Ids, Sampling, floats, ids
 
 CHAT = "/v1/chat/completions"
+GROWING = [name for name in NAMES if name != "aider"]
+"""The agents whose history only grows; aider tells its files anew."""
 
 
 def saying(found: Recording) -> Watched:
@@ -55,7 +57,7 @@ def result_of(body: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", GROWING)
 def test_the_turns_of_an_agent_are_one_certified_stream_and_its_mask_is_as_long(name: str) -> None:
     found = recording(name)
     policy, _, rollout = in_attempt(found)
@@ -64,6 +66,13 @@ def test_the_turns_of_an_agent_are_one_certified_stream_and_its_mask_is_as_long(
     assert grows(policy)
     assert len(segment.actions()) == len(segment.tokens())
     assert segment.actions().sum() == len(segment.logprobs())
+
+
+def test_a_history_that_is_told_in_another_order_begins_a_stream_which_is_certified_too() -> None:
+    policy, _, rollout = in_attempt(recording("aider"))
+    assert [len(segment.turns) for segment in rollout.trajectory.segments] == [1, 1]
+    assert not grows(policy)
+    assert "<<<<<<< SEARCH" in ByteTokenizer().decode(policy.read[1][1].tolist())
 
 
 def test_the_thoughts_of_an_answer_that_a_client_leaves_out_stay_in_the_stream() -> None:
@@ -75,7 +84,7 @@ def test_the_thoughts_of_an_answer_that_a_client_leaves_out_stay_in_the_stream()
     assert ByteTokenizer().decode(policy.read[-1][1].tolist()).count("<think>") == len(found.requests) - 1
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith("thoughts")])
+@pytest.mark.parametrize("name", [name for name in GROWING if not name.endswith("thoughts")])
 def test_a_stream_that_grows_is_the_conversation_as_its_template_writes_it(name: str) -> None:
     """No separator is lost between turns."""
     found, tokenizer = recording(name), ChatTokenizer.train(["So."], 300)

@@ -245,6 +245,7 @@ def test_without_the_key_under_a_foreign_name_or_from_a_page_nothing_is_answered
                 assert ask(there, path, token, body)[0] == 401
         assert ask(there, CHAT, "secret", BODY)[0] == 200
         assert ask(there, CHAT, "secret:me", BODY)[0] == 200
+        assert ask(there, CHAT, "secret", BODY, Host="evil.example")[0] == 403
     with served(ScriptedPolicy(["one"])) as there:
         assert ask(there, CHAT, "a", BODY, Host="evil.example")[0] == 403
         assert ask(there, CHAT, "a", BODY, Origin="http://evil.example")[0] == 403

@@ -85,7 +85,7 @@ class Desk:
     def _refused(self, request: Request) -> HttpAnswer | None:
         path = request.url.path
         if not self._place.names(request.headers.get("host", "")) or "origin" in request.headers:
-            return refused(path, "Nothing is served under that name, and nothing to pages.", 403)
+            return refused(path, "Nothing is served under that name, unless --host-name tells it, and nothing to pages.", 403)
         key = brought(request).partition(":")[0]
         if self._place.key and not hmac.compare_digest(key.encode(), self._place.key.encode()):
             return refused(path, "Bring the key that the server was started with: Authorization: Bearer KEY.", 401, "authentication_error")

@@ -171,7 +171,7 @@ ROWS = {
         ),
         {"OPENAI_API_BASE": "{address}/v1", "OPENAI_API_KEY": "{token}", "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
         ["I would edit it.\n\n" + EDIT.replace("sum(prices) - 1", "sum(price)"), EDIT],
-        note="The first edit does not fit, so it asks again.",
+        note="It asks again with its files told behind what was said, in place of before.",
         calls_tools=False,
     ),
 }
