@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 TRIES = 6
 LONGEST = 60.0  # seconds between two tries
 LARGEST = 64 << 20
+SECRET = 8  # letters of a key from which on it is one: others, such as "any" or "EMPTY", are words
 _ABOUT_THE_WORDS = frozenset({400, 403, 413, 422, 451})
 
 
@@ -108,7 +109,11 @@ class Chat:
             if self._heard or response is not None:
                 return Again(f"the connection broke ({reason})")
             raise EndpointRefused(f"{self.url} cannot be reached ({reason}): name an endpoint that speaks OpenAI's protocol.", 0) from error
-        return judge(self.url, status, told, said)
+        return judge(self.url, status, told, self._without_key(said))
+
+    def _without_key(self, said: bytes) -> bytes:
+        """What the server says without the key, which some servers quote where they refuse it: their words are told and kept."""
+        return said.replace(self._key.encode(), b"[the key]") if len(self._key) >= SECRET else said
 
 
 def _read(response: Any, deadline: float) -> bytes:

@@ -96,9 +96,13 @@ class Session:
         return told.reply
 
     def end(self, status: str, detail: str) -> None:
-        """The program is over. An attempt whose loop has ended needs not to know, and others' are told by the same thread."""
+        """The program is over. An attempt whose loop has ended needs not to know, and others' are told by the same thread.
+
+        Its last words are told and kept, without its token.
+        """
+        ended = Ended(*(words.replace(self.token, "[the token]") for words in (status, detail)))
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._events.put_nowait, Ended(status, detail))
+            self._loop.call_soon_threadsafe(self._events.put_nowait, ended)
 
     def close(self) -> None:
         """The attempt is over: who still waits is told so, and nobody is answered any more."""
