@@ -46,7 +46,7 @@ OWN = {
             *("--compare", "--markdown", "--difference", "--power", "--size", "--rate", "--alike"),
         },
     ),
-    "serve": (set(), {"--model", "--checkpoint", "--host", "--host-name", "--port", "--key", "--calls", "--tokens", "--seconds"}),
+    "serve": (set(), {"--model", "--checkpoint", "--vllm", "--host", "--host-name", "--port", "--key", "--calls", "--tokens", "--seconds"}),
 }
 """The words of verbs that change a recipe, without a value and with one: all others are fields of it."""
 

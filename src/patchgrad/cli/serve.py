@@ -9,6 +9,7 @@ It answers at /v1/chat/completions, /v1/responses and /v1/messages. Context, tem
 evaluation. What a request asks for of these is not used. A session is named by the token that its requests bring:
 
   OPENAI_BASE_URL=http://127.0.0.1:8518/v1 OPENAI_API_KEY=me-1 some-program
+  patchgrad serve runs/qwen --gpus 1 --vllm vllm/bin/python    vLLM draws; each answer has its ids
   patchgrad serve runs/laptop --calls 100 --tokens 200000     at most so much for each session
   patchgrad serve runs/laptop --host 0.0.0.0 --key SECRET     for others too; a session's token is SECRET:NAME
 """
@@ -34,6 +35,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("policy", metavar="POLICY", help="a run's folder, a model's folder, a hub id, or an address up to /v1")
     parser.add_argument("--checkpoint", metavar="STEP", help="one of the run's checkpoints (default: the last)")
     parser.add_argument("--model", metavar="NAME", default="", help="the model's name at the address")
+    parser.add_argument("--vllm", metavar="PYTHON", default="", help="the Python of an environment that has vLLM, which then draws")
     words = "where it listens: this machine alone unless a --key is given (default: 127.0.0.1)"
     parser.add_argument("--host", default="127.0.0.1", help=words)
     parser.add_argument("--port", type=int, default=8518, help="the port (default: 8518)")
@@ -52,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     place = Place(arguments.host, arguments.port, arguments.key, arguments.host_name)
     allowed = arguments.calls, arguments.tokens, arguments.seconds
     with shared.installed():
-        serve(_asked(arguments), place, allowed, Silent(), lambda told: print(told, flush=True))
+        serve(_asked(arguments), place, allowed, Silent(), lambda told: print(told, flush=True), arguments.vllm)
     return 0
 
 

@@ -96,7 +96,7 @@ def test_a_stream_that_grows_is_the_conversation_as_its_template_writes_it(name:
         stream += tokenizer.encode(new, action).tolist()
         whole = tokenizer.encode(beginning(sent.said), None).tolist()
         assert spelled(tokenizer, stream) == spelled(tokenizer, whole)
-        drawn = [*tokenizer.tokenizer.encode(says).ids, tokenizer.tokenizer.token_to_id(STOP)]
+        drawn = tokenizer.tokenizer.encode(f"{says}{STOP}").ids
         action, known = Action(ids(drawn), floats(np.zeros(len(drawn))), 0, says, "stop"), sent.said
         stream += drawn
 

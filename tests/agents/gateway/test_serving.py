@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,13 +23,18 @@ from tests.agents.gateway.small_agent import OPENER
 from tests.agents.gateway.test_mini_swe_agent import call
 from tests.agents.gateway.test_server import ask
 from tests.models.small import written
+from tests.policies.vllm_server import double
 
 from patchgrad.agents.gateway.history import ChatRequest, Said
 from patchgrad.agents.gateway.serving import app
 from patchgrad.agents.gateway.visits import Allowance, Spent, Visit, Visits
+from patchgrad.contracts import Policy
+from patchgrad.endpoints import Chat
 from patchgrad.errors import ConfigError, PolicyFault
 from patchgrad.links.listening import Place
+from patchgrad.policies.endpoint import EndpointPolicy
 from patchgrad.policies.scripted import ByteTokenizer, ScriptedPolicy
+from patchgrad.testing import ScriptedEndpoint
 from patchgrad.values import Action, Ids, Sampling
 
 SAMPLING = Sampling(4_000, 5, purpose="evaluation")
@@ -108,7 +114,7 @@ def test_a_session_has_what_it_may_have_and_no_more(allowance: Allowance, says: 
 
 
 @contextmanager
-def served(policy: ScriptedPolicy, key: str = "", allowance: Allowance | None = None) -> Iterator[Any]:
+def served(policy: Policy, key: str = "", allowance: Allowance | None = None) -> Iterator[Any]:
     """The address of a policy, in the shape that `ask` wants."""
     uvicorn = pytest.importorskip("uvicorn")
     with socket.socket() as free:
@@ -253,6 +259,17 @@ def test_without_the_key_under_a_foreign_name_or_from_a_page_nothing_is_answered
         Place("0.0.0.0")
 
 
+def test_a_policy_of_text_alone_tells_no_ids_and_says_so_where_they_are_asked_for() -> None:
+    with ScriptedEndpoint(["Done."]) as endpoint:
+        policy = EndpointPolicy(Chat(endpoint.url, "m"), context=4_096)
+        with served(policy) as there:
+            told = [json.loads(ask(there, path, "a", body)[1]) for path, body in ((CHAT, BODY), ("/v1/messages", BODY))]
+            status, refusal = ask(there, CHAT, "a", {**BODY, "return_token_ids": True})
+    assert "token_ids" not in told[0]["choices"][0]
+    assert "token_ids" not in told[1]
+    assert (status, "text alone" in refusal) == (400, True)
+
+
 def command(*words: str) -> Sequence[str]:
     return (str(Path(sys.executable).with_name("patchgrad")), "serve", *words)
 
@@ -282,12 +299,46 @@ def test_the_command_serves_a_model_until_it_is_stopped(tmp_path: Path) -> None:
     assert "Traceback" not in told
 
 
+def test_the_command_has_vllm_draw_and_each_answer_has_its_ids(tmp_path: Path) -> None:
+    written(tmp_path / "model", context=512)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = command(str(tmp_path / "model"), "--vllm", double(tmp_path), "--port", str(port), "--agent.action_tokens", "8")
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        assert "is served at" in process.stdout.readline()
+
+        def asked(*messages: Any) -> Any:
+            body = json.dumps({"messages": messages, "return_token_ids": True}).encode()
+            for _ in range(100):
+                try:
+                    with OPENER.open(f"http://127.0.0.1:{port}{CHAT}", body) as answer:
+                        return json.load(answer)
+                except urllib.error.HTTPError:
+                    raise
+                except OSError:
+                    time.sleep(0.2)
+            raise AssertionError("nobody answers")
+
+        first = asked(*BODY["messages"])
+        choice = first["choices"][0]
+        second = asked(*BODY["messages"], choice["message"], {"role": "user", "content": "more"})
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+    before = [*first["prompt_token_ids"], *choice["token_ids"]]
+    assert len(choice["token_ids"]) == len(choice["logprobs"]["content"]) == first["usage"]["completion_tokens"] > 0
+    assert second["prompt_token_ids"][: len(before)] == before
+    assert process.returncode == 130
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (("nowhere/model",), "nowhere/model"),
         (("http://127.0.0.1:9/v1",), "--model NAME"),
         (("model", "--host", "0.0.0.0"), "--key"),
+        (("http://127.0.0.1:9/v1", "--model", "m", "--vllm", "python"), "--vllm"),
         (("model", "--evaluation.nothing", "1"), "evaluation.nothing"),
     ],
 )

@@ -9,6 +9,7 @@ from patchgrad.networks import folder
 from patchgrad.networks.attention import TILE
 from patchgrad.networks.paged import PAGE
 from patchgrad.policies.embedded import ChatTokenizer, EmbeddedPolicy
+from patchgrad.policies.vllm import Installed, VllmPolicy
 from patchgrad.recipes.evaluation import Evaluation
 from patchgrad.runs.planning.advice import exhausted
 from patchgrad.runs.planning.device import device, spare
@@ -37,6 +38,20 @@ def opened(evaluation: Evaluation) -> EmbeddedPolicy:
         threads=evaluation.threads,
         room=int(MARGIN * spare()) - weights if evaluation.gpus else 0,
         precision="bfloat16" if evaluation.gpus else "float32",
+    )
+
+
+def by_vllm(evaluation: Evaluation, python: str) -> VllmPolicy:
+    """The policy of a folder or a hub id as vLLM serves it, which this Python has."""
+    path, context = folder.locate(evaluation.policy), evaluation.evaluation.limits.context
+    network = folder.load(path, context, evaluation.yarn)
+    return VllmPolicy(
+        network.config,
+        dict(network.named_parameters()),
+        ChatTokenizer.load(path),
+        context=context,
+        sessions=evaluation.sandbox.concurrency,
+        vllm=Installed(python, ("--dtype", "bfloat16" if evaluation.gpus else "float32")),
     )
 
 

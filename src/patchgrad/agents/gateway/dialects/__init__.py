@@ -17,6 +17,7 @@ __all__ = ["COUNT", "WIRES", "LONGEST", "MODELS", "Sampled", "Posted", "BadReque
 COUNT = "/v1/messages/count_tokens"
 """Asks how many tokens a request has, and no answer."""
 
+NO_IDS_THERE = "The policy tells text alone, so there are no ids and no log-probabilities: leave return_token_ids and logprobs out."
 LONGEST = 64 * 2**20
 """Bytes of a request."""
 
@@ -65,6 +66,8 @@ class Posted:
 
     def reply(self, given: Sampled) -> HttpAnswer:
         """The answer as it was asked for."""
+        if self.request.details and not given.action.trainable:
+            return HttpAnswer(400, json.dumps(self.wire.refusal(NO_IDS_THERE, "invalid_request_error")))
         wire = _DETAILED if self.request.details else self.wire
         if self.stream:
             return HttpAnswer(200, "".join(wire.streamed(given)), "text/event-stream")

@@ -57,7 +57,7 @@ def answer(given: Sampled) -> dict[str, Any]:
         named = {"name": answered.call.name, "arguments": answered.call.text}
         told["tool_calls"] = [{"id": f"call_{number}", "type": "function", "function": named}]
     finish = "length" if given.cut else "tool_calls" if answered.call else "stop"
-    choice = {"index": 0, "message": told, "finish_reason": finish, "token_ids": action.token_ids.tolist()}
+    choice = {"index": 0, "message": told, "finish_reason": finish, **given.ids}
     usage = {"prompt_tokens": given.read, "completion_tokens": action.tokens, "total_tokens": given.read + action.tokens}
     return {"id": f"chatcmpl-{number}", "object": "chat.completion", "created": 0, "model": MODEL, "choices": [choice], "usage": usage}
 
@@ -87,7 +87,7 @@ def _streamed(told: Mapping[str, Any]) -> Iterator[str]:
     delta = {**choice["message"], **({"tool_calls": called} if called else {})}
     sampled = {name: choice[name] for name in ("logprobs", "token_ids") if name in choice}
     before = {name: told[name] for name in ("prompt_token_ids",) if name in told}
-    pieces = (
+    pieces: tuple[tuple[list[Any], dict[str, Any]], ...] = (
         ([{"index": 0, "delta": delta, "finish_reason": None, **sampled}], before),
         ([{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}], {}),
         ([], {"usage": told["usage"]}),

@@ -78,7 +78,7 @@ def answer(given: Sampled) -> dict[str, Any]:
         "stop_reason": "max_tokens" if given.cut else "tool_use" if answered.call else "end_turn",
         "stop_sequence": None,
         "usage": {"input_tokens": given.read, "output_tokens": action.tokens},
-        "token_ids": action.token_ids.tolist(),
+        **given.ids,
     }
 
 

@@ -36,6 +36,11 @@ class Sampled:
         return len(self.prompt)
 
     @property
+    def ids(self) -> dict[str, Any]:
+        """The ids that were sampled, as every dialect tells them; nothing where a policy tells text alone, whose ids only spell it."""
+        return {"token_ids": self.action.token_ids.tolist()} if self.action.trainable else {}
+
+    @property
     def said(self) -> Said:
         """The answer as a program's history will tell it."""
         call = self.answered.call

@@ -67,7 +67,7 @@ def answer(given: Sampled) -> dict[str, Any]:
         "incomplete_details": {"reason": "max_output_tokens"} if given.cut else None,
         "output": output,
         "usage": usage,
-        "token_ids": action.token_ids.tolist(),
+        **given.ids,
     }
 
 
