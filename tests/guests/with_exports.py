@@ -21,8 +21,8 @@ def inspect(folder: Path) -> dict[str, Any]:
     for path in sorted(folder.iterdir()):
         log = read_eval_log(str(path))
         score = log.results.scores[0].metrics if log.results.scores else {}
-        samples = [[one.id, one.epoch, one.scores["hidden tests"].value if one.scores else None] for one in log.samples]
-        found.append([log.eval.task, log.status, {name: one.value for name, one in score.items()}, samples])
+        tokens = [one.model_usage["patchgrad"].total_tokens for one in log.samples]
+        found.append([log.eval.task, log.status, {name: one.value for name, one in score.items()}, tokens])
     return {"listed": len(list_eval_logs(str(folder))), "logs": found}
 
 

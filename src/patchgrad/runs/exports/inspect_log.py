@@ -20,7 +20,7 @@ from patchgrad.runs.exports.hidden import Hidden
 from patchgrad.store import files
 from patchgrad.values import digest
 
-SCORER = "hidden tests"
+SCORER, MODEL = "hidden tests", "patchgrad"
 
 
 def write(told: Sequence[Conversation], path: Path, run: str, created: str, hidden: Hidden) -> None:
@@ -32,11 +32,12 @@ def write(told: Sequence[Conversation], path: Path, run: str, created: str, hidd
         samples.append(hidden.everywhere(_sample(one, epochs[one.rollout.task.id])))
     spec = _spec(run, f"{told[0].phase} {told[0].iteration}", created, len(epochs), max(epochs.values()))
     plan = {"name": "plan", "steps": [], "config": {}}
+    stats = {"started_at": created, "completed_at": created, "model_usage": _usage(told)}
     parts = {
         "_journal/start.json": {"version": 2, "eval": spec, "plan": plan},
         **{f"samples/{file_name(one['id'])}_epoch_{one['epoch']}.json": one for one in samples},
         "summaries.json": [_summary(one) for one in samples],
-        "header.json": {"version": 2, "status": "success", "eval": spec, "plan": plan, "results": _results(told), "stats": _stats(created)},
+        "header.json": {"version": 2, "status": "success", "eval": spec, "plan": plan, "results": _results(told), "stats": stats},
     }
     files.put(path, lambda partial: _zipped(partial, parts))
 
@@ -66,12 +67,12 @@ def _sample(told: Conversation, epoch: int) -> dict[str, Any]:
         "input": rollout.task.instruction,
         "target": "",
         "messages": [{"id": digest(rollout.trajectory.id, str(number))[:20], **one} for number, one in enumerate(messages)],
-        "output": {"model": "patchgrad", "choices": [], "completion": rollout.trajectory.submission},
+        "output": {"model": MODEL, "choices": [], "completion": rollout.trajectory.submission},
         "scores": {} if broken else {SCORER: score},
         "metadata": about,
         "store": {},
         "events": [],
-        "model_usage": {},
+        "model_usage": _usage([told]),
         "attachments": {},
         "total_time": rollout.trajectory.seconds,
         **broken,
@@ -103,7 +104,7 @@ def _spec(run: str, name: str, created: str, tasks: int, attempts: int) -> dict[
         "task_id": digest(run, name)[:22],
         "task_version": 0,
         "dataset": {"name": run, "samples": tasks},
-        "model": "patchgrad",
+        "model": MODEL,
         "config": {"epochs": attempts},
         "packages": {"patchgrad": __version__},
         "scorers": [{"name": SCORER}],
@@ -127,5 +128,8 @@ def _results(told: Sequence[Conversation]) -> dict[str, Any]:
     return {"total_samples": len(told), "completed_samples": sum(map(len, solved.values())), "scores": [score]}
 
 
-def _stats(created: str) -> dict[str, Any]:
-    return {"started_at": created, "completed_at": created, "model_usage": {}}
+def _usage(told: Sequence[Conversation]) -> dict[str, dict[str, int]]:
+    """Tokens of attempts: those that the policy read, each counted once however many turns it stood before, and those that it sampled."""
+    turns = [turn for one in told for turn in one.rollout.trajectory.turns]
+    read, sampled = sum(len(turn.context) for turn in turns), sum(turn.action.tokens for turn in turns)
+    return {MODEL: {"input_tokens": read, "output_tokens": sampled, "total_tokens": read + sampled}}
