@@ -49,7 +49,7 @@ CALLS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "forged": (run("echo 'def test_total(): pass' > test_shop.py; echo 'import os' > conftest.py"), SUBMIT),
     "silent": (run(REPAIR),),
     "endless": (run(REPAIR), *(run("ls"),) * 50),
-    "slow": (run(REPAIR), run("sleep 30"), SUBMIT),
+    "slow": (run(REPAIR), run("sleep 600"), SUBMIT),
     "clumsy": (("shell", "{"), ("edit", '{"path": 3}'), ("fly", "{}"), ("open", '{"path": "no.py"}'), run(REPAIR), SUBMIT),
     "refused": (run(REPAIR),),
     "long": (run(REPAIR),),
@@ -100,9 +100,10 @@ def found(trace: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def whole_set(folder: Path) -> None:
-    """A task for each script; that of `gone` has no archive any more."""
+    """A task for each script, whose commands end later than a rollout may; that of `gone` has no archive any more."""
     made = [replace(shop(folder, id), instruction=f"The total is one too low ({id}).", tags={"split": "held_out"}) for id in CALLS]
     lost = replace(made[-1].repository, location=str(folder / "lost.tar"), digest=64 * "0")
+    made = [replace(task, limits=replace(task.limits, command_seconds=600.0)) for task in made]
     save(folder, [Member(task, {"report": task.instruction}, "") for task in (*made[:-1], replace(made[-1], repository=lost))])
 
 
@@ -112,7 +113,7 @@ def main(folder: Path) -> None:
     (folder / "other.py").write_text(MODULE.format(name="Other", body=REWARD))
     sys.path.insert(0, str(folder))
     with Endpoint([]) as endpoint:
-        traces = evaluated(folder, "mine", endpoint.url, "--env.agent.max-turns", "12", "--env.agent.timeout.rollout", "12")
+        traces = evaluated(folder, "mine", endpoint.url, "--env.agent.max-turns", "12", "--env.agent.timeout.rollout", "90")
         heard = [message["content"] for asked in endpoint.asked for message in asked["messages"] if message["role"] == "tool"]
         tools = [tool["function"]["name"] for tool in endpoint.asked[0]["tools"]]
         (own,) = evaluated(folder, "other", endpoint.url, "-n", "1")
