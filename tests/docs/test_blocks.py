@@ -152,6 +152,10 @@ GIVEN: dict[str, dict[str, dict[str, str]]] = {
         "sets/mine": {},
     },
     "ci": {"runs/laptop": {}},
+    "attempts": {"runs/laptop": {}},
+    "harbor": {"sets/mine": {}},
+    "inspect": {"runs/laptop": {}},
+    "predictions": {"runs/laptop": {}, "sets/mine": {}},
     "run-folder": {"runs/laptop": {}, "runs/again": {}},
     "viewer": {"runs/laptop": {}},
 }
