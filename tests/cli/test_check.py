@@ -212,6 +212,14 @@ def test_a_disk_that_is_full_or_closed_is_told_with_the_way_to_another(tmp_path:
     assert closed.note.startswith("nothing can be written to /proc: ")
 
 
+@pytest.mark.parametrize(("name", "helps"), [("Windows", "wsl --install"), ("Darwin", "")])
+def test_another_system_than_linux_is_named(name: str, helps: str) -> None:
+    linux, python = hardware.system(name)
+    assert (linux.verdict, linux.help) == ("does not", helps)
+    assert linux.note.startswith(f"this is {name}, and sandboxes")
+    assert python.holds
+
+
 def test_a_recipe_alone_is_refused_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "smoke"]) == 2
     assert "add --cluster" in capsys.readouterr().err

@@ -27,8 +27,8 @@ import json
 import shutil
 
 from patchgrad import __version__
-from patchgrad.cli.check.finding import page, ready
-from patchgrad.cli.check.hardware import machine
+from patchgrad.cli.check.finding import Finding, page, ready
+from patchgrad.cli.check.hardware import machine, system
 from patchgrad.cli.check.installed import Packages, packages, versions
 from patchgrad.cli.check.isolation import host, sandbox
 from patchgrad.errors import ConfigError
@@ -63,15 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         return checked(arguments.cluster, arguments.recipe, arguments.scale, arguments.json)
     if arguments.recipe or arguments.scale:
         raise ConfigError("A recipe is looked at on a cluster: add --cluster, or see what it takes of this machine by patchgrad plan.")
-    tried = Packages()  # it takes the longest, and begins first
-    boxes, offers = sandbox(), host()
-    found, built = tried.told()
-    parts = {
-        "Packages that training needs": packages(found, built),
-        "This machine": machine(built, versions().get("torch", "")),
-        "The sandbox of a run": boxes,
-        "What this host offers to sandboxes": offers,
-    }
+    parts = looked()
     findings = [finding for part in parts.values() for finding in part]
     if arguments.json:
         print(json.dumps({"ready": ready(findings), "findings": [finding.row() for finding in findings]}))
@@ -86,3 +78,18 @@ def run(arguments: argparse.Namespace) -> int:
     if helps := next((finding.help for finding in missing if finding.help), ""):
         print(f"Begin with: {helps}")
     return 1
+
+
+def looked() -> dict[str, list[Finding]]:
+    """What was found, by its title; on another system than Linux nothing else is looked at."""
+    if not all(finding.holds for finding in system()):
+        return {"This machine": system()}
+    tried = Packages()  # it takes the longest, and begins first
+    boxes, offers = sandbox(), host()
+    found, built = tried.told()
+    return {
+        "Packages that training needs": packages(found, built),
+        "This machine": machine(built, versions().get("torch", "")),
+        "The sandbox of a run": boxes,
+        "What this host offers to sandboxes": offers,
+    }

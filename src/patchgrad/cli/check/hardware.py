@@ -28,16 +28,24 @@ BUILDS = {(13, 0): "cu130", (12, 6): "cu126"}
 
 
 def machine(built: Build | None, wanted: str) -> list[Finding]:
-    """In the order in which things stop a newcomer."""
-    python, system = platform.python_version(), platform.system()
+    """In the order in which things stop a newcomer. `wanted` are the versions of torch that are asked for, as `==2.13.0`."""
     return [
-        Finding("Linux", system == "Linux", f"{system} {platform.release()}", help="" if system == "Linux" else "wsl --install"),
-        Finding("Python 3.11 or newer", sys.version_info >= (3, 11), python),
+        *system(),
         Finding("cores", True, f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} may be used"),
         memory(),
         disk("disk for runs", Path("runs"), "patchgrad train smoke --run /another/disk/run"),
         disk("disk for other files", Path(tempfile.gettempdir()), "export TMPDIR=/another/disk"),
         gpu(built, wanted),
+    ]
+
+
+def system(name: str = platform.system()) -> list[Finding]:
+    """The system and its Python."""
+    linux = name == "Linux"
+    note = platform.release() if linux else f"this is {name}, and sandboxes are made of what the kernel of Linux offers"
+    return [
+        Finding("Linux", linux, note, help="wsl --install" if name == "Windows" else ""),
+        Finding("Python 3.11 or newer", sys.version_info >= (3, 11), platform.python_version()),
     ]
 
 
