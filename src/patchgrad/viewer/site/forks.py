@@ -55,7 +55,7 @@ def _children(folder: Path, tables: int) -> dict[str, tuple[str, ...]]:
 def _families(folder: Path, tables: int) -> list[list[Node]]:
     """Those of a run that has so many tables."""
     paths = [(path, path.stat().st_mtime_ns) for path in Run.open(folder).rollouts.files()]
-    if not any([_has(*path) for path in paths]):  # in most runs nothing is forked, and names and outcomes are not read
+    if not any(_has(*path) for path in paths):  # in most runs nothing is forked, and names and outcomes are not read
         return []
     told = {node["id"]: dict(node) for path in paths for node in _read(*path)}
     left = {name: node for name, node in told.items() if node["left"]}
