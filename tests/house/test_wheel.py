@@ -34,7 +34,7 @@ NEEDS = {
     "models get smollm2-135m-instruct": "train",
     "audit {run}": "train",
     "replay {run} one": "train",
-    "view {run} --serve": "view",
+    "view {run} --no-open": "view",
     "query {run} select": "query",
     "track {run} --to tensorboard": "tensorboard",
     "track {run} --to wandb": "wandb",
