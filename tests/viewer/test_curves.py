@@ -186,6 +186,8 @@ def test_seeds_are_drawn_as_their_mean_until_a_run_is_chosen(way: str, tmp_path:
         page.check(".legend label:has-text('second') input")
         page.wait_for_selector(".plot .line.k2", state="attached")
         assert "runs=1%2C2%2C3" in page.evaluate("location.hash")
+        page.select_option("#metric", REPORTS)
+        assert page.inner_text("#curve").endswith("(band: 95 % interval over tasks, of means 95 % interval over seeds)")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

