@@ -105,3 +105,10 @@ def browser(**options: Any) -> Iterator[Any]:
         yield page
         opened.close()
     assert not errors, errors
+
+
+def until(page: Any, rows: int) -> None:
+    """Waits until the list shows so many attempts."""
+    from playwright.sync_api import expect
+
+    expect(page.locator(".body .row")).to_have_count(rows, timeout=120_000)

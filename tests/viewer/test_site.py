@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.viewer.serving import asked, browser, plain, served, violations
+from tests.viewer.serving import asked, browser, plain, served, until, violations
 from tests.viewer.synthetic import RECIPE, episode, make
 
 from patchgrad.errors import ConfigError, StoreError
@@ -238,13 +238,6 @@ def test_a_turn_shows_what_it_changed_since_the_turn_before(tmp_path: Path) -> N
 
 
 # --- in a browser ----------------------------------------------------------------------------------
-
-
-def until(page: Any, rows: int) -> None:
-    """Waits until the list shows so many attempts."""
-    from playwright.sync_api import expect
-
-    expect(page.locator(".body .row")).to_have_count(rows, timeout=120_000)
 
 
 def test_the_list_is_filtered_sorted_and_opened_from_the_address_and_the_keyboard(place: Place, run: Run) -> None:

@@ -57,8 +57,8 @@ class Rollouts:
         refuse: Refuse = stop,
         attempt: str = "",
     ) -> list[dict[str, Any]]:
-        """The tables' rows as dicts, by phase and iteration, for pages and figures; `rows()` gives all of them. Of an `attempt` that is
-        named there is one row; `columns` then have its name.
+        """The tables' rows as dicts, by phase and iteration, for pages and figures; `rows()` gives all of them. Where an
+        `attempt` is named, which `columns` then have, its row alone.
 
         A damaged table goes to `refuse`.
         """

@@ -82,7 +82,7 @@ def write(path: Path, phase: str, iteration: int, rollouts: Sequence[Rollout]) -
 
 
 def read(paths: Iterable[Path], columns: Sequence[str] | None, refuse: Refuse = stop, attempt: str = "") -> list[dict[str, Any]]:
-    """The rows of these files as dicts, in order, of one attempt where it is named; what is wrong with a file goes to `refuse`."""
+    """The rows of these files as dicts, in order, or of one attempt alone; what is wrong with one of the files goes to `refuse`."""
     arrow = library()
     rows: list[dict[str, Any]] = []
     for path in paths:

@@ -38,19 +38,6 @@ def families(run: Run) -> list[list[Node]]:
     return _families(run.folder, len(run.rollouts.files()))
 
 
-def begun_in(run: Run, attempt: str) -> tuple[str, ...]:
-    """The attempts that left this one."""
-    return _children(run.folder, len(run.rollouts.files())).get(attempt, ())
-
-
-@lru_cache(maxsize=4)
-def _children(folder: Path, tables: int) -> dict[str, tuple[str, ...]]:
-    found = dict[str, tuple[str, ...]]()
-    for node in (node for nodes in _families(folder, tables) for node in nodes if node["parent"]):
-        found[node["parent"]] = (*found.get(node["parent"], ()), node["id"])
-    return found
-
-
 @lru_cache(maxsize=4)
 def _families(folder: Path, tables: int) -> list[list[Node]]:
     """Those of a run that has so many tables."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,24 +22,33 @@ COLUMNS = ("attempt", *TEXTS, "solved", *NUMBERS)
 FAILED = ("conversation.list.element.malformed", "conversation.list.element.failure")
 NONE = '"replayed": 0}'
 CHUNK = 10_000
-"""Attempts that are sent together, at least: a table is never cut."""
+FIRST = 1000
+"""Attempts that are sent together, at least: a table is never cut. The first ones are few, so that they are soon there."""
 
 
 def chunks(run: Run) -> list[list[Path]]:
     """The tables of a run, those together that are sent together. More attempts only add to the last ones."""
-    import pyarrow
-    import pyarrow.parquet
-
     found: list[list[Path]] = []
     count = CHUNK
     for path in run.rollouts.files():
-        if count >= CHUNK:
+        if count >= (FIRST if len(found) == 1 else CHUNK):
             found.append([])
             count = 0
         found[-1].append(path)
-        with suppress(OSError, pyarrow.ArrowException):
-            count += pyarrow.parquet.read_metadata(path).num_rows
+        with suppress(OSError):
+            count += _rows(path, path.stat().st_mtime_ns)
     return found
+
+
+@lru_cache(maxsize=10_000)
+def _rows(path: Path, _: int) -> int:
+    """How many a table of that age has; none where it cannot be read."""
+    import pyarrow
+    import pyarrow.parquet
+
+    with suppress(OSError, pyarrow.ArrowException):
+        return int(pyarrow.parquet.read_metadata(path).num_rows)
+    return 0
 
 
 def listed(paths: Sequence[Path]) -> dict[str, Any]:

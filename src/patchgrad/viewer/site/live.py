@@ -12,7 +12,7 @@ from patchgrad.store.journal import Entry, record_at
 from patchgrad.store.journal_index import Place
 from patchgrad.values import Ending, Repository, Task, Turn, chain, root_of, stream_digest
 from patchgrad.viewer.site.recent import Going, Recent
-from patchgrad.viewer.site.shown import LONG, tests_of, turns_of
+from patchgrad.viewer.site.shown import LONG, place_of, tests_of, turns_of
 
 KEPT = 512
 """Turns that stay read: those of the attempts that are open."""
@@ -48,7 +48,7 @@ class Live:
 
     def _row(self, name: str, one: Going) -> dict[str, Any]:
         ending, left = one.ending, FORK.search(name)
-        phase, number = _place(name)
+        phase, number = place_of(name)
         return {
             "task": self._task(name, one),
             "phase": phase,
@@ -105,14 +105,13 @@ class Live:
         told: Task | None = tasks.get(task)
         since = next((place + 1 for place in reversed(range(len(turns))) if after and turns[place].address == after), 0)
         begins = set(ending.begun) if ending else {n for n, turn in enumerate(turns) if _begins(turn)}
-        phase, number = _place(name)
+        phase, number = place_of(name)
         return {
             "live": "ended" if ending else "running",
             "id": name,
             "task": task,
             "phase": phase,
             "iteration": number,
-            "forks": [],
             "solved": _solved(ending) if ending else None,
             "reward": None,
             "parts": {},
@@ -161,12 +160,6 @@ def _read(place: Place) -> Any:
 
 def _solved(ending: Ending) -> bool:
     return ending.stop == "submitted" and ending.verdict.resolved
-
-
-def _place(name: str) -> tuple[str, int | None]:
-    """The phase and the iteration that a name tells: `stage1/3/0/2` is of `stage1`, 3."""
-    phase, *rest = name.split("/")
-    return phase, int(rest[0]) if len(rest) > 2 and rest[0].isdecimal() else None
 
 
 def _begins(turn: Turn) -> bool:

@@ -15,7 +15,6 @@ from patchgrad.errors import PatchgradError, Refused, StoreError, one_of_many
 from patchgrad.store import Run
 from patchgrad.values import Action, Call, Floats, Repository, Rollout, TrainedTurn, Turn, Verdict
 from patchgrad.viewer.site.changes import changes
-from patchgrad.viewer.site.forks import begun_in
 
 LONG = 200_000
 """Letters of an observation that come with an attempt; the rest is asked for."""
@@ -25,7 +24,7 @@ def shown(run: Run, attempt: str) -> dict[str, Any]:
     """The attempt of this id; `StoreError` where there is none, or where it cannot be read."""
     phase, iteration, rollout = _found(run, attempt)
     trained = _trained(run, phase, iteration, attempt).get(attempt, {})
-    return {"phase": phase, "iteration": iteration, "forks": list(begun_in(run, attempt)), **_attempt(run, rollout, LONG, trained)}
+    return {"phase": phase, "iteration": iteration, **_attempt(run, rollout, LONG, trained)}
 
 
 def whole(run: Run, phase: str, iteration: int) -> Iterator[dict[str, Any]]:
@@ -35,7 +34,6 @@ def whole(run: Run, phase: str, iteration: int) -> Iterator[dict[str, Any]]:
         yield {
             "phase": phase,
             "iteration": iteration,
-            "forks": list(begun_in(run, rollout.trajectory.id)),
             **_attempt(run, rollout, sys.maxsize, trained.get(rollout.trajectory.id, {})),
         }
 
@@ -49,7 +47,8 @@ def observation(run: Run, attempt: str, number: int) -> str:
 
 
 def _found(run: Run, attempt: str) -> tuple[str, int, Rollout]:
-    rows = run.rollouts.rows(columns=["phase", "iteration", "attempt"], refuse=Refused(), attempt=attempt) if attempt else []
+    phase, number = place_of(attempt)
+    rows = _placed(run, attempt, phase, number) or _placed(run, attempt)  # in the table that its name tells, or in any
     if not rows:
         raise StoreError(f"{run.folder} has no attempt {attempt}.")
     place, refused = rows[0], Refused()
@@ -57,6 +56,17 @@ def _found(run: Run, attempt: str) -> tuple[str, int, Rollout]:
     if not found:
         raise StoreError(next(iter(refused.sentences), f"The attempt {attempt} cannot be read."))
     return place["phase"], place["iteration"], found[0]
+
+
+def _placed(run: Run, attempt: str, phase: str = "*", iteration: int | None = None) -> list[dict[str, Any]]:
+    columns = ("phase", "iteration", "attempt")
+    return run.rollouts.rows(phase, iteration, columns, Refused(), attempt) if attempt and "/" not in phase else []
+
+
+def place_of(attempt: str) -> tuple[str, int | None]:
+    """The phase and the iteration that a name tells: `stage1/3/0/2` is of `stage1`, 3."""
+    phase, *rest = attempt.split("/")
+    return phase, int(rest[0]) if len(rest) > 2 and rest[0].isdecimal() else None
 
 
 def _trained(run: Run, phase: str, iteration: int, attempt: str = "") -> dict[str, dict[int, list[TrainedTurn]]]:

@@ -74,9 +74,9 @@ function attemptView(place, run, about, id, given) {
     const other = (...names) => !before || names.some((name) => JSON.stringify(data[name]) !== JSON.stringify(before[name]));
     put("live", data.live ? h("p", { class: "muted" }, data.stop === "interrupted" ? "It has not ended, and the process that made it is gone: it goes on where the run does." : data.live === "running" ? "It has not ended: its turns appear here as they are made." : "It has ended; its reward is told when the attempts of its iteration are written to a table.") : null);
     put("facts", facts());
-    if (other("origin", "forks")) put("relatives", relatives());
     if (other("instruction")) put("issue", h("details", { open: true }, h("summary", {}, "The issue"), told(data.instruction)));
     if (!before || data.live !== before.live) {
+      relatives();
       put("trained", trainedBy());
       put("verdict", verdict());
       put("patch", h("details", { open: parts.patch.open }, h("summary", {}, data.live === "running" ? "The patch" : `The patch (${count(data.submission.split("\n").length - (data.submission ? 1 : 0))} lines)`), data.live === "running" ? h("p", { class: "muted" }, "It is made when the attempt has ended.") : patch(data.submission)));
@@ -151,15 +151,14 @@ function attemptView(place, run, about, id, given) {
     return h("p", {}, h("label", { for: "other" }, "Read beside "), select);
   }
 
-  /** The tree of the attempts that began in one another, where this is one of them. */
+  /** The tree of the attempts that began in one another, where this is one of them. It comes later than the turns: all tables are looked at. */
   function relatives() {
-    if (!data.origin && !data.forks.length) return null;
-    const box = h("details", { open: true, class: "forks" }, h("summary", {}, "Forks"));
     source.family(run, id).then((nodes) => {
-      const root = nodes.find((node) => !node.parent);
-      box.append(root ? h("ul", {}, branch(root, nodes)) : h("p", {}, `It began in ${visible(data.origin)}, which is not in this run.`));
+      if (over || (!nodes.length && !data.origin)) return;
+      const root = nodes.find((node) => !node.parent), origin = h("a", { href: `#/attempt/${run}/${encodeURIComponent(data.origin)}` }, visible(data.origin));
+      const tree = root ? h("ul", {}, branch(root, nodes)) : h("p", {}, "It began in ", data.live ? origin : `${visible(data.origin)}, which is not in this run.`);
+      still(() => put("relatives", h("details", { open: true, class: "forks" }, h("summary", {}, "Forks"), tree)));
     }).catch(failed);
-    return box;
   }
 
   function branch(node, nodes) {
