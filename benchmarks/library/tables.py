@@ -199,6 +199,15 @@ def _gpu(result: Any) -> list[str]:
     return parts
 
 
+def _gateway(result: Any) -> list[str]:
+    names = [name for name in ("gateway", "echo", "rllm", "vllm") if name in result]
+    rows = [(SIDES[name], f"{result[name]['first']:.2f}", f"{result[name]['last']:.2f}") for name in names]
+    rows += [(f"ours, {name}, of a core", f"{of['first']:.2f}", f"{of['last']:.2f}") for name, of in result["parts"].items()]
+    size = f"{result['turns']} turns that end at {result['tokens']:,} tokens, {result['bytes'] / 1e3:,.0f} kB"
+    about = f"{size}; on the clock where no core is named.\n"
+    return [about, table(("", "ms a call, first turns", "last turns"), rows)]
+
+
 def _point(point: Any) -> tuple[str, ...]:
     shape = point["shape"]
     options = ", ".join(f"{name} {point[name]}" for name in ("rank", "offload", "gradient_checkpointing") if point[name])
@@ -207,7 +216,9 @@ def _point(point: Any) -> tuple[str, ...]:
     return sizes, f"{point['tokens']:,}", options, *bytes_, f"{100 * point['error']:+.1f} %"
 
 
+SIDES = {"gateway": "patchgrad", "echo": "a server that only answers", "rllm": "rllm-model-gateway", "vllm": "its server alone"}
 TABLES: dict[str, Callable[[Any], list[str]]] = {
+    "sampling/gateway": _gateway,
     "sampling/policy": _policy,
     "sampling/policy_vllm": _vllm,
     "sampling/policy_llama": _llama,

@@ -4,6 +4,9 @@
 
 A client asks as many times as an attempt has turns, each time with the whole history, which ends at about so many tokens (4 letters each).
 Prints the median milliseconds of a call in the first and in the last turns, here and to a server that only reads and answers; JSON last.
+What of it is work of our own, and grows, is told in CPU milliseconds apart (`parts`): to read the request, to know it again where it is
+asked again, and to find the turn that it goes on from.
+
 Ours finds the turn that a history goes on from, and has the tokens of the answers already. `--rllm` is rllm-model-gateway in a process of
 its own, round by round beside ours: it sends each question on to a server, which answers as vLLM does, with the tokens of the prompt and of
 the answer, and keeps them in SQLite. The time of that server without a gateway is told too (`vllm`); what is above it is the gateway's.
@@ -12,6 +15,7 @@ the answer, and keeps them in SQLite. The time of that server without a gateway 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import http.client
 import itertools
 import json
@@ -25,20 +29,26 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.library.command import parser, tell
 from benchmarks.library.peers import Peer
 
+from patchgrad.agents.gateway.calls import read
 from patchgrad.agents.gateway.conversation import Begun, ProgramConversation
+from patchgrad.agents.gateway.dialects import Posted, Sampled, posted
+from patchgrad.agents.gateway.history import History
 from patchgrad.rollouts.access import Alone
 from patchgrad.testing.examples import example_turn
 from patchgrad.values import Turn
 
+T = TypeVar("T")
+WIRE = "/v1/chat/completions"
 EDGE = 8  # turns at either end of an attempt that are told
 ANSWER = 8  # tokens of an answer
 RLLM = Peer("rllm-model-gateway", ("rllm-model-gateway==0.1.0",))
@@ -110,7 +120,7 @@ def as_vllm(turns: int, tokens: int) -> list[bytes]:
     return found
 
 
-def asked(address: str, token: str, bodies: list[bytes], path: str = "/v1/chat/completions") -> list[float]:
+def asked(address: str, token: str, bodies: list[bytes], path: str = WIRE) -> list[float]:
     """Seconds of each call, one after the other over one connection."""
     connection = http.client.HTTPConnection(address.removeprefix("http://"))
     connection.connect()
@@ -147,6 +157,25 @@ def through_gateway(bodies: list[bytes], turns: list[Turn]) -> list[float]:
 
     asyncio.run(attempt())
     return calls.result()
+
+
+def parts(made: list[tuple[bytes, Turn]]) -> Mapping[str, list[float]]:
+    """CPU seconds of each call for what our gateway does with a request, part by part."""
+    history, seconds = History(tells_tools=False), {name: list[float]() for name in ("reading", "digest", "finding")}
+
+    def timed(name: str, work: Callable[[], T]) -> T:
+        began = time.thread_time()
+        done = work()
+        seconds[name].append(time.thread_time() - began)
+        return done
+
+    for body, turn in made:
+        request = timed("reading", partial(posted, WIRE, body))
+        assert isinstance(request, Posted)
+        timed("digest", lambda body=body: hashlib.blake2b(body).hexdigest())
+        timed("finding", partial(history.step, request.request))
+        history.answered(Sampled(read(turn.action.text), turn.action, turn.context, 0).said)
+    return seconds
 
 
 def through_nothing(bodies: list[bytes], answers: list[bytes]) -> list[float]:
@@ -209,7 +238,11 @@ def main() -> None:
     found = {name: summary(rounds) for name, rounds in seconds.items()}
     for name, of in found.items():
         print(f"{name:8} first turns {of['first']:.2f} ms, last {of['last']:.2f} ms")
-    tell({"turns": given.turns, "tokens": given.tokens, "bytes": len(bodies[-1]), **found})
+    rounds = [parts(made) for _ in range(given.rounds)]
+    own = {name: summary([one[name] for one in rounds]) for name in rounds[0]}
+    for name, of in own.items():
+        print(f"{name:8} first turns {of['first']:.2f} ms of a core, last {of['last']:.2f}")
+    tell({"turns": given.turns, "tokens": given.tokens, "bytes": len(bodies[-1]), **found, "parts": own})
 
 
 if __name__ == "__main__":

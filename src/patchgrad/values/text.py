@@ -43,4 +43,4 @@ def well_formed(text: str) -> str:
 
     JSON can spell a surrogate, and a path or an argument that is no UTF-8 holds some. No file, socket or tokenizer takes one.
     """
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

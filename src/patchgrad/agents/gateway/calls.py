@@ -65,7 +65,7 @@ def _call(text: str) -> ToolCall | None:
 def loaded(text: str) -> Any:
     """JSON whose texts are well formed, names included: it can spell halves of letters, which no tokenizer takes."""
     told = json.loads(well_formed(text))
-    return json.loads(well_formed(json.dumps(told, ensure_ascii=False))) if "\\ud" in text.lower() else told
+    return json.loads(well_formed(json.dumps(told, ensure_ascii=False))) if "\\u" in text and "\\ud" in text.lower() else told
 
 
 def written(content: str, calls: Sequence[tuple[str, str]]) -> str:
