@@ -201,7 +201,7 @@ def _gpu(result: Any) -> list[str]:
 
 def _gateway(result: Any) -> list[str]:
     names = [name for name in ("gateway", "echo", "rllm", "vllm") if name in result]
-    rows = [(SIDES[name], f"{result[name]['first']:.2f}", f"{result[name]['last']:.2f}") for name in names]
+    rows = [(GATEWAYS[name], f"{result[name]['first']:.2f}", f"{result[name]['last']:.2f}") for name in names]
     rows += [(f"ours, {name}, of a core", f"{of['first']:.2f}", f"{of['last']:.2f}") for name, of in result["parts"].items()]
     size = f"{result['turns']} turns that end at {result['tokens']:,} tokens, {result['bytes'] / 1e3:,.0f} kB"
     about = f"{size}; on the clock where no core is named.\n"
@@ -216,7 +216,7 @@ def _point(point: Any) -> tuple[str, ...]:
     return sizes, f"{point['tokens']:,}", options, *bytes_, f"{100 * point['error']:+.1f} %"
 
 
-SIDES = {"gateway": "patchgrad", "echo": "a server that only answers", "rllm": "rllm-model-gateway", "vllm": "its server alone"}
+GATEWAYS = {"gateway": "patchgrad", "echo": "a server that only answers", "rllm": "rllm-model-gateway", "vllm": "its server alone"}
 TABLES: dict[str, Callable[[Any], list[str]]] = {
     "sampling/gateway": _gateway,
     "sampling/policy": _policy,

@@ -172,7 +172,7 @@ def parts(made: list[tuple[bytes, Turn]]) -> Mapping[str, list[float]]:
     for body, turn in made:
         request = timed("reading", partial(posted, WIRE, body))
         assert isinstance(request, Posted)
-        timed("digest", lambda body=body: hashlib.blake2b(body).hexdigest())
+        timed("digest", partial(hashlib.blake2b, body))
         timed("finding", partial(history.step, request.request))
         history.answered(Sampled(read(turn.action.text), turn.action, turn.context, 0).said)
     return seconds
