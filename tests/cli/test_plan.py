@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from patchgrad.cli import main
 from patchgrad.runs.planning.calibration import calibrate
@@ -116,3 +117,40 @@ def test_each_of_several_gpus_has_its_part_and_the_first_has_the_policy(capsys: 
     parts = {part["name"]: part["bytes"] for part in json.loads(capsys.readouterr().out)["parts"]}
     assert {"weights, a 4th", "gradients, a 4th", "the policy's weights, arranged for sampling"} <= parts.keys()
     assert parts["gradients, a 4th"] * 4 > parts["weights, a 4th"] > 0
+
+
+QWEN3 = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "head_dim": 128,
+    "hidden_size": 1024,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 40960,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 28,
+    "num_key_value_heads": 8,
+    "rms_norm_eps": 1e-06,
+    "rope_theta": 1000000,
+    "tie_word_embeddings": True,
+    "vocab_size": 151936,
+}
+"""What Qwen3-0.6B says of itself on the hub."""
+
+
+def test_smol_takes_a_qwen3_on_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(QWEN3))
+    words = ["smol", "--policy.model", str(tmp_path), "--machine.gpus", "1"]
+    assert main(["plan", *words, "--memory", "80GB", "--host-memory", "64GB", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    parts = {part["name"]: part["bytes"] for part in told["parts"]}
+    assert told["notes"] == [], "it warms the model up"
+    assert parts["weights"] == pytest.approx(2 * 596_049_920, rel=0.05), "in bfloat16, and adapters"
+    assert parts["states of adamw"] < parts["weights"] / 10, "of adapters alone"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_a_recipe_for_one_says_what_to_do_and_leaves_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["smol", "--policy.model", "Qwen/Qwen3-0.6B", "--machine.gpus", "1", "--run", str(tmp_path / "run")]
+    assert main(["train", *words]) == 2
+    assert "machine.gpus asks for a GPU and torch sees none" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

@@ -191,7 +191,7 @@ def test_a_model_with_adapters_that_is_trained_as_smol_is_ends_as_one_that_was_n
 ) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     monkeypatch.setattr(reinforce, "with_length_penalty", lambda *_: worth)
-    written(tmp_path / "model", context=2048)
+    written(tmp_path / "model", "qwen3", "qwen2", context=2048)
     recipe, whole, stopped = as_smol(tmp_path / "model"), tmp_path / "whole", tmp_path / "killed"
     with Run.create(whole, dumps(recipe)) as run:
         train(recipe, run, Silent())
