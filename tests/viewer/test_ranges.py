@@ -8,9 +8,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.viewer.serving import WAYS, browser, opened, violations
+from tests.viewer.serving import WAYS, browser, opened, until, violations
 from tests.viewer.synthetic import make
-from tests.viewer.test_site import until
 
 pytest.importorskip("starlette")
 
