@@ -153,7 +153,7 @@ def test_an_attempt_that_was_interrupted_goes_on_in_another_process(agent: MiniS
     script: list[str] = [call("cat shop/cart.py"), "hm", call(FIX), call("cat shop/cart.py"), DONE]
 
     def says(session: str, number: int) -> str:
-        return script[number + 2] if session.endswith("#1") else script[number]
+        return script[number + 1] if session.endswith("#1") else script[number]  # which begins with the first answer, and not with "hm"
 
     whole = asyncio.run(rolled(bench(agent), ScriptedPolicy(says), attempt())).trajectory
     for kept in range(1, len(whole.turns)):
