@@ -225,7 +225,11 @@ def _json(told: Any, status: int = 200) -> Response:
     """As ASCII, since what an agent printed may be no text; a number that is not finite is null."""
     from starlette.responses import Response
 
-    return Response(json.dumps(finite(told)), status, media_type="application/json")
+    try:
+        text = json.dumps(told, allow_nan=False)
+    except ValueError:  # looked for in each of a hundred thousand numbers only where one is not finite
+        text = json.dumps(finite(told))
+    return Response(text, status, media_type="application/json")
 
 
 def serve(made: Starlette, place: Place, listening: Callable[[], object]) -> None:

@@ -148,7 +148,7 @@ def _tokens(action: Action, spell: Any) -> dict[str, Any]:
     if not action.trainable:
         return {"ids": [], "pieces": [], "logprobs": []}
     ids = action.token_ids.tolist()
-    return {"ids": ids, "pieces": spell(ids), "logprobs": [round(float(value), 4) for value in action.logprobs]}
+    return {"ids": ids, "pieces": spell(ids), "logprobs": np.round(action.logprobs.astype(np.float64), 4).tolist()}
 
 
 def _fits(one: TrainedTurn, action: Action) -> bool:
