@@ -11,9 +11,14 @@ FUNCTION = re.compile(r"`(test_[a-z0-9]+_[a-z0-9_]+)`")
 FILE = re.compile(r"\btests/[\w/]+\.py")
 
 
+SHOWN = re.compile(r"^(`{3,}).*?^\1", re.DOTALL | re.MULTILINE)
+"""A block of code or of output, which may name tests of others."""
+
+
 def pages() -> dict[str, str]:
-    """Every page for readers, and the README."""
-    return {str(path.relative_to(ROOT)): path.read_text() for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]}
+    """Every page for readers, and the README, without what they show in blocks."""
+    found = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    return {str(path.relative_to(ROOT)): SHOWN.sub("", path.read_text()) for path in found}
 
 
 def test_every_test_that_a_page_names_is_there() -> None:

@@ -33,7 +33,7 @@ def test_of_a_hundred_thousand_attempts_the_first_are_shown_before_others_are_th
     with served([run.folder]) as place, browser() as page:
         sent, held = sizes(page), list[Any]()
         page.route("**/data/0/list/1", lambda route: held.append(route))
-        page.goto(f"http://127.0.0.1:{place.port}/")
+        page.goto(f"http://127.0.0.1:{place.port}/#/list/0")
         page.wait_for_selector(".body .row")
         assert f"{TABLE:,} of {TABLE:,} attempts" in page.inner_text(".filters")  # the rest was not even sent
         assert sum(size for _, size in sent) < 1_000_000
@@ -97,7 +97,7 @@ def test_a_long_answer_with_a_line_of_four_megabytes_is_reached_to_its_last_lett
 def test_the_list_of_many_is_worked_by_the_keyboard_on_a_narrow_screen_too(width: int, tmp_path: Path) -> None:
     run = many(tmp_path / "run", 3 * TABLE)
     with served([run.folder]) as place, browser(viewport={"width": width, "height": 700}) as page:
-        page.goto(f"http://127.0.0.1:{place.port}/")
+        page.goto(f"http://127.0.0.1:{place.port}/#/list/0")
         page.wait_for_selector(f".filters:has-text('{3 * TABLE:,} of')")
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
         page.focus(".scroll")
