@@ -139,19 +139,6 @@ def test_a_node_that_leaves_is_empty_in_seconds_and_its_items_run_on_another_one
 
 
 @pytest.mark.slow
-def test_ray_ends_no_host_where_the_machine_is_short_of_memory(tmp_path: Path) -> None:
-    """For Ray a machine is short here that uses a hundredth of its memory; it would look four times a second."""
-    short = {**os.environ, "RAY_memory_usage_threshold": "0.01"}
-    with subprocess.Popen([sys.executable, "-c", SIX, str(tmp_path)], stdout=subprocess.PIPE, text=True, env=short) as process:
-        asyncio.run(began(tmp_path, 6))
-        time.sleep(5)
-        (tmp_path / "go on").touch()
-        said, _ = process.communicate(timeout=200)
-    assert (len(said.splitlines()), process.returncode) == (6, 0)
-    assert len(list(tmp_path.glob("began-*"))) == 6, "each began once"
-
-
-@pytest.mark.slow
 def test_a_run_whose_cluster_loses_its_head_ends_with_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SIX, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "MARK": str(tmp_path)}) as process:
