@@ -115,7 +115,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     taken = drawn(islice(streams(Run.open(asked.run)), asked.attempts), asked.least, asked.most)
     print(taken, file=sys.stderr)
-    decoder = CachedDecoder(folder.load(asked.model), 1024, supported("auto"))
+    decoder = CachedDecoder(folder.load(asked.model), 1024, supported("float32"))
     found = {}
     for live in LIVE:
         found[live] = costs(decoder, live, asked.rounds)
