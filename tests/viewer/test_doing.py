@@ -134,9 +134,7 @@ def test_of_another_process_with_the_same_number_nothing_is_believed(run: Run) -
     assert doing(run).said == "Its process, which is not of this machine, has said nothing for 3 min."
 
 
-@pytest.mark.parametrize(
-    "content", ["", "{", "[]", "{}", json.dumps({"pid": 1}), json.dumps({"host": 1, "phase": 3, "waits": []})]
-)
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", json.dumps({"pid": 1}), json.dumps({"host": 1, "phase": 3, "waits": []})])
 def test_a_status_that_nobody_wrote_so_says_nothing(run: Run, content: str) -> None:
     (run.folder / "status.json").write_text(content)
     assert doing(run).said in ("", "Right now: the run begins.")
