@@ -162,7 +162,7 @@ trackio := -e '.[trackio]' 'pyarrow>=17'
 guests: $(GUESTS:%=$(VENV)/guests/%/.installed) ## inspect_ai, TRL, verifiers, SWE-bench, Harbor and Trackio, for their tests
 
 # Harbor needs Python 3.12, which may lie beside the one of the project. What has failed is tried again by the next make.
-$(VENV)/guests/%/.installed: | $(BIN)/python
+$(VENV)/guests/%/.installed: Makefile | $(BIN)/python
 	@old=$(if $(filter harbor,$*),12,11); \
 	for python in $(BIN)/python python3.12 python3.13 ~/.pyenv/versions/3.1[2-9].*/bin/python; do \
 	  "$$python" -c "import sys; sys.exit(sys.version_info < (3, $$old))" 2>/dev/null && break || python=""; \

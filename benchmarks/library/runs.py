@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from patchgrad.config import dumps
+from patchgrad.errors import NothingLearned
 from patchgrad.recipes import Recipe
 from patchgrad.runs.api import train
 from patchgrad.runs.starting import start_from
@@ -50,7 +52,8 @@ def finished(folder: Path, recipe: Recipe, before: Path | None = None, only: Col
     with _begun(folder, recipe, before, only) as run, choose(quiet=False) as progress:
         if run.recipe != dumps(recipe):
             raise SystemExit(f"{folder} is a run of another recipe: move it away.")
-        train(recipe, run, progress)
+        with suppress(NothingLearned):  # that is a result, too
+            train(recipe, run, progress)
     return folder
 
 

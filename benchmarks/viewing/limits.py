@@ -55,7 +55,7 @@ def measured(runs: list[Path], attempts: int, times: int) -> dict[str, dict[str,
     """Seconds by view and by what is waited for."""
     from playwright.sync_api import sync_playwright
 
-    command = [sys.executable, "-m", "patchgrad", "view", *map(str, runs), "--serve", "--port", str(PORT)]
+    command = [sys.executable, "-m", "patchgrad", "view", *map(str, runs), "--no-open", "--port", str(PORT)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE)
     atexit.register(server.kill)
     here, chromium = f"http://127.0.0.1:{PORT}/", shutil.which("chromium") or shutil.which("chromium-browser")

@@ -10,6 +10,7 @@
     ├── SamplingRefused       sampling that would bias training
     ├── OutOfMemory           a recipe that needs more memory than there is
     ├── TrainingStopped       a guard ended the run, and says why
+    │   └── NothingLearned    the run is whole, and no iteration made an update
     ├── TrainerFault          a rank of a sharded trainer is gone, frozen, or disagrees with the others
     ├── SandboxLost           an agent left its sandbox so that nobody can go on in it; the agent failed, and no machine did
     ├── ProvenanceError      a sample whose chain of turns does not verify
@@ -74,6 +75,10 @@ class OutOfMemory(PatchgradError):
 
 class TrainingStopped(PatchgradError):
     """A guard ended the run: going on would have cost time and taught nothing, or wrong things."""
+
+
+class NothingLearned(TrainingStopped):
+    """The run did all that it was to do, and no iteration of it made an update."""
 
 
 class TrainerFault(PatchgradError):

@@ -204,11 +204,11 @@ def test_memory_counts_the_limit_of_the_control_group(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_is_full_or_closed_is_told_with_the_way_to_another(tmp_path: Path) -> None:
-    assert hardware.disk("disk", tmp_path / "runs" / "one", "elsewhere").note.endswith(f"free in {tmp_path}")
-    full = hardware.disk("disk", tmp_path, "elsewhere", least=1 << 60)
+    assert hardware.disk("disk", lambda: tmp_path / "runs" / "one", "elsewhere").note.endswith(f"free in {tmp_path}")
+    full = hardware.disk("disk", lambda: tmp_path, "elsewhere", least=1 << 60)
     assert (full.verdict, full.help) == ("does not", "elsewhere")
     assert "free in" in full.note
-    closed = hardware.disk("disk", Path("/proc"), "elsewhere")
+    closed = hardware.disk("disk", lambda: Path("/proc"), "elsewhere")
     assert closed.note.startswith("nothing can be written to /proc: ")
 
 

@@ -85,7 +85,7 @@ def test_a_run_that_has_nothing_to_learn_from_says_so_when_it_ends(tmp_path: Pat
     for command in ([str(tmp_path / "recipe.toml"), "--run", str(tmp_path / "run")], ["--run", str(tmp_path / "run"), "--resume"]):
         assert main(["train", *command, "--json"]) == 2
         told = capsys.readouterr().err
-        assert "The run has learned nothing: no update was made, as no attempt was worth imitating" in told
+        assert "No iteration of fine-tuning or RL made an update: no update was made, as no attempt was worth imitating" in told
         assert "(1 of 1 iterations). All of it is committed" in told
     assert [report.name for report in Run.open(tmp_path / "run").results.reports()] == ["+ RFT"]
 

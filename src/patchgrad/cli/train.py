@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from patchgrad.cli import options as shared
 from patchgrad.config import dumps
-from patchgrad.errors import ConfigError, PatchgradError
+from patchgrad.errors import ConfigError, NothingLearned, PatchgradError
 from patchgrad.runs.instructions import begin
 from patchgrad.runs.threads import load_torch as _load_torch
 from patchgrad.store import Run, finite, plain
@@ -135,7 +135,6 @@ def _recipe(store: Run) -> Recipe:
 def _train(store: Run, arguments: argparse.Namespace) -> int:
     from patchgrad.runs import api
     from patchgrad.runs.build.tracking import tracking
-    from patchgrad.viewer import report
 
     recipe = _recipe(store)
     if arguments.accept_changed_code:
@@ -145,6 +144,17 @@ def _train(store: Run, arguments: argparse.Namespace) -> int:
             api.train(recipe, store, tracker, cluster=arguments.cluster)
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(f"stopped; go on with: patchgrad train --run {store.folder} --resume") from stop
+    except NothingLearned:  # all of it was done and measured
+        _tell(store, arguments)
+        raise
+    _tell(store, arguments)
+    return 0
+
+
+def _tell(store: Run, arguments: argparse.Namespace) -> None:
+    """Where the run lies, and its page."""
+    from patchgrad.viewer import report
+
     page = report(store.folder)
     if arguments.json:
         print(json.dumps({"run": str(store.folder), "page": str(page), "reports": [finite(plain(one)) for one in store.results.reports()]}))
@@ -153,4 +163,3 @@ def _train(store: Run, arguments: argparse.Namespace) -> int:
         if lacks := told.get("lacks"):
             print(f"\nIts sandboxes were of the weaker kind {told['backend']}, which does not enforce {', '.join(lacks)} here.")
         print(f"\nThe run is in {store.folder}; its page is {page}")
-    return 0

@@ -56,6 +56,10 @@ class Mix:
     synthetic: float = 0.0
 
     def __post_init__(self) -> None:
+        shares = (self.repair, self.pair, self.implement, self.history)
+        require(
+            min(shares) >= 0 and max(shares) > 0, "tasks.mix: a share is 0 or more, and one of repair, pair, implement, history is more"
+        )
         require(0 <= self.synthetic < 1, f"tasks.mix.synthetic is {self.synthetic}; it must be a part of the training tasks, below 1")
 
 

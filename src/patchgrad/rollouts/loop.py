@@ -258,6 +258,8 @@ class _Dialogue:
         told = announced(step, budget.announced, budget.turns - number)
         if isinstance(told, Extend) or told.after is None:
             return ids(self._policy.encode(told.messages, previous))
+        if not 0 <= told.after < number:
+            raise ComponentError(f"the agent goes back to turn {told.after}, counted from 0, and has taken {number}")
         new = self._policy.encode(told.messages, self.turns[told.after].action)
         return ids(np.concatenate([self._until(told.after), ids(new)]))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from patchgrad.errors import TrainingStopped
+from patchgrad.errors import NothingLearned
 from patchgrad.learning.ahead import Ahead
 from patchgrad.learning.curricula import Prefixes
 from patchgrad.learning.replay import Buffer
@@ -78,7 +78,7 @@ async def _unchanged(context: RunContext, session: Session) -> Session:
 
 
 async def complete(context: RunContext) -> Session:
-    """Do the phases that are not done yet; commit after each. `TrainingStopped` at the end where none of them made an update."""
+    """Do the phases that are not done yet; commit after each. `NothingLearned` at the end where no iteration made an update."""
     state = context.run.state()
     context.run.tasks.add((*context.tasks.train, *context.tasks.validation, *context.tasks.held_out))
     if state:
@@ -103,7 +103,9 @@ async def complete(context: RunContext) -> Session:
     if session.reports == before:  # all of it was measured by an earlier process
         context.tracker.event(Evaluated(session.reports))
     if reason := fruitless(context.recipe.guards, context.run.results.metrics()):
-        raise TrainingStopped(f"The run has learned nothing: {reason}. All of it is committed; the bound is the recipe's `guards.idle`.")
+        raise NothingLearned(
+            f"No iteration of fine-tuning or RL made an update: {reason}. The run is whole; see the recipe's `guards.idle`."
+        )
     return session
 
 

@@ -66,7 +66,8 @@ def _of_a_set(recipe: Recipe) -> tuple[list[Task], list[Task]]:
     held_out = [task for task in members if task.tags.get("split") in ("held_out", "evaluation")]
     held_out = (fifty(held_out) if source.held_out == len(VERIFIED_50) else []) or held_out
     count = source.train - round(source.train * source.mix.synthetic)
-    train_tasks = mixed(trainable(members), asdict(source.mix), count, recipe.seed)
+    shares = {kind: share for kind, share in asdict(source.mix).items() if kind != "synthetic"}
+    train_tasks = mixed(trainable(members), shares, count, recipe.seed)
     for side, found in (("to train on", train_tasks), ("held out", held_out)):
         if not found:
             raise ConfigError(f"{source.folder} has no tasks {side}: patchgrad tasks split {source.folder} --held-out 0.2")

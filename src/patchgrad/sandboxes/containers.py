@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import socket
-from pathlib import Path
 
 ENGINES = ("/var/run/docker.sock", "/run/podman/podman.sock", f"/run/user/{os.getuid()}/podman/podman.sock")
 """Where a container engine usually listens."""
@@ -19,14 +18,14 @@ SECONDS = 5.0
 def engine() -> tuple[bool, str, str]:
     """Does one answer, what it says of itself or why it does not, and the command that helps."""
     named = os.environ.get("DOCKER_HOST", "")
-    address = named or next((f"unix://{path}" for path in ENGINES if Path(path).exists()), "")
+    address = named or next((f"unix://{path}" for path in ENGINES if os.path.exists(path)), "")
     if not address:
         return False, "none listens", _starts()
     try:
         told = _version(address)
     except PermissionError:
         return False, f"{address} may not be used by you", "sudo usermod -aG docker $USER"
-    except (OSError, http.client.HTTPException, ValueError) as error:
+    except (OSError, http.client.HTTPException, ValueError, OverflowError) as error:
         return False, f"{address} does not answer: {error}", "unset DOCKER_HOST" if named else _starts()
     return True, f"{told} at {address}", ""
 
@@ -43,18 +42,22 @@ def _starts() -> str:
 def _version(address: str) -> str:
     """`Docker 27.3.1` or `Podman 5.2.0`. `ValueError` for a way to an engine that cannot be tried here, such as ssh."""
     kind, _, place = address.partition("://")
-    host, _, port = place.partition(":")
-    with socket.socket(socket.AF_UNIX if kind == "unix" else socket.AF_INET) as link:
+    host, _, port = place.rpartition(":") if ":" in place else (place, "", "")
+    family = socket.AF_UNIX if kind == "unix" else socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    with socket.socket(family) as link:
         link.settimeout(SECONDS)
         if kind == "unix":
             link.connect(place)
         elif kind == "tcp":
-            link.connect((host, int(port or 2375)))
+            link.connect((host.strip("[]"), int(port or 2375)))
         else:
             raise ValueError(f"an address of the kind {kind} cannot be tried")
         asked = http.client.HTTPConnection("localhost")
         asked.sock = link
         asked.request("GET", "/version")
-        told = json.loads(asked.getresponse().read())
+        answer = asked.getresponse()
+        told = json.loads(answer.read())
+    if answer.status != http.client.OK or not isinstance(told, dict):
+        raise ValueError(f"it answers {answer.status}, and not as a container engine does")
     name = "Podman" if "Podman" in json.dumps(told.get("Components", "")) else "Docker"
     return f"{name} {told.get('Version', '')}".strip()

@@ -12,7 +12,7 @@ stream has the ids that it sampled.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from patchgrad.agents.gateway import calls
@@ -52,6 +52,12 @@ class Told:
     said: tuple[Said, ...]
     tools: tuple[str, ...]
 
+    def before(self, request: ChatRequest) -> ChatRequest:
+        """A request that goes on from here, with what was said so far as it is known: with thoughts that a client leaves out, and without
+        a second copy of its texts.
+        """
+        return replace(request, said=(*self.said, *request.said[len(self.said) :]), tools=self.tools)
+
 
 class History:
     """What is known to have been said to a policy, and by it. With `tells_tools` the first message describes the tools of a request."""
@@ -65,8 +71,8 @@ class History:
         """What a request adds: to the stream as it is where it goes on from the last answer, or to one as it was after an earlier answer;
         else it begins another stream.
         """
-        self._asked = request
         told = longest(request, self._known)
+        self._asked = request if told is None else told.before(request)
         if told is None:
             messages = beginning(request) if self._tells_tools else _messages(request.said)
             return Restart(messages) if self._known else Extend(messages)

@@ -74,6 +74,6 @@ def _lines(finding: Finding, width: int) -> Iterator[str]:
 
 def _wrapped(start: str, text: str, width: int) -> list[str]:
     """The first line begins with `start`, the others stand below its end."""
-    room = width - len(start)
+    room = max(1, width - len(start))
     lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
     return [f"{start if number == 0 else ' ' * len(start)}{line}".rstrip() for number, line in enumerate(lines)]

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from patchgrad.cli.check.finding import Finding
@@ -33,8 +33,8 @@ def machine(built: Build | None, wanted: str) -> list[Finding]:
         *system(),
         Finding("cores", True, f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} may be used"),
         memory(),
-        disk("disk for runs", Path("runs"), "patchgrad train smoke --run /another/disk/run"),
-        disk("disk for other files", Path(tempfile.gettempdir()), "export TMPDIR=/another/disk"),
+        disk("disk for runs", lambda: Path("runs").absolute(), "patchgrad train smoke --run /another/disk/run"),
+        disk("disk for other files", lambda: Path(tempfile.gettempdir()), "export TMPDIR=/another/disk"),
         gpu(built, wanted),
     ]
 
@@ -51,7 +51,10 @@ def system(name: str = platform.system()) -> list[Finding]:
 
 def memory(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> Finding:
     """What is free, where a control group's limit counts, is enough for a small run."""
-    there, whole = free(proc, cgroup), _whole(proc)
+    try:
+        there, whole = free(proc, cgroup), _whole(proc)
+    except (OSError, KeyError) as error:
+        return Finding("memory", False, f"the kernel does not tell how much there is ({error})", needed=False)
     note = f"{size(there)} free of {size(whole)}"
     if there >= LEAST:
         return Finding("memory", True, note)
@@ -66,14 +69,16 @@ def _whole(proc: Path) -> int:
     return int(found[1]) * 1024 if found else 0
 
 
-def disk(name: str, place: Path, helps: str, least: int = ROOM) -> Finding:
+def disk(name: str, place: Callable[[], Path], helps: str, least: int = ROOM) -> Finding:
     """Where files are written, or the nearest folder above that is there, has room and may be written to."""
-    folder = next(path for path in (place.absolute(), *place.absolute().parents) if path.is_dir())
+    folder: Path | None = None
     try:
+        whole = place()
+        folder = next(path for path in (whole, *whole.parents) if path.is_dir())
         tempfile.TemporaryFile(dir=folder).close()
+        there = shutil.disk_usage(folder).free
     except OSError as error:
-        return Finding(name, False, f"nothing can be written to {folder}: {error.strerror}", help=helps)
-    there = shutil.disk_usage(folder).free
+        return Finding(name, False, f"nothing can be written to {folder or 'a folder'}: {error.strerror or error}", help=helps)
     if there < least:
         return Finding(name, False, f"{size(there)} free in {folder}; a run takes up to {size(least)}", help=helps)
     return Finding(name, True, f"{size(there)} free in {folder}")
@@ -96,7 +101,7 @@ def gpu(built: Build | None, wanted: str, pci: Path = Path("/sys/bus/pci/devices
         return Finding("a GPU", False, f"{cards}; no torch is there to compute with it", needed=False, help=helps)
     if not built.cuda:
         return Finding("a GPU", False, f"{cards}; torch is a build for the cores and sees none", needed=False, help=helps)
-    if "CUDA_VISIBLE_DEVICES" in os.environ:
+    if "CUDA_VISIBLE_DEVICES" in os.environ and not built.trouble:
         note = f"{cards}; CUDA_VISIBLE_DEVICES={os.environ['CUDA_VISIBLE_DEVICES']} hides it from torch"
         return Finding("a GPU", False, note, needed=False, help="unset CUDA_VISIBLE_DEVICES")
     return Finding("a GPU", False, f"{cards}; torch cannot use it: {built.trouble or 'it gave no reason'}", needed=False, help=helps)
@@ -105,7 +110,7 @@ def gpu(built: Build | None, wanted: str, pci: Path = Path("/sys/bus/pci/devices
 def _driver() -> tuple[str, tuple[int, int]]:
     """The cards that NVIDIA's driver tells of, as text, and the newest CUDA that it offers."""
     asked = "--query-gpu=name,memory.total,driver_version"
-    cards = [", ".join(_card(line)) for line in _smi(asked, "--format=csv,noheader,nounits")]
+    cards = [", ".join(_card(line)) for line in _smi(asked, "--format=csv,noheader,nounits") if line.count(",") == 2]
     found = re.search(r"CUDA Version:\s*(\d+)\.(\d+)", "\n".join(_smi())) if cards else None
     cuda = (int(found[1]), int(found[2])) if found else (0, 0)
     return "; ".join(cards) + f", CUDA {cuda[0]}.{cuda[1]}" * bool(found), cuda

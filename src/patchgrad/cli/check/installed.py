@@ -38,7 +38,7 @@ class Packages:
             self._process.kill()
             said, _ = self._process.communicate()
             end = f"it was not imported within {seconds:.0f} s"
-        lines = [json.loads(line) for line in said.splitlines()]
+        lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]  # a .pth file prints before the probe does
         found = [Tried(**line["tried"]) for line in lines]
         built = next(
             (Build(**{**line["build"], "gpus": tuple(map(tuple, line["build"]["gpus"]))}) for line in lines if line["build"]), None

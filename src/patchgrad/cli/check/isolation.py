@@ -57,8 +57,8 @@ def _offered(one: Offer) -> Finding:
 
 
 def _first_help() -> str:
-    """What comes first of what the host does not offer is what keeps a sandbox from opening."""
-    return next((finding.help for finding in host() if not finding.holds), "")
+    """Bubblewrap and namespaces come first of what a host offers, and without one of them no sandbox opens."""
+    return next((finding.help for finding in host()[:2] if not finding.holds), "")
 
 
 def _enforced(told: Capabilities) -> list[Finding]:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from dataclasses import asdict, dataclass
@@ -65,11 +66,13 @@ def build(torch: Any) -> Build:
 
 
 def main(names: list[str]) -> None:
-    """A line for each, as soon as it is tried."""
+    """A line for each, as soon as it is tried. What a package prints goes to the standard error."""
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     for name in names:
         one, module = tried(name)
         line = {"tried": asdict(one), "build": asdict(build(module)) if name == "torch" and module else None}
-        print(json.dumps(line), flush=True)
+        print(json.dumps(line), file=out, flush=True)
 
 
 if __name__ == "__main__":

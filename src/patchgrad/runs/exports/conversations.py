@@ -92,7 +92,9 @@ def _spelt(rollout: Rollout) -> Iterator[Exchange]:
     """Those of a policy of text, whose contexts spell what was said to it."""
     trajectory, starts, previous = rollout.trajectory, _starts(rollout.trajectory), None
     for number, turn in enumerate(trajectory.turns):
-        yield Exchange(tuple(framing.added(turn.context, previous)), turn, number in starts, number < trajectory.replayed)
+        yield Exchange(
+            tuple(framing.added(turn.context, None if number in starts else previous)), turn, number in starts, number < trajectory.replayed
+        )
         previous = turn.action
 
 

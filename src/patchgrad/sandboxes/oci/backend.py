@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from patchgrad.contracts import Capabilities, Result, Sandbox
@@ -95,7 +94,7 @@ class OciSandboxes:
     def _address(self) -> str:
         if self._socket or os.environ.get("DOCKER_HOST"):
             return self._socket or os.environ["DOCKER_HOST"]
-        listening = [path for path in ENGINES if Path(path).exists()]
+        listening = [path for path in ENGINES if os.path.exists(path)]
         if not listening:
             raise MissingDependency(
                 f"no container engine answers: none of {', '.join(ENGINES)} is there; "

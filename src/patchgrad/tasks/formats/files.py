@@ -19,7 +19,7 @@ from patchgrad.values.text import BOM, loaded, parsed, whole
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
 _META = b"patchgrad"
 _ROWS_AT_ONCE = 256
-_UNREADABLE = (OSError, ValueError, NotImplementedError)
+_UNREADABLE = (OSError, ValueError, NotImplementedError, OverflowError)
 """What Arrow raises where a file, a part of it or a value is damaged, or of a kind that it cannot read."""
 
 Placed = tuple[str, dict[str, Any]]

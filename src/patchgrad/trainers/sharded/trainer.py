@@ -119,4 +119,4 @@ def held_still(held: Held, parameters: Mapping[str, torch.Tensor]) -> dict[str, 
 
 def _shared(config: DecoderConfig) -> KeptFolder:
     """Where the weights lie on their way between processes of one machine."""
-    return KeptFolder("patchgrad-", 4 * config.parameters)
+    return KeptFolder("patchgrad-", 4 * config.parameters, times=1.2)  # one copy at a time
