@@ -123,7 +123,9 @@ def test_forks_streams_and_what_was_asked_aside_are_counted(tmp_path: Path, caps
     assert (one.forks, one.restarted, one.streams, one.asides) == (0, 1, 3, 3)
     main(["audit", str(path)])
     told = capsys.readouterr().out
-    assert "1 attempts told their policy another story on the way; all attempts have 3 token streams." in told
+    assert (
+        "1 attempts told their policy another story on the way, or went back to an earlier turn; all attempts have 3 token streams." in told
+    )
     assert "3 questions of programs were answered aside from the turns, and not trained." in told
     assert "forks" not in told
 

@@ -82,9 +82,8 @@ def _streams(found: Sequence[Audited]) -> list[str]:
         lines.append(f"{forks:,} attempts are forks: they went on after turns of another attempt, and were not trained on these.")
     if restarted := sum(one.restarted for one in found):
         streams = sum(one.streams for one in found)
-        lines.append(
-            f"{restarted:,} attempts told their policy another story on the way, or went back to an earlier turn; all attempts have {streams:,} token streams."
-        )
+        told = "told their policy another story on the way, or went back to an earlier turn"
+        lines.append(f"{restarted:,} attempts {told}; all attempts have {streams:,} token streams.")
     if asides := sum(one.asides for one in found):
         lines.append(f"{asides:,} questions of programs were answered aside from the turns, and not trained.")
     return lines
