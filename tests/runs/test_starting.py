@@ -57,6 +57,7 @@ def test_phases_are_those_of_the_pipeline(recipe: Recipe) -> None:
 
 def test_what_both_recipes_begin_with_is_not_done_again(tmp_path: Path) -> None:
     origin = a_run(tmp_path / "origin", rounds(1), 4, "rft-0", ["base", "rft-0"])
+    (origin / "status.json").write_text("{}")  # what the process of the origin said of itself
     before = {path: path.read_bytes() for path in origin.rglob("*") if path.is_file()}
     further = rounds(2, laptop())
     with start_from(origin, tmp_path / "new", further) as run:
@@ -65,6 +66,7 @@ def test_what_both_recipes_begin_with_is_not_done_again(tmp_path: Path) -> None:
         assert {path.name for path in run.checkpoints.all()} == {"base", "rft-0"}
         assert {path.stem for path in (run.folder / "rollouts").iterdir()} == {"demonstrations-00000", "rft-00000"}, "of what was committed"
         assert [path.stem for path in run.trained.files()] == ["rft-00000"]
+        assert not (run.folder / "status.json").exists()
     assert (state["position"], state["step"], state["kept"], state["pool"]) == (3, "rft-0", ["base"], POOL), "its evaluation comes later"
     assert about["origin"] == {"run": str(origin), "checkpoint": "rft-0"}
     with start_from(origin, tmp_path / "same", replace(rounds(1), stages=laptop().stages)) as run:

@@ -15,7 +15,7 @@ from patchgrad.errors import ConfigError, StoreError
 from patchgrad.recipes.recipe import Recipe
 from patchgrad.runs.phase_id import phase_ids
 from patchgrad.runs.reading import recipe_of
-from patchgrad.store import Run, files
+from patchgrad.store import Run, files, status
 from patchgrad.values import Report
 
 
@@ -89,12 +89,12 @@ def _common(done: Sequence[str], recipe: Recipe, checkpoint: str) -> int:
 
 
 def _besides(source: Path, checkpoints: Collection[str]) -> Any:
-    """What is not copied: checkpoints that are not needed, what is half written, and what is made of the rest."""
+    """What is not copied: checkpoints that are not needed, what is half written or made of the rest, and what a process says of itself."""
 
     def ignored(place: str, names: list[str]) -> set[str]:
         left = {name for name in names if name.startswith(".")}
         if Path(place) == source:
-            return left | {"report.html", "predictions.jsonl"}
+            return left | {"report.html", "predictions.jsonl", status.NAME}
         return left | (set(names) - set(checkpoints) if Path(place) == source / "checkpoints" else set())
 
     return ignored
