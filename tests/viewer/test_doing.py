@@ -17,11 +17,12 @@ from tests.viewer.serving import browser, served
 from tests.viewer.synthetic import RECIPE
 from tests.viewer.test_live import rooted, takes
 
+from patchgrad.errors import TrainingStopped
 from patchgrad.runs.trackers.status import Status
 from patchgrad.runs.trackers.terminal import Silent
 from patchgrad.store import Run, status
 from patchgrad.values import Advanced, PhaseBegan
-from patchgrad.viewer.site.doing import doing
+from patchgrad.viewer.site.doing import Doing, doing
 from patchgrad.viewer.site.live import Live
 from patchgrad.viewer.site.recent import Recent
 from patchgrad.waiting import What, waiting_for
@@ -89,7 +90,7 @@ def test_a_run_that_broke_off_says_so_and_how_it_goes_on(run: Run, error: BaseEx
     told = doing(run)
     assert said in told.said
     assert told.said.endswith("--resume`.")
-    assert not told.goes
+    assert told.attempts == "interrupted"
 
 
 def test_a_process_that_is_stopped_or_gone_is_told(run: Run) -> None:
@@ -101,7 +102,7 @@ def test_a_process_that_is_stopped_or_gone_is_told(run: Run) -> None:
         assert doing(run).said == "Right now: the run begins."
         writer.send_signal(signal.SIGSTOP)
         until(lambda: "is stopped by a signal" in doing(run).said)
-        assert doing(run).goes
+        assert doing(run).attempts == "running"
         writer.send_signal(signal.SIGCONT)
         until(lambda: doing(run).said == "Right now: the run begins.")
     finally:
@@ -109,9 +110,9 @@ def test_a_process_that_is_stopped_or_gone_is_told(run: Run) -> None:
         writer.communicate()
     told = doing(run)
     assert "is gone" in told.said
-    assert not told.goes
+    assert told.attempts == "interrupted"
     (recent := Recent(run)).look()
-    assert Live(recent).rows(told.goes)["rft/0/0/0"]["stop"] == "interrupted"
+    assert Live(recent).rows(told.attempts)["rft/0/0/0"]["stop"] == "interrupted"
 
 
 def until(holds: object) -> None:
@@ -128,13 +129,47 @@ def test_of_another_process_with_the_same_number_nothing_is_believed(run: Run) -
     told = status.read(run.folder)
     status.write(run.folder, {**told, "started": "1"})
     assert "is gone" in doing(run).said
-    status.write(run.folder, {**told, "host": "another", "at": time.time()})
+    status.write(run.folder, {**told, "space": "another", "at": time.time()})
     assert doing(run).said.startswith("Right now: rft")
-    status.write(run.folder, {**told, "host": "another", "at": time.time() - 180})
-    assert doing(run).said == "Its process, which is not of this machine, has said nothing for 3 min."
+    status.write(run.folder, {**told, "machine": "another", "boot": "another", "at": time.time() - 180})
+    assert doing(run).said == "Its process, which is of another machine or container, has said nothing for 3 min."
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}", json.dumps({"pid": 1}), json.dumps({"host": 1, "phase": 3, "waits": []})])
+def test_of_a_machine_that_began_anew_the_process_is_gone_and_of_an_unknown_one_nothing_is_claimed(run: Run) -> None:
+    waits(run, tools=1)
+    told = {**status.read(run.folder), "at": time.time() - 180}
+    status.write(run.folder, {**told, "boot": "an earlier one", "machine": status.process()["machine"]})
+    if status.process()["machine"]:
+        assert "is gone" in doing(run).said
+    for missing in ({"boot": ""}, {"boot": "an earlier one", "machine": ""}):
+        status.write(run.folder, {**told, **missing})
+        assert doing(run).said == "Its process has said nothing for 3 min, and whether it is there cannot be known here."
+        assert doing(run).attempts == "not ended"
+
+
+def test_a_run_whose_last_phase_is_committed_is_not_said_to_go_on(run: Run) -> None:
+    with pytest.raises(TrainingStopped), Status(run.folder, Silent()):
+        raise TrainingStopped("The run has learned nothing: no update.")
+    assert doing(run).said.endswith("--resume`.")
+    run.save_state({"step": "evaluate-stage1"})
+    assert doing(run).said == "Its process ended with an error: The run has learned nothing: no update."
+
+
+def test_attempts_without_an_ending_run_no_more_once_the_process_is_done(run: Run) -> None:
+    assert doing(run).attempts == "not ended"  # nobody said anything
+    with Status(run.folder, Silent()):
+        assert doing(run).attempts == "running"
+    assert doing(run) == Doing("", "interrupted")
+
+
+def test_what_could_not_be_written_is_written_at_the_next_look(tmp_path: Path) -> None:
+    folder = tmp_path / "later"
+    with Status(folder, Silent()):
+        folder.mkdir()
+        until(lambda: status.read(folder).get("ended") == "")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", json.dumps({"pid": 1}), json.dumps({"boot": 1, "phase": 3, "waits": []})])
 def test_a_status_that_nobody_wrote_so_says_nothing(run: Run, content: str) -> None:
     (run.folder / "status.json").write_text(content)
     assert doing(run).said in ("", "Right now: the run begins.")

@@ -155,7 +155,7 @@ def test_the_list_shows_an_attempt_that_is_under_way_and_its_turns_appear_in_the
         page.goto(f"http://127.0.0.1:{place.port}/#/list/0")
         page.wait_for_selector(".body .row")
         takes(run, one, 0, 2)
-        page.wait_for_selector(".body .row:has-text('… running')")
+        page.wait_for_selector(".body .row:has-text('… not ended')")
         assert violations(page) == []
         page.click(".body .row a:has-text('stage1/1/0/0')")
         page.wait_for_selector("#turn-2 .token")

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 NAME = "status.json"
 
-State = Literal["there", "stopped", "gone", "elsewhere"]
+State = Literal["there", "stopped", "gone", "elsewhere", "unknown"]
 
 
 def write(folder: Path, told: Mapping[str, Any]) -> None:
@@ -34,12 +36,22 @@ def read(folder: Path) -> dict[str, Any]:
 
 def process() -> dict[str, Any]:
     """What tells this process from every other one, also after its number was given to another."""
-    return {"pid": os.getpid(), "started": _facts(os.getpid())[1], "host": _host()}
+    return {"pid": os.getpid(), "started": _facts(os.getpid())[1], **_here()}
 
 
 def state(told: Mapping[str, Any]) -> State:
-    """Is that process there, is it stopped by a signal, or is it gone? Of another host's, or container's, nobody here knows."""
-    if not told.get("host") or told["host"] != _host():
+    """Is that process there, is it stopped by a signal, or is it gone? Nobody here knows of another machine's, or another container's.
+
+    It is `unknown` where it cannot be read which machine this is, or that one was.
+    """
+    here = _here()
+    if not (told.get("boot") and here["boot"]):
+        return "unknown"
+    if told["boot"] != here["boot"]:  # another machine, or this one before it began anew
+        if not (told.get("machine") and here["machine"]):
+            return "unknown"
+        return "gone" if told["machine"] == here["machine"] else "elsewhere"
+    if told.get("space") != here["space"]:
         return "elsewhere"
     doing, started = _facts(told["pid"])
     if not started or started != told["started"] or doing in "ZX":
@@ -56,9 +68,23 @@ def _facts(pid: int) -> tuple[str, str]:
     return fields[0], fields[19]
 
 
-def _host() -> str:
-    """This machine since it began, and the space of process numbers in it; empty where that cannot be read."""
-    try:
-        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return ""
+def _here() -> dict[str, str]:
+    """This machine, this beginning of it, and the space of process numbers in it; each empty where that cannot be read."""
+    named = _text("/etc/machine-id")  # containers of an image may share it, so their name stands beside it
+    return {
+        "machine": f"{named} {socket.gethostname()}" if named else "",
+        "boot": _text("/proc/sys/kernel/random/boot_id"),
+        "space": _space(),
+    }
+
+
+def _text(path: str) -> str:
+    with suppress(OSError):
+        return Path(path).read_text().strip()
+    return ""
+
+
+def _space() -> str:
+    with suppress(OSError):
+        return os.readlink("/proc/self/ns/pid")
+    return ""

@@ -71,9 +71,10 @@ class Status:
         before, at = self._written
         if told == before and time.time() - at < BEAT:
             return
-        self._written = told, time.time()
+        now = time.time()
         with suppress(OSError):
-            status.write(self._folder, {**told, "at": self._written[1]})
+            status.write(self._folder, {**told, "at": now})
+            self._written = told, now
 
 
 def _ended(error: BaseException | None) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from patchgrad.errors import PatchgradError
 from patchgrad.store import Run, status
+from patchgrad.viewer.site.now import last_phase
 from patchgrad.viewer.words import counted
 
 ATTEMPTS = {
@@ -34,10 +37,10 @@ SILENT = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """A sentence about it, and whether attempts can go on by themselves: not where the process that makes them is gone."""
+    """A sentence about it, and what an attempt is that has no ending, as far as the process that makes it tells."""
 
     said: str
-    goes: bool = True
+    attempts: Literal["running", "interrupted", "not ended"] = "running"
 
 
 def doing(run: Run) -> Doing:
@@ -45,29 +48,47 @@ def doing(run: Run) -> Doing:
     try:
         return _doing(run, status.read(run.folder))
     except (KeyError, TypeError, ValueError, AttributeError):  # somebody else wrote it
-        return Doing("")
+        return Doing("", "not ended")
 
 
 def _doing(run: Run, told: Mapping[str, Any]) -> Doing:
-    ended, resumed = str(told.get("ended", "")), _resumed(run)
-    if not told or ended == "done":
-        return Doing("")
+    ended = str(told.get("ended", ""))
+    if not told:
+        return Doing("", "not ended")
+    if ended == "done":
+        return Doing("", "interrupted")
     if ended:
         how = "was interrupted" if ended == "interrupted" else f"ended with an error: {ended.removeprefix('failed: ').rstrip('.')}"
-        return Doing(f"Its process {how}. {resumed}", goes=False)
+        return Doing(f"Its process {how}.{_resumed(run)}", "interrupted")
     match status.state(told):
         case "gone":
-            return Doing(f"Its process is gone: it was killed, or its machine began anew. {resumed}", goes=False)
+            return Doing(f"Its process is gone: it was killed, or its machine began anew.{_resumed(run)}", "interrupted")
         case "stopped":
             return Doing(f"Its process is stopped by a signal, and waits for `kill -CONT {told['pid']}`.")
         case "elsewhere" if (silent := time.time() - told["at"]) > SILENT:
-            return Doing(f"Its process, which is not of this machine, has said nothing for {silent / 60:.0f} min.")
+            return Doing(f"Its process, which is of another machine or container, has said nothing for {silent / 60:.0f} min.", "not ended")
+        case "unknown" if (silent := time.time() - told["at"]) > SILENT:
+            said = f"Its process has said nothing for {silent / 60:.0f} min, and whether it is there cannot be known here."
+            return Doing(said, "not ended")
     return Doing(f"Right now: {_work(told)}.")
 
 
 def _resumed(run: Run) -> str:
+    """How it goes on; nothing where all of it is committed."""
+    if _whole(run):
+        return ""
     verb = "the same `patchgrad evaluate` with --resume" if run.evaluates else f"`patchgrad train --run {run.folder} --resume`"
-    return f"It goes on with {verb}."
+    return f" It goes on with {verb}."
+
+
+def _whole(run: Run) -> bool:
+    """Is nothing left to do, as after the end of a run that has learned nothing?"""
+    if run.evaluates:
+        return (run.folder / "report.json").exists()
+    try:
+        return bool(run.state().get("step") == last_phase(tomllib.loads(run.recipe)))
+    except (PatchgradError, OSError, ValueError):
+        return False
 
 
 def _work(told: Mapping[str, Any]) -> str:

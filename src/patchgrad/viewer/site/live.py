@@ -17,7 +17,7 @@ from patchgrad.viewer.site.shown import LONG, place_of, tests_of, turns_of
 KEPT = 512
 """Turns that stay read: those of the attempts that are open."""
 
-RUNNING, INTERRUPTED = "running", "interrupted"
+RUNNING = "running"
 FORK = re.compile(r"\+(\d+)\.\d+$")
 NOWHERE = Repository("git", "", "")
 """Code that is not here, of a task that nobody knows."""
@@ -33,10 +33,10 @@ class Live:
         self._rows: dict[str, tuple[int, bool, dict[str, Any]]] = {}
         self._record = lru_cache(KEPT)(_read)
 
-    def rows(self, goes: bool = True) -> dict[str, dict[str, Any]]:
+    def rows(self, unended: str = RUNNING) -> dict[str, dict[str, Any]]:
         """What the list tells of each attempt, by its name; what no one knows before the table is written is null.
 
-        One that has not ended is running where the run `goes` on, and else interrupted.
+        One that has not ended is what `unended` says, as `doing` tells.
         """
         with self._recent.lock:
             found = {name: (len(one.turns), one.ending is not None) for name, one in self._recent.going.items()}
@@ -44,7 +44,7 @@ class Live:
             for name, state in found.items():
                 if name not in self._rows:
                     self._rows[name] = (*state, self._row(name, self._recent.going[name]))
-            return {name: row if ended or goes else {**row, "stop": INTERRUPTED} for name, (_, ended, row) in self._rows.items()}
+            return {name: row if ended else {**row, "stop": unended} for name, (_, ended, row) in self._rows.items()}
 
     def _row(self, name: str, one: Going) -> dict[str, Any]:
         ending, left = one.ending, FORK.search(name)
@@ -80,7 +80,7 @@ class Live:
             self._tasks = size, {name: before.get(name) or task.digest() for name, task in tasks.items()}
         return self._tasks[1]
 
-    def shown(self, name: str, after: str = "", goes: bool = True) -> dict[str, Any] | None:
+    def shown(self, name: str, after: str = "", unended: str = RUNNING) -> dict[str, Any] | None:
         """The attempt as far as the journal has it, with the turns that follow the one of this address: all of them where it has none.
 
         `None` where a table has it, or nobody.
@@ -88,7 +88,7 @@ class Live:
         with self._recent.lock:
             self._recent.look()
             one = self._recent.going.get(name)
-            return None if one is None else self._shown(name, one, after) | ({} if goes or one.ending else {"stop": INTERRUPTED})
+            return None if one is None else self._shown(name, one, after) | ({} if one.ending else {"stop": unended})
 
     def observation(self, name: str, number: int) -> str | None:
         """What a turn was answered, whole; `None` where it is not here."""

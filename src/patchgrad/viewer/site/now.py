@@ -26,7 +26,7 @@ class Now:
         with self._recent.lock:
             try:
                 self._recent.look()
-                step, last = self._recent.step, _last(self._recipe)
+                step, last = self._recent.step, last_phase(self._recipe)
             except (PatchgradError, OSError, ValueError):
                 return {"said": "Its files cannot be read just now.", "newest": None, "age": None}
             begun = list(self._recent.begun())
@@ -78,7 +78,7 @@ def _planned(recipe: Mapping[str, Any]) -> dict[str, int]:
     return {name: tasks * attempts for name, (tasks, attempts) in told.items() if isinstance(tasks, int) and isinstance(attempts, int)}
 
 
-def _last(recipe: Mapping[str, Any]) -> str:
+def last_phase(recipe: Mapping[str, Any]) -> str:
     """The phase at which a run of this recipe is at its end."""
     stages = len(recipe.get("stages") or ())
     return f"evaluate-stage{stages}" if stages else "evaluate-rft"

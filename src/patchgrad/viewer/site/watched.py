@@ -38,14 +38,14 @@ class Watched:
         right_now = doing(self.run)
         now = {**self.now.told(), "doing": right_now.said}
         try:
-            return ",".join(map(str, size)), now, self.live.rows(right_now.goes)
+            return ",".join(map(str, size)), now, self.live.rows(right_now.attempts)
         except (PatchgradError, OSError, ValueError):  # as the line about it says
             return ",".join(map(str, size)), now, {}
 
     def attempt(self, request: Request) -> Any:
         """All of an attempt, or of one that no table has the turns after the one that is named."""
         name, after = (request.query_params.get(one, "") for one in ("id", "after"))
-        return self.live.shown(name, after, doing(self.run).goes) or shown.shown(self.run, name)
+        return self.live.shown(name, after, doing(self.run).attempts) or shown.shown(self.run, name)
 
     def observation(self, request: Request) -> Any:
         """The whole answer to a turn, which an attempt has the beginning of."""

@@ -72,7 +72,7 @@ function attemptView(place, run, about, id, given) {
       boxes[number] = box;
     }
     const other = (...names) => !before || names.some((name) => JSON.stringify(data[name]) !== JSON.stringify(before[name]));
-    put("live", data.live ? h("p", { class: "muted" }, data.stop === "interrupted" ? "It has not ended, and the process that made it is gone: it goes on where the run does." : data.live === "running" ? "It has not ended: its turns appear here as they are made." : "It has ended; its reward is told when the attempts of its iteration are written to a table.") : null);
+    put("live", data.live ? h("p", { class: "muted" }, data.stop === "interrupted" ? "It has not ended, and the process that made it is gone: it goes on where the run does." : data.stop === "not ended" ? "It has not ended, and its run does not tell whether it goes on. Turns appear here as they are made." : data.live === "running" ? "It has not ended: its turns appear here as they are made." : "It has ended; its reward is told when the attempts of its iteration are written to a table.") : null);
     put("facts", facts());
     if (other("instruction")) put("issue", h("details", { open: true }, h("summary", {}, "The issue"), told(data.instruction)));
     if (!before || data.live !== before.live) {

@@ -2,7 +2,7 @@
 /* Attempts that no table has yet: those under way, and those that have ended since the last table. The server tells them as they change. */
 
 const NAMES = ["attempt", "task", "phase", "stop", "fault", "solved", "iteration", "policy_version", "reward", "turns", "malformed", "action_tokens", "context_tokens", "seconds", "failures"];
-const UNENDED = ["running", "interrupted"]; // ends of attempts that have none yet
+const UNENDED = ["running", "interrupted", "not ended"]; // ends of attempts that have none yet
 const underWay = []; // by run: what the list tells of each, by its name
 
 const liveOf = (run) => (underWay[run] = underWay[run] || new Map());
