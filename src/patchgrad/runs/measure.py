@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from patchgrad.contracts import Journal, Policy, Sandboxes, Scorer, Tracker
 from patchgrad.endpoints import KEY, Chat
@@ -58,13 +59,17 @@ def measure(
     the set that is no task, and a task that cannot be opened or graded, go to `refuse`; where that goes on, attempts at it are broken.
     With a `cluster` attempts are made on its hosts, and the policy draws here.
     """
-    chosen = tasks_of(evaluation, refuse) if tasks is None else tasks
     made = partial(_harness, evaluation, registry, refuse, cluster)
-    with _afforded(evaluation):
-        if out is None:
-            return run_to_end(lambda: _measure(evaluation, tracker, None, chosen, made))
-        with Status(out.folder, tracker) as status:
-            return run_to_end(lambda: status.over(_measure(evaluation, status, out, chosen, made)))
+
+    def work(told: Tracker, over: Callable[[Coroutine[Any, Any, Report]], Coroutine[Any, Any, Report]]) -> Report:
+        chosen = tasks_of(evaluation, refuse) if tasks is None else tasks
+        with _afforded(evaluation):
+            return run_to_end(lambda: over(_measure(evaluation, told, out, chosen, made)))
+
+    if out is None:
+        return work(tracker, lambda whole: whole)
+    with Status(out.folder, tracker) as status:  # from the beginning on, so that a process before this one is not taken for it
+        return work(status, status.over)
 
 
 def _afforded(evaluation: Evaluation) -> AbstractContextManager[None]:

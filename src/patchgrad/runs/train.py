@@ -40,22 +40,23 @@ def train(recipe: Recipe, run: Run, tracker: Tracker, registry: Registry = BY_NA
     Parts of the user's are looked at before anything is done: `ConfigError` or `ComponentError` for one that cannot work, and for one whose
     code is another one than the run has kept.
     """
-    supported(recipe)
-    begun(recipe.machine)
-    device(recipe.machine.gpus)
-    if recipe.policy.model:  # refused now and not after the tasks were made
-        models.shape(recipe.policy.model).reaching(recipe.policy.context, recipe.policy.yarn)
-    for note in () if run.state() else notes(recipe):
-        tracker.event(Note(note, stays=True))
-    keep_code(recipe, run, registry)
-    _try_parts(recipe, registry)
-    with _rounding(run):
-        settle(recipe)
-        with advised(recipe):
-            tasks = run_tasks(recipe, run.folder / "archives", registry)
-            curricula.tried(recipe, tasks.train, registry)
-            with _frozen_heap(), Status(run.folder, tracker) as status:
-                run_to_end(lambda: status.over(_train(recipe, tasks, run, status, registry, cluster)))
+    with Status(run.folder, tracker) as status:  # from the beginning on, so that a process before this one is not taken for it
+        supported(recipe)
+        begun(recipe.machine)
+        device(recipe.machine.gpus)
+        if recipe.policy.model:  # refused now and not after the tasks were made
+            models.shape(recipe.policy.model).reaching(recipe.policy.context, recipe.policy.yarn)
+        for note in () if run.state() else notes(recipe):
+            status.event(Note(note, stays=True))
+        keep_code(recipe, run, registry)
+        _try_parts(recipe, registry)
+        with _rounding(run):
+            settle(recipe)
+            with advised(recipe):
+                tasks = run_tasks(recipe, run.folder / "archives", registry)
+                curricula.tried(recipe, tasks.train, registry)
+                with _frozen_heap():
+                    run_to_end(lambda: status.over(_train(recipe, tasks, run, status, registry, cluster)))
 
 
 def _try_parts(recipe: Recipe, registry: Registry) -> None:
