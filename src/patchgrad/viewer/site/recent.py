@@ -51,6 +51,8 @@ class Recent:
     def look(self) -> None:
         """Reads what is new. Raises `OSError`, `ValueError` or `PatchgradError` where the files cannot be read."""
         with self.lock:
+            if self._cut():
+                self._forget()
             if self._commit != (at := _stamp(self.run.folder / "state.json")):
                 self._commits()
                 self._commit = at
@@ -76,7 +78,17 @@ class Recent:
         self.tabled, self.going = set(), {name: one for name, one in self.going.items() if ahead and name.startswith(ahead)}
         if ahead and first:  # what they had before the commit was not read yet
             self._look_at_journal(ahead)
+        for one in self.going.values():  # what stands behind the commit is read again
+            one.turns = [place for place in one.turns if place[1] < committed.get(f"journal/{place[0].name}", 0)]
         self._read = dict(committed)
+
+    def _cut(self) -> bool:
+        """Has who went on with the run cut what was torn, or taken files back?"""
+        return any(path.stat().st_size < self._read.get(f"journal/{path.name}", 0) for path in self.run.journal.records.files())
+
+    def _forget(self) -> None:
+        self._commit, self._committed, self._tables = NEVER, None, NEVER
+        self.going, self.tabled, self._read = {}, set(), {}
 
     def _look_at_tables(self) -> None:
         for path in self.run.rollouts.files():
@@ -90,9 +102,7 @@ class Recent:
         """Lines that are new; `only` those of attempts whose names begin so."""
         for path in self.run.journal.records.files():
             name, size = f"journal/{path.name}", path.stat().st_size
-            if size < self._read.get(name, 0):  # who went on with the run has cut what was torn
-                self.going, self._read = {}, dict(self._committed or {})
-            if size == self._read.get(name, 0):
+            if size <= self._read.get(name, 0):
                 continue
             for offset, line in files.lines(path, self._read.get(name, 0)):
                 self._read[name] = offset + len(line)
