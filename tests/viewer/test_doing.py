@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,13 @@ from tests.viewer.serving import browser, served
 from tests.viewer.synthetic import RECIPE
 from tests.viewer.test_live import rooted, takes
 
-from patchgrad.errors import TrainingStopped
+from patchgrad.errors import ConfigError, TrainingStopped
+from patchgrad.recipes import smoke
+from patchgrad.recipes.evaluation import Evaluation
+from patchgrad.runs.measure import measure
 from patchgrad.runs.trackers.status import Status
 from patchgrad.runs.trackers.terminal import Silent
+from patchgrad.runs.train import train
 from patchgrad.store import Run, status
 from patchgrad.values import Advanced, PhaseBegan
 from patchgrad.viewer.site.doing import Doing, doing
@@ -160,6 +165,16 @@ def test_attempts_without_an_ending_run_no_more_once_the_process_is_done(run: Ru
     with Status(run.folder, Silent()):
         assert doing(run).attempts == "running"
     assert doing(run) == Doing("", "interrupted")
+
+
+def test_a_refusal_before_the_first_attempt_is_told(run: Run) -> None:
+    with pytest.raises(ConfigError, match="names no tasks"):
+        measure(Evaluation(), Silent(), run)
+    assert "ended with an error: The evaluation names no tasks" in doing(run).said
+    with pytest.raises(ConfigError):
+        train(replace(smoke(), policy=replace(smoke().policy, model=str(run.folder / "no model"))), run, Silent())
+    assert "ended with an error" in doing(run).said
+    assert "no model" in doing(run).said
 
 
 def test_what_could_not_be_written_is_written_at_the_next_look(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,51 @@ def test_a_journal_that_was_cut_is_read_as_it_is_now(tmp_path: Path) -> None:
         path.write_bytes(b"".join(path.read_bytes().splitlines(True)[:1]))
         seen.look()
         assert len(seen.going["rft/0/0/0"].turns) == 1
+
+
+def test_what_stands_behind_a_commit_is_noted_once(tmp_path: Path) -> None:
+    ahead, later = rooted("stage1/1/0/0"), rooted("stage1/2/0/0")
+    with Run.create(tmp_path / "run", RECIPE) as run:
+        seen = Recent(Run.open(run.folder))
+        takes(run, ahead, 0, 2)
+        seen.look()
+        run.save_state({"step": "stage1-0", "ahead": {"batches": [{"label": "stage1/1", "tasks": [], "since": 0}], "published": []}})
+        committed = (run.folder / "state.json").read_bytes()
+        (run.folder / "state.json").unlink()  # which a reader sees later than the journal's next lines
+        takes(run, ahead, 2, 5)
+        takes(run, later, 0, 1)
+        with contextlib.suppress(OSError):
+            seen.look()
+        seen._look_at_journal()
+        (run.folder / "state.json").write_bytes(committed)
+        for one in (seen, Recent(Run.open(run.folder))):
+            one.look()
+            assert {name: len(going.turns) for name, going in one.going.items()} == {"stage1/1/0/0": 5, "stage1/2/0/0": 1}
+
+
+def test_a_journal_that_was_cut_is_read_from_the_commit_on_with_attempts_that_were_begun_ahead(tmp_path: Path) -> None:
+    ahead, torn = rooted("stage1/1/0/0"), rooted("stage1/2/0/0")
+    with Run.create(tmp_path / "run", RECIPE) as run:
+        seen = Recent(Run.open(run.folder))
+        takes(run, ahead, 0, 2)
+        run.save_state({"step": "stage1-0", "ahead": {"batches": [{"label": "stage1/1", "tasks": [], "since": 0}], "published": []}})
+        takes(run, torn, 0, 2)
+        seen.look()
+        path = run.journal.records.files()[-1]
+        path.write_bytes(b"".join(path.read_bytes().splitlines(True)[:-1]))
+        seen.look()
+        assert {name: len(going.turns) for name, going in seen.going.items()} == {"stage1/1/0/0": 2, "stage1/2/0/0": 1}
+
+
+@pytest.mark.parametrize("content", [None, "{"])
+def test_what_tables_have_is_shown_although_what_goes_on_cannot_be_read(content: str | None, tmp_path: Path) -> None:
+    with Run.create(tmp_path / "run", RECIPE) as run, served([run.folder]) as place:
+        run.rollouts.write("stage1", 0, [one := rooted("stage1/0/0/0")])
+        run.save_state({"step": "stage1-0"})
+        state = run.folder / "state.json"
+        state.unlink() if content is None else state.write_text(content)
+        assert asked(place, "/data/0/attempt?id=stage1/0/0/0")[1]["id"] == "stage1/0/0/0"
+        assert asked(place, "/data/0/observation?id=stage1/0/0/0&turn=2")[1] == one.trajectory.turns[1].observation.content
 
 
 def test_a_fork_shows_the_turns_that_it_replays(tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ class Data:
                 others = [recent.told(*pair) for pair in zip(live, known, strict=True)]
                 seen = states, [(one["said"], one["doing"], one["newest"]) for one in now]
                 more = {"state": ";".join(states), "now": now, "live": others, "first": before is None}
-                yield ": alive\n\n" if seen == before and not any(others) else f"data: {json.dumps(more)}\n\n"
+                yield ": alive\n\n" if seen == before and not any(others) else f"data: {json.dumps(finite(more))}\n\n"
                 before, known = seen, list(live)
                 await asyncio.sleep(EVERY)
 
@@ -219,6 +219,8 @@ class Data:
             return _json(await asyncio.to_thread(ask))
         except PatchgradError as error:
             return _json(shown.sentence(error), 404)
+        except (OSError, ValueError) as error:
+            return _json(shown.sentence(error), 500)
 
 
 def _json(told: Any, status: int = 200) -> Response:

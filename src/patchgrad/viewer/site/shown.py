@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from patchgrad.errors import PatchgradError, Refused, StoreError, one_of_many
+from patchgrad.errors import Refused, StoreError, one_of_many
 from patchgrad.store import Run
 from patchgrad.values import Action, Call, Floats, Repository, Rollout, TrainedTurn, Turn, Verdict
 from patchgrad.viewer.site.changes import changes
@@ -203,6 +203,6 @@ def _spelt(path: Path) -> Any:
     return pieces
 
 
-def sentence(error: PatchgradError) -> dict[str, str]:
+def sentence(error: Exception) -> dict[str, str]:
     """What a page shows in place of what cannot be read."""
     return {"error": str(error)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,13 +46,18 @@ class Watched:
     def attempt(self, request: Request) -> Any:
         """All of an attempt, or of one that no table has the turns after the one that is named."""
         name, after = (request.query_params.get(one, "") for one in ("id", "after"))
-        return self.live.shown(name, after, doing(self.run).attempts) or shown.shown(self.run, name)
+        found = None
+        with suppress(PatchgradError, OSError, ValueError):  # what tables have is shown although the rest cannot be read
+            found = self.live.shown(name, after, doing(self.run).attempts)
+        return found or shown.shown(self.run, name)
 
     def observation(self, request: Request) -> Any:
         """The whole answer to a turn, which an attempt has the beginning of."""
         name, words = (request.query_params.get(one, "") for one in ("id", "turn"))
         number = int(words) if words.isdecimal() else 0
-        whole = self.live.observation(name, number)
+        whole = None
+        with suppress(PatchgradError, OSError, ValueError):
+            whole = self.live.observation(name, number)
         return shown.observation(self.run, name, number) if whole is None else whole
 
 
