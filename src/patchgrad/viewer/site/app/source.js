@@ -30,7 +30,7 @@ const source = {
       if (more) await changed(); // an attempt that goes into a table is there before it goes from here
       lived(live, first);
     };
-    events.onmessage = (event) => { last = last.then(() => take(JSON.parse(event.data))).catch(console.error); // what comes later is shown although this could not be };
+    events.onmessage = (event) => { last = last.then(() => take(JSON.parse(event.data))).catch(console.error); }; // what comes later is shown although this could not be
     return () => events.close();
   },
 };
