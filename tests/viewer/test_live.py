@@ -244,6 +244,24 @@ def test_the_row_that_is_read_stays_where_it_is_when_others_come_before_it(tmp_p
         assert row.bounding_box()["y"] == top
 
 
+def test_a_list_that_is_filtered_and_sorted_follows_what_attempts_do(tmp_path: Path) -> None:
+    one, other = rooted("stage1/1/0/0"), rooted("stage1/1/1/0")
+    with Run.create(tmp_path / "run", RECIPE) as run, served([run.folder]) as place, browser() as page:
+        takes(run, one, 0, 2)
+        takes(run, other, 0, 1)
+        page.goto(f"http://127.0.0.1:{place.port}/#/list/0?solved=null&sort=-turns")
+        page.wait_for_selector(".filters:has-text('2 of 2')")
+        takes(run, other, 1, 5)
+        page.wait_for_selector(".body .row[aria-rowindex='2']:has-text('stage1/1/1/0')")
+        takes(run, one, 2, 6)
+        ends(run, one)
+        page.wait_for_selector(".filters:has-text('1 of 2')")
+        assert page.locator("select[aria-label=stop] option").all_inner_texts() == ["any end", "not ended", "submitted"]
+        page.goto(f"http://127.0.0.1:{place.port}/#/pair?one=0:stage1/1/0/0&two=0:stage1/1/1/0")
+        page.wait_for_selector("text=… not ended")
+        assert "✓ solved · submitted" in page.inner_text("main")
+
+
 def test_an_attempt_that_nobody_has_is_named_although_others_are_under_way(tmp_path: Path) -> None:
     with Run.create(tmp_path / "run", RECIPE) as run, served([run.folder]) as place:
         takes(run, rooted("stage1/1/0/0"), 0, 4)

@@ -69,7 +69,7 @@ def place(run: Run) -> Iterator[Place]:
 
 def test_the_list_has_the_columns_of_all_attempts(run: Run, place: Place) -> None:
     _, about, _ = asked(place, "/data/overview")
-    chunks = [asked(place, f"/data/0/list/{number}")[1] for number in range(about["runs"][0]["chunks"])]
+    chunks = [asked(place, f"/data/0/list/{number}")[1] for number in range(len(about["runs"][0]["chunks"]))]
     rows = run.rollouts.rows()
     assert sum(chunk["count"] for chunk in chunks) == len(rows)
     found = dict[str, list[Any]]()
@@ -178,7 +178,7 @@ def test_a_damaged_table_does_not_take_the_others_with_it(tmp_path: Path) -> Non
         status, about, _ = asked(place, "/data/overview")
         assert status == 200
         assert asked(place, "/data/0/list/0")[1]["count"] == 6
-        assert about["runs"][0]["chunks"] == 1
+        assert len(about["runs"][0]["chunks"]) == 1
 
 
 # --- what a turn changed ---------------------------------------------------------------------------
@@ -382,6 +382,22 @@ def test_hostile_texts_do_not_run_in_the_folder_either(tmp_path: Path) -> None:
         page.wait_for_selector(".turn .answer")
         assert page.evaluate("() => window.ran") is None
         assert "<script>window.ran = true</script>" in page.inner_text("main")
+
+
+def test_a_table_that_comes_before_others_by_name_moves_no_attempt_out_of_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listed, "CHUNK", 2)
+    monkeypatch.setattr(listed, "FIRST", 1)
+    with Run.create(tmp_path / "run", RECIPE) as run:
+        for number in range(4):
+            run.rollouts.write("stage1", number, [episode(f"stage1/{number}/0", True)])
+        with served([run.folder]) as place, browser() as page:
+            page.goto(f"http://127.0.0.1:{place.port}/#/list/0")
+            until(page, 4)
+            page.wait_for_timeout(1500)
+            run.rollouts.write("evaluate-2", 0, [episode("evaluate/+ stage 1 RL/0/0", False)])
+            until(page, 5)
+            names = page.locator(".body .row .cell.attempt").all_inner_texts()
+            assert sorted(names) == ["evaluate/+ stage 1 RL/0/0", *(f"stage1/{number}/0" for number in range(4))]
 
 
 def test_new_attempts_appear_while_a_run_goes_on(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from patchgrad.errors import Refused
 from patchgrad.store import Run
+from patchgrad.values import digest
 
 TEXTS = ("task", "phase", "stop", "fault")
 NUMBERS = ("iteration", "policy_version", "reward", "turns", "malformed", "action_tokens", "context_tokens", "seconds")
@@ -27,7 +27,7 @@ FIRST = 1000
 
 
 def chunks(run: Run) -> list[list[Path]]:
-    """The tables of a run, those together that are sent together. More attempts only add to the last ones."""
+    """The tables of a run, those together that are sent together. A new table may move those that are behind it by name."""
     found: list[list[Path]] = []
     count = CHUNK
     for path in run.rollouts.files():
@@ -138,21 +138,27 @@ def _has(column: Any, words: str) -> Any:
 
 
 def overview(runs: Sequence[Run]) -> dict[str, Any]:
-    """What there is to see: of each run its name, its table of policies, and how many chunks its list has."""
+    """What there is to see: of each run its name, its table of policies, and a mark of each chunk of its list."""
     return {"runs": [_overview(run) for run in runs]}
 
 
 def _overview(run: Run) -> dict[str, Any]:
-    reports = [
-        {"name": one.name, "pass_at_1": _finite(one.pass_at_1.mean), "error": _finite(one.pass_at_1.error), "tasks": one.tasks}
-        for one in run.results.reports()
-    ]
+    reports = [{"name": one.name, "pass_at_1": _finite(one.pass_at_1.mean)} for one in run.results.reports()]
     return {
         "name": run.folder.resolve().name,
         "reports": reports,
-        "iterations": len(run.results.metrics(Refused())),
-        "chunks": len(chunks(run)),
+        "chunks": [_mark(paths) for paths in chunks(run)],
     }
+
+
+def _mark(paths: Sequence[Path]) -> str:
+    """Another one where a chunk has other tables than before, or other attempts in them."""
+    told = []
+    for path in paths:
+        with suppress(OSError):
+            about = path.stat()
+            told.append(f"{path.name} {about.st_size} {about.st_mtime_ns}")
+    return digest(*told)[:16]
 
 
 def _finite(value: float) -> float | None:

@@ -48,7 +48,7 @@ def write(folders: Sequence[Path], out: Path) -> int:
         _given(out, f"{number}/curves", curves.curves(run))
         _given(out, f"{number}/families", forks.families(run))
         _given(out, f"{number}/outcomes", paired.outcomes(run))
-        about["runs"][number] |= {"chunks": 1, "packs": starts, "now": Now(Recent(run)).told()}
+        about["runs"][number] |= {"chunks": ["all"], "packs": starts, "now": Now(Recent(run)).told()}
         count += attempts
     _given(out, "overview", about)
     _given(out, "seeds", curves.over_seeds(runs))

@@ -32,7 +32,7 @@ function attemptView(place, run, about, id, given) {
   const parts = {}; // of the page, by name: what is otherwise when the attempt has gone on
   place.replaceChildren(h("p", { class: "muted", role: "status" }, "reading …"));
   const list = attemptsOf(run);
-  source.attempt(run, id).then(show).then(() => list.count || list.load(about.chunks, () => {})).then(() => !over && put("others", others())).catch(failed);
+  source.attempt(run, id).then(show).then(() => list.tabled || list.load(about.chunks, () => {})).then(() => !over && put("others", others())).catch(failed);
 
   function show(found) {
     if (over) return;
@@ -147,7 +147,7 @@ function attemptView(place, run, about, id, given) {
     const same = Array.from({ length: there }, (_, row) => row).filter((row) => columns.task[row] === data.task && columns.attempt[row] !== id);
     if (!same.length) return null;
     const select = h("select", { id: "other", change: () => { location.hash = `#/pair?${new URLSearchParams({ one: `${run}:${id}`, two: `${run}:${select.value}` })}`; } },
-      h("option", { value: "" }, "another attempt at this task …"), same.slice(0, 200).map((row) => h("option", { value: columns.attempt[row] }, `${visible(columns.attempt[row])} ${columns.solved[row] ? "✓" : "✗"}`)));
+      h("option", { value: "" }, "another attempt at this task …"), same.slice(0, 200).map((row) => h("option", { value: columns.attempt[row] }, `${visible(columns.attempt[row])} ${outcomeOf(columns.solved[row], columns.fault[row], columns.stop[row])}`)));
     return h("p", {}, h("label", { for: "other" }, "Read beside "), select);
   }
 

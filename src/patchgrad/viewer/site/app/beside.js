@@ -6,6 +6,7 @@ const given = (name, value) => handed.set(name, value);
 
 const source = {
   packs: [],
+  marks: [],
   /** A piece of data; what is large is not kept. */
   ask(name) {
     return new Promise((done, failed) => {
@@ -22,6 +23,7 @@ const source = {
   async overview() {
     const told = await source.ask("overview");
     source.packs = told.runs.map((run) => run.packs);
+    source.marks = told.runs.map((run) => run.chunks);
     return told;
   },
   report: (run) => source.ask(`${run}/report`),
@@ -38,7 +40,7 @@ const source = {
   chunk: (run, number) => source.ask(`${run}/list/${number}`),
   async attempt(run, id) {
     const list = attemptsOf(run);
-    if (!list.count) await list.load(1, () => {});
+    if (!list.tabled) await list.load(source.marks[run], () => {});
     const place = list.columns.attempt.indexOf(id);
     const pack = source.packs[run].findLastIndex((start) => start <= place);
     const found = place >= 0 && pack >= 0 ? (await source.ask(`${run}/attempts/${pack}`))[id] : undefined;

@@ -33,12 +33,20 @@ class Attempts {
     this.names = new Set();
   }
 
-  async load(chunks, grown) {
-    for (let number = 0; number < chunks; number++) {
-      if (number < this.chunks.length - 1) continue; // only the last one may have grown
-      this.chunks[number] = await source.chunk(this.run, number);
+  /** Fetches the chunks whose mark is another one than before: a new table moves those that are behind it by name. */
+  async load(marks, grown) {
+    const next = this.chunks.slice(0, marks.length), known = next.length;
+    let other = known < this.chunks.length;
+    for (const [number, mark] of marks.entries()) {
+      if (!next[number] || next[number].mark !== mark) {
+        next[number] = { ...(await source.chunk(this.run, number)), mark };
+        other = true;
+      }
+      if (!other || number < known - 1) continue; // what stands there changes at once: no attempt is there twice
+      this.chunks = [...next];
       this.join();
       grown();
+      other = false;
     }
   }
 
@@ -147,7 +155,7 @@ function listView(place, run, about, given) {
     if (over || (!data.count && !rows.length)) return;
     for (const [name, select] of Object.entries(selects)) {
       const there = [...new Set(name === "failure" ? data.columns.failures.flat() : data.columns[name].map(String))].sort();
-      if (select.options.length !== there.length + 1) {
+      if ([...select.options].slice(1).map((one) => one.value).join("\n") !== there.join("\n")) {
         select.replaceChildren(select.options[0], ...there.map((one) => h("option", { value: one }, name === "solved" ? ({ true: "solved", null: "not ended" }[one] || "not solved") : one)));
       }
       select.value = filter[name];
@@ -216,7 +224,15 @@ function listView(place, run, about, given) {
   }
 
   const update = (now) => data.load(now.chunks, fill);
-  const live = (changes) => Object.keys(changes).length && (putLive(data) ? fill() : draw());
+  /** Which rows there are, and in which order, is told anew where a column changed by which they are chosen; else those in sight are drawn. */
+  function live(changes) {
+    if (!Object.keys(changes).length) return;
+    const asked = ["attempt", "task", ...Object.keys(selects), filter.sort.replace(/^-/, ""), ...ranges(filter.where).found.map(([column]) => column)];
+    const other = putLive(data);
+    if (asked.some((name) => other.has(name))) fill();
+    else draw();
+  }
+
   if (!data.tabled) putLive(data);
   update(about).then(look).catch(failed);
   view.focus({ preventScroll: true });

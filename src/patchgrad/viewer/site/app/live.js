@@ -19,17 +19,19 @@ function lived(told, first) {
   });
 }
 
-/** Puts the rows of a run's live attempts behind those of its tables; is any of them another one than before? */
+/** Puts the rows of a run's live attempts behind those of its tables; the names of the columns that are others than before. */
 function putLive(attempts) {
-  const { columns, tabled } = attempts, before = (columns.attempt || []).slice(tabled).join("\n");
+  const { columns, tabled } = attempts, other = new Set();
   const rows = [...liveOf(attempts.run)].filter(([name]) => !attempts.names.has(name));
   for (const name of Object.keys(tabled ? columns : Object.fromEntries(NAMES.map((one) => [one, 0])))) {
     const column = (columns[name] = columns[name] || []);
-    column.length = tabled;
-    for (const [id, row] of rows) column.push(name === "attempt" ? id : name === "failures" ? [] : row[name] ?? null);
+    const before = JSON.stringify(column.splice(tabled));
+    const now = rows.map(([id, row]) => (name === "attempt" ? id : name === "failures" ? [] : row[name] ?? null));
+    for (const one of now) column.push(one);
+    if (JSON.stringify(now) !== before) other.add(name);
   }
   attempts.count = tabled + rows.length;
-  return before !== columns.attempt.slice(tabled).join("\n");
+  return other;
 }
 
 /** What the list shows in place of an outcome and of a reward that nobody knows yet. */

@@ -18,7 +18,7 @@ function pairView(place, sides) {
       h("p", { role: "status" }, parted === undefined ? "All their turns are the same." : parted ? `Their first ${parted === 1 ? "turn is" : `${parted} turns are`} the same. ` : "They part in the first turn. ",
         parted === undefined ? null : h("a", { href: "#", click: (event) => { event.preventDefault(); document.getElementById(`turn-${parted + 1}`).scrollIntoView(); } }, `to turn ${parted + 1}`)),
       h("div", { class: "pair" }, both.map((one, side) => h("div", {}, h("h2", {}, h("a", { href: attemptAddress(sides[side]) }, visible(one.id))),
-        h("p", {}, h("span", { class: one.solved ? "good" : "bad" }, one.fault ? "not judged" : one.solved ? "solved" : "not solved"), ` · ${visible(one.stop)} · ${counted(one.turns.length, "turn")}`)))),
+        h("p", {}, h("span", { class: one.solved === null ? undefined : one.solved ? "good" : "bad" }, outcomeOf(one.solved, one.fault, one.stop)), `${UNENDED.includes(one.stop) ? "" : ` · ${visible(one.stop)}`} · ${counted(one.turns.length, "turn")}`)))),
       ...rows,
       h("div", { class: "pair" }, both.map((one) => h("div", {}, h("h2", {}, "The patch"), patch(one.submission))))));
     if (parted !== undefined) document.getElementById(`turn-${parted + 1}`).focus({ preventScroll: true });
