@@ -6,6 +6,7 @@ import contextlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from tests.viewer.serving import asked, browser, served, violations
@@ -260,6 +261,22 @@ def test_a_list_that_is_filtered_and_sorted_follows_what_attempts_do(tmp_path: P
         page.goto(f"http://127.0.0.1:{place.port}/#/pair?one=0:stage1/1/0/0&two=0:stage1/1/1/0")
         page.wait_for_selector("text=… not ended")
         assert "✓ solved · submitted" in page.inner_text("main")
+
+
+def test_an_attempt_that_no_table_will_have_is_said_to_be_not_kept(tmp_path: Path) -> None:
+    with Run.create(tmp_path / "run", RECIPE) as run, served([run.folder]) as place:
+        for name, kept in {
+            "evaluate/stage1/0/0/0": False,
+            "evaluate/stage1-0/0/0": False,
+            "evaluate/+ RFT/0/0": True,
+            "rft/0/0/0": True,
+        }.items():
+            takes(run, one := rooted(name), 0, 6)
+            ends(run, one)
+            assert asked(place, f"/data/0/attempt?id={quote(name)}")[1]["kept"] == kept
+        run.save_state({"step": "stage1-0"})
+        status, told, _ = asked(place, "/data/0/attempt?id=evaluate/stage1/0/0/0")
+        assert (status, told["error"].partition(":")[0]) == (404, "evaluate/stage1/0/0/0 is not kept")
 
 
 def test_an_attempt_that_nobody_has_is_named_although_others_are_under_way(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from patchgrad.errors import Refused
+from patchgrad.store import Run
 from patchgrad.store.journal import Entry, record_at
 from patchgrad.store.journal_index import Place
 from patchgrad.values import Ending, Repository, Task, Turn, chain, root_of, stream_digest
@@ -19,6 +20,8 @@ KEPT = 512
 
 RUNNING = "running"
 FORK = re.compile(r"\+(\d+)\.\d+$")
+REPORTED = ("evaluate/base/", "evaluate/+ ")
+"""How the attempts of policies of the report begin; others are measured after an iteration, or to choose one of them."""
 NOWHERE = Repository("git", "", "")
 """Code that is not here, of a task that nobody knows."""
 
@@ -29,7 +32,7 @@ class Live:
     def __init__(self, recent: Recent) -> None:
         self._recent, self._run = recent, recent.run
         self._known: dict[str, str] = {}  # the task by the name of a group
-        self._tasks: tuple[int, dict[str, str]] = (0, {})  # of a file of so many bytes, the digests by id
+        self._tasks: tuple[int, dict[str, Task], dict[str, str]] = (0, {}, {})  # of a file of so many bytes, with their digests
         self._rows: dict[str, tuple[int, bool, dict[str, Any]]] = {}
         self._record = lru_cache(KEPT)(_read)
 
@@ -58,6 +61,7 @@ class Live:
             "fault": ending.verdict.fault if ending else None,
             "solved": _solved(ending) if ending else None,
             "seconds": ending.seconds if ending else None,
+            "kept": tabled(self._run, name),
         }
 
     def _task(self, name: str, one: Going) -> str:
@@ -72,13 +76,17 @@ class Live:
         return self._known[group]
 
     def _digests(self) -> dict[str, str]:
+        return self._known_tasks()[1]
+
+    def _known_tasks(self) -> tuple[dict[str, Task], dict[str, str]]:
+        """The tasks and their digests, read again when there are more."""
         path = self._run.folder / "tasks.jsonl"
         size = path.stat().st_size if path.exists() else 0
         if size != self._tasks[0]:
-            before = self._tasks[1]
+            before = self._tasks[2]
             tasks = self._run.tasks.all(Refused())
-            self._tasks = size, {name: before.get(name) or task.digest() for name, task in tasks.items()}
-        return self._tasks[1]
+            self._tasks = size, tasks, {name: before.get(name) or task.digest() for name, task in tasks.items()}
+        return self._tasks[1:]
 
     def shown(self, name: str, after: str = "", unended: str = RUNNING) -> dict[str, Any] | None:
         """The attempt as far as the journal has it, with the turns that follow the one of this address: all of them where it has none.
@@ -101,13 +109,14 @@ class Live:
     def _shown(self, name: str, one: Going, after: str) -> dict[str, Any]:
         prefix, own, origin = self._turns(name, one)
         ending, turns = one.ending, (*prefix, *own)
-        tasks, task = self._run.tasks.all(Refused()), self._task(name, one) or self._origin(origin, turns)
+        tasks, task = self._known_tasks()[0], self._task(name, one) or self._origin(origin, turns)
         told: Task | None = tasks.get(task)
         since = next((place + 1 for place in reversed(range(len(turns))) if after and turns[place].address == after), 0)
         begins = set(ending.begun) if ending else {n for n, turn in enumerate(turns) if _begins(turn)}
         phase, number = place_of(name)
         return {
             "live": "ended" if ending else "running",
+            "kept": tabled(self._run, name),
             "id": name,
             "task": task,
             "phase": phase,
@@ -152,6 +161,11 @@ class Live:
     def _origin(self, origin: str, turns: tuple[Turn, ...]) -> str:
         """The task of the attempt whose turns are replayed."""
         return next((task for task, digest in self._digests().items() if root_of(digest, origin) == turns[0].parent), "") if turns else ""
+
+
+def tabled(run: Run, name: str) -> bool:
+    """Does a table have the attempt once its phase is done? Of policies measured within a phase the figures alone are kept."""
+    return run.evaluates or not name.startswith("evaluate/") or name.startswith(REPORTED)
 
 
 def _read(place: Place) -> Any:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patchgrad.errors import PatchgradError
+from patchgrad.errors import PatchgradError, StoreError
 from patchgrad.store import Run
 from patchgrad.viewer.site import shown
 from patchgrad.viewer.site.doing import doing
-from patchgrad.viewer.site.live import Live
+from patchgrad.viewer.site.live import Live, tabled
 from patchgrad.viewer.site.now import Now
 from patchgrad.viewer.site.recent import Recent
 
@@ -49,7 +49,14 @@ class Watched:
         found = None
         with suppress(PatchgradError, OSError, ValueError):  # what tables have is shown although the rest cannot be read
             found = self.live.shown(name, after, doing(self.run).attempts)
-        return found or shown.shown(self.run, name)
+        if found:
+            return found
+        try:
+            return shown.shown(self.run, name)
+        except StoreError:
+            if tabled(self.run, name):
+                raise
+            raise StoreError(f"{name} is not kept: of policies that are measured within a phase, metrics have the figures alone.") from None
 
     def observation(self, request: Request) -> Any:
         """The whole answer to a turn, which an attempt has the beginning of."""

@@ -72,7 +72,7 @@ function attemptView(place, run, about, id, given) {
       boxes[number] = box;
     }
     const other = (...names) => !before || names.some((name) => JSON.stringify(data[name]) !== JSON.stringify(before[name]));
-    put("live", data.live ? h("p", { class: "muted" }, data.stop === "interrupted" ? "It has not ended, and the process that made it is gone: it goes on where the run does." : data.stop === "not ended" ? "It has not ended, and its run does not tell whether it goes on. Turns appear here as they are made." : data.live === "running" ? "It has not ended: its turns appear here as they are made." : "It has ended; its reward is told when the attempts of its iteration are written to a table.") : null);
+    put("live", data.live ? h("p", { class: "muted" }, data.stop === "interrupted" ? "It has not ended, and the process that made it is gone: it goes on where the run does." : data.stop === "not ended" ? "It has not ended, and its run does not tell whether it goes on. Turns appear here as they are made." : data.live === "running" ? "It has not ended: its turns appear here as they are made." : !data.kept ? "It has ended. It is not kept in a table: of policies that are measured within a phase the figures alone are." : "It has ended; its reward is told when the attempts of its iteration are written to a table.") : null);
     put("facts", facts());
     if (other("instruction")) put("issue", h("details", { open: true }, h("summary", {}, "The issue"), told(data.instruction)));
     if (!before || data.live !== before.live) {
@@ -137,7 +137,7 @@ function attemptView(place, run, about, id, given) {
 
   function facts() {
     const running = data.live === "running", outcome = running ? "not known yet" : data.fault ? "not judged" : data.solved ? "solved" : "not solved";
-    const said = [["task", data.task || "not known yet"], ["end", data.stop], ["reward", rewardOf(data.reward, data.stop)], ["turns", data.turns.length], ["tokens", count(data.turns.reduce((sum, one) => sum + one.tokens, 0))], ["time", seconds(data.seconds) || "not known yet"], ...(data.asides ? [["asked aside", count(data.asides)]] : [])];
+    const said = [["task", data.task || "not known yet"], ["end", data.stop], ["reward", rewardOf(data.reward, data.stop, data.kept)], ["turns", data.turns.length], ["tokens", count(data.turns.reduce((sum, one) => sum + one.tokens, 0))], ["time", seconds(data.seconds) || "not known yet"], ...(data.asides ? [["asked aside", count(data.asides)]] : [])];
     return h("dl", { class: "facts" }, h("div", {}, h("dt", {}, "outcome"), h("dd", { class: running ? undefined : data.solved ? "good" : "bad" }, outcome)), said.filter(([, value]) => value !== "").map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, visible(value)))));
   }
 

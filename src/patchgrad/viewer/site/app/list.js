@@ -196,7 +196,7 @@ function listView(place, run, about, given) {
     const id = data.columns.attempt[row];
     const cells = SHOWN.map(([name, , kind]) => {
       const value = data.columns[name][row];
-      const text = name === "seconds" ? seconds(value) : name === "failures" ? visible((value ?? []).join(", ")) : name === "solved" ? outcomeOf(value, data.columns.fault[row], data.columns.stop[row]) : name === "reward" && value === null ? rewardOf(value, data.columns.stop[row]) : value === null ? "" : typeof value === "number" ? (Number.isInteger(value) ? count(value) : value.toPrecision(3)) : visible(value);
+      const text = name === "seconds" ? seconds(value) : name === "failures" ? visible((value ?? []).join(", ")) : name === "solved" ? outcomeOf(value, data.columns.fault[row], data.columns.stop[row]) : name === "reward" && value === null ? rewardOf(value, data.columns.stop[row], liveOf(run).get(id)?.kept) : value === null ? "" : typeof value === "number" ? (Number.isInteger(value) ? count(value) : value.toPrecision(3)) : visible(value);
       const content = name === "attempt" ? h("a", { href: `#/attempt/${run}/${encodeURIComponent(id)}`, tabindex: "-1" }, visible(id)) : text;
       return h("div", { role: "cell", class: `cell ${name} ${kind} ${name === "solved" && value !== null ? (value ? "good" : "bad") : ""}`, title: kind === "text" ? visible(name === "failures" ? (value ?? []).join(", ") : value ?? "") : undefined }, content);
     });

@@ -36,7 +36,7 @@ function putLive(attempts) {
 
 /** What the list shows in place of an outcome and of a reward that nobody knows yet. */
 const outcomeOf = (solved, fault, stop) => (UNENDED.includes(stop) ? `… ${stop}` : fault ? "? not judged" : solved ? "✓ solved" : "✗ not");
-const rewardOf = (reward, stop) => (reward !== null ? reward : UNENDED.includes(stop) ? "" : "to come");
+const rewardOf = (reward, stop, kept = true) => (reward !== null ? reward : UNENDED.includes(stop) ? "" : kept ? "to come" : "not kept");
 
 /** Changes the page so that the turn which is read stays where it is. */
 function still(change) {
