@@ -258,6 +258,10 @@ def test_a_list_that_is_filtered_and_sorted_follows_what_attempts_do(tmp_path: P
         ends(run, one)
         page.wait_for_selector(".filters:has-text('1 of 2')")
         assert page.locator("select[aria-label=stop] option").all_inner_texts() == ["any end", "not ended", "submitted"]
+        takes(run, left := rooted("evaluate/stage1/0/0/0"), 0, 6)
+        ends(run, left)
+        page.goto(f"http://127.0.0.1:{place.port}/#/list/0")
+        page.wait_for_selector(".body .row:has-text('evaluate/stage1/0/0/0') .reward:has-text('not kept')")
         page.goto(f"http://127.0.0.1:{place.port}/#/pair?one=0:stage1/1/0/0&two=0:stage1/1/1/0")
         page.wait_for_selector("text=… not ended")
         assert "✓ solved · submitted" in page.inner_text("main")
