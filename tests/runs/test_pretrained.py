@@ -84,9 +84,10 @@ def test_a_run_that_has_nothing_to_learn_from_says_so_when_it_ends(tmp_path: Pat
     (tmp_path / "recipe.toml").write_text(dumps(recipe))
     for command in ([str(tmp_path / "recipe.toml"), "--run", str(tmp_path / "run")], ["--run", str(tmp_path / "run"), "--resume"]):
         assert main(["train", *command, "--json"]) == 2
-        told = capsys.readouterr().err
+        out, told = capsys.readouterr()
         assert "No iteration of fine-tuning or RL made an update: no update was made, as no attempt was worth imitating" in told
-        assert "(1 of 1 iterations). All of it is committed" in told
+        assert "(1 of 1 iterations). The run is whole" in told
+        assert Path(json.loads(out)["page"]).is_file()
     assert [report.name for report in Run.open(tmp_path / "run").results.reports()] == ["+ RFT"]
 
 
