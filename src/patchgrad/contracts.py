@@ -191,8 +191,10 @@ class Extend:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Open a new segment: the context is now exactly these messages. Where a turn is named, counted from 0, it is all ids of that turn's
-    stream up to its action, as they were, and then these messages.
+    """Open a new segment: the context is now exactly these messages.
+
+    With `after`, the number of an earlier turn counted from 0, the context begins with the very ids that the policy had read and said by
+    the end of that turn's action, and these messages follow.
     """
 
     messages: tuple[Message, ...]

@@ -66,3 +66,21 @@ def test_a_folder_is_in_memory_only_where_there_is_room_for_it() -> None:
     assert [kept.path.stat().st_mode & 0o777 for kept in (there, elsewhere)] == [0o700] * 2, "nobody else reads it"
     for kept in (there, elsewhere):
         kept.close()
+
+
+FORKS = """
+import os, sys
+from patchgrad.links.kept import KeptFolder
+kept = KeptFolder("patchgrad-", 0)
+if not (forked := os.fork()):
+    sys.exit()
+os.waitpid(forked, 0)
+print(kept.path.is_dir(), kept.path)
+"""
+
+
+def test_the_end_of_a_process_that_its_maker_forked_leaves_it() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=120)
+    there, _, path = done.stdout.strip().partition(" ")
+    assert there == "True"
+    assert gone(Path(path))

@@ -40,7 +40,7 @@ class KeptFolder:
         roomy = size is not None and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > times * size
         self.path = (MEMORY if roomy else Path(tempfile.gettempdir())) / f"{prefix}{os.getpid()}-{secrets.token_hex(4)}"
         keeper = subprocess.Popen([sys.executable, "-I", "-S", "-c", KEEPER, str(self.path)], stdin=subprocess.PIPE, start_new_session=True)
-        self._end = weakref.finalize(self, _ended, keeper, self.path)
+        self._end = weakref.finalize(self, _ended, keeper, self.path, os.getpid())
         self.path.mkdir(0o700)  # when somebody waits to take it away
 
     def close(self) -> None:
@@ -48,7 +48,9 @@ class KeptFolder:
         self._end()
 
 
-def _ended(keeper: subprocess.Popen[bytes], path: Path) -> None:
+def _ended(keeper: subprocess.Popen[bytes], path: Path, maker: int) -> None:
+    if os.getpid() != maker:  # a process that the maker forked is at its end, and the folder is still the maker's
+        return
     with suppress(subprocess.TimeoutExpired):
         keeper.communicate(b"\n", timeout=ENDS)  # what the maker has forked may hold the pipe open for good
     keeper.kill()

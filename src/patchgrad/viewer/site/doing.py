@@ -95,8 +95,9 @@ def _work(told: Mapping[str, Any]) -> str:
     """`stage 1, iteration 2 of 8, 12 of 64; 3 attempts wait for the policy's answer, 1 for memory for a sandbox`."""
     phase, waits = told.get("phase") or {}, told.get("waits") or {}
     name = f"{phase['name']}, {phase['done']} of {phase['total']}" if phase else "the run begins"
-    parts = [f"{waits[what]} for {words}" for what, words in ATTEMPTS.items() if waits.get(what)]
-    if parts:
-        first = next(waits[what] for what in ATTEMPTS if waits.get(what))
-        parts[0] = parts[0].replace(str(first), f"{counted(first, 'attempt')} wait{'s' if first == 1 else ''}", 1)
+    parts: list[str] = []
+    for what, words in ATTEMPTS.items():
+        if count := waits.get(what):
+            who = str(count) if parts else f"{counted(count, 'attempt')} wait{'s' if count == 1 else ''}"
+            parts.append(f"{who} for {words}")
     return "; ".join(part for part in (name, ", ".join(parts), *(words for what, words in ALL.items() if waits.get(what))) if part)

@@ -14,7 +14,8 @@ UNWATCHED = {"RAY_memory_monitor_refresh_ms": "0"}
 """For the environment that a node begins in: Ray does not end its workers there when the machine is short of memory.
 
 Else, where 95 % are taken by whatever it is, Ray would end the host of all attempts, or a replica. Sandboxes have limits of their own, and
-none is opened where memory is short (`sandboxes/admission.py`). A user's own setting goes before this one.
+none is opened where the machine is short of memory (`sandboxes/admission.py`, which does not read the limit of a control group). A user's
+own setting goes before this one.
 """
 
 
